@@ -1,0 +1,72 @@
+// A group of ranks that can exchange bytes. MPI today; NCCL behind the same interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+#include "kernels/codec/codec.h"
+
+namespace thinwire {
+
+/// A pending non-blocking operation. Destroying an unfinished request waits for it.
+class Request {
+ public:
+  virtual ~Request() = default;
+  /// True when done; makes progress. Never blocks.
+  virtual bool test() = 0;
+  /// Blocks politely (spins a little, then sleeps in short naps: waiting ranks leave the core to others).
+  void wait();
+};
+using RequestPtr = std::unique_ptr<Request>;
+
+/// All calls are collective over the group in the same order on every rank, except send and receive.
+/// Spans must stay valid until the request is done. Counts are in bytes unless said otherwise.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// A communicator of its own over the same ranks: one per channel.
+  virtual std::unique_ptr<Communicator> duplicate() = 0;
+  /// Ranks with equal colour, ordered by key. Collective. Null for colour < 0.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// Whether reductions of this type and operator are supported.
+  virtual bool supports(DType dtype, ReduceOp op) const = 0;
+
+  virtual RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) = 0;
+  /// Equal shards: receive = elements_per_rank elements of the reduction, shard = my rank.
+  virtual RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype, ReduceOp op) = 0;
+  virtual RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op, int root) = 0;
+  virtual RequestPtr all_gather(const void* send, std::int64_t bytes, void* receive) = 0;
+  /// Variable sizes; `counts` and `offsets` in bytes, known on all ranks.
+  virtual RequestPtr all_gather_v(const void* send, std::int64_t bytes, void* receive, std::span<const std::int64_t> counts,
+                                  std::span<const std::int64_t> offsets) = 0;
+  virtual RequestPtr all_to_all_v(const void* send, std::span<const std::int64_t> send_counts, std::span<const std::int64_t> send_offsets,
+                                  void* receive, std::span<const std::int64_t> receive_counts,
+                                  std::span<const std::int64_t> receive_offsets) = 0;
+  virtual RequestPtr broadcast(void* data, std::int64_t bytes, int root) = 0;
+  virtual RequestPtr send(const void* data, std::int64_t bytes, int to, int tag) = 0;
+  /// Messages longer than `bytes` throw RuntimeFailure. `received` (optional) gets the actual size.
+  virtual RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received = nullptr) = 0;
+  virtual void barrier() = 0;
+};
+
+/// Environment of the process: initialises MPI once (thread level multiple) and finalises it; registers the
+/// abort hook so that any failure ends the whole job with one MPI_Abort.
+class MpiEnvironment {
+ public:
+  MpiEnvironment(int* argc, char*** argv);
+  ~MpiEnvironment();
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+  /// MPI_COMM_WORLD.
+  std::unique_ptr<Communicator> world();
+  /// "Open MPI v4.1.4" as loaded.
+  static std::string library_version();
+};
+
+}  // namespace thinwire

@@ -1,0 +1,16 @@
+#include "core/clock.h"
+
+#include <sys/prctl.h>
+
+namespace thinwire {
+
+void sleep_until_ns(std::int64_t deadline_ns) {
+  // The default timer slack of 50 us would be added to every wait; it is a property of each thread.
+  thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1);
+  (void)slack;
+  const timespec t{static_cast<time_t>(deadline_ns / 1'000'000'000), static_cast<long>(deadline_ns % 1'000'000'000)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr) != 0) {
+  }
+}
+
+}  // namespace thinwire

@@ -1,0 +1,66 @@
+#include "core/device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "core/device_module.h"
+#include "core/error.h"
+
+namespace thinwire {
+namespace {
+
+class HostBackend final : public DeviceBackend {
+ public:
+  void* allocate(std::size_t bytes, int) override {
+    void* p = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (p == nullptr) throw RuntimeFailure("out of memory: " + std::to_string(bytes) + " bytes on the host; use a smaller shape");
+    return p;
+  }
+  void release(void* pointer, int) noexcept override { std::free(pointer); }
+  void copy(void* to, const void* from, std::size_t bytes, const Stream&) override { std::memcpy(to, from, bytes); }
+  Stream create_stream(int ordinal) override { return {{DeviceKind::host, ordinal}, nullptr}; }
+  void destroy_stream(Stream&) noexcept override {}
+  void synchronize(const Stream&) override {}
+};
+
+}  // namespace
+
+DeviceBackend& device_backend(DeviceKind kind) {
+  static HostBackend host;
+  if (kind == DeviceKind::host) return host;
+  return device_module().backend();
+}
+
+std::string why_unavailable(DeviceKind kind) {
+  if (kind == DeviceKind::host) return {};
+  return DeviceModule::why_unavailable();
+}
+
+void* device_module_symbol(const std::string& name) { return device_module().symbol(name); }
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)), device_(other.device_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  std::swap(device_, other.device_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) device_backend(device_.kind).release(data_, device_.ordinal);
+}
+
+void Buffer::reserve(std::size_t bytes) {
+  if (bytes <= capacity_) return;
+  DeviceBackend& backend = device_backend(device_.kind);
+  if (data_ != nullptr) backend.release(std::exchange(data_, nullptr), device_.ordinal);
+  capacity_ = 0;
+  data_ = static_cast<std::byte*>(backend.allocate(bytes, device_.ordinal));
+  capacity_ = bytes;
+}
+
+}  // namespace thinwire

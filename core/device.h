@@ -1,0 +1,74 @@
+// Where memory lives and work runs: `host`, or `cuda` through a module opened at run time.
+// Device is a property of a tensor, never a preprocessor branch in the code above.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace thinwire {
+
+enum class DeviceKind { host, cuda };
+
+struct Device {
+  DeviceKind kind = DeviceKind::host;
+  int ordinal = 0;
+  bool operator==(const Device&) const = default;
+};
+
+/// An ordered queue of work on a device. The host's stream is synchronous: its handle is null.
+struct Stream {
+  Device device;
+  void* handle = nullptr;
+};
+
+/// What a kind of device can do with memory and streams. Host: aligned allocation and memcpy.
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+  virtual void* allocate(std::size_t bytes, int ordinal) = 0;
+  virtual void release(void* pointer, int ordinal) noexcept = 0;
+  /// Copies between any two of {host, this device}; asynchronous on devices.
+  virtual void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) = 0;
+  virtual Stream create_stream(int ordinal) = 0;
+  virtual void destroy_stream(Stream& stream) noexcept = 0;
+  virtual void synchronize(const Stream& stream) = 0;
+};
+
+/// The backend of a kind. For cuda the module is opened on first use; EnvironmentError with the reason and
+/// advice when there is no module, driver or device.
+DeviceBackend& device_backend(DeviceKind kind);
+
+/// Empty when a device of this kind can be used now, else the reason in words (for SKIPPED rows and tests).
+std::string why_unavailable(DeviceKind kind);
+
+/// Function `name` of the device module, or EnvironmentError. The module's C entry points take plain pointers.
+void* device_module_symbol(const std::string& name);
+
+/// Owning memory on a device, 64-byte aligned, growing only: a steady state allocates nothing.
+class Buffer {
+ public:
+  explicit Buffer(Device device = {}) : device_(device) {}
+  Buffer(std::size_t bytes, Device device = {}) : device_(device) { reserve(bytes); }
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+  /// At least `bytes` usable bytes; contents are lost when it grows.
+  void reserve(std::size_t bytes);
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::size_t capacity() const { return capacity_; }
+  Device device() const { return device_; }
+  template <typename T>
+  T* as(std::size_t elements) {
+    reserve(elements * sizeof(T));
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t capacity_ = 0;
+  Device device_;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,29 @@
+// The CUDA module: one shared library, opened at run time when a device is first asked for.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/device.h"
+
+namespace thinwire {
+
+class DeviceModule {
+ public:
+  /// Opens libthinwire_cuda.so (THINWIRE_CUDA_MODULE, beside the program, or the loader's path).
+  DeviceModule();
+  ~DeviceModule();
+  DeviceBackend& backend() { return *backend_; }
+  void* symbol(const std::string& name) const;
+  /// Empty when the module opens and sees a device; else why not, in words.
+  static std::string why_unavailable();
+
+ private:
+  void* library_ = nullptr;
+  std::unique_ptr<DeviceBackend> backend_;
+};
+
+/// The one module of the process; EnvironmentError with the reason when it cannot be had.
+DeviceModule& device_module();
+
+}  // namespace thinwire

@@ -1,0 +1,75 @@
+// Typed errors. Every error says what failed, where, and how to mend it; its type fixes the exit code.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace thinwire {
+
+/// Process exit codes, documented in docs/exit-codes.md. Scripts rely on them.
+enum class ExitCode : int {
+  ok = 0,
+  wrong_result = 1,      ///< a verification failed
+  usage = 2,             ///< bad option, configuration, codec grammar, contradictory grid
+  environment = 3,       ///< something is missing on the machine, or rights are
+  timeout = 4,           ///< a watchdog fired
+  performance_gate = 5,  ///< a performance gate asked for by the user was missed
+  runtime_failure = 6,   ///< rank lost, NaN, disk full, corrupt input
+};
+
+/// Base of all errors of the project. `what()` is a complete sentence for the user.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, std::string message);
+  ExitCode code() const noexcept { return code_; }
+  int exit_status() const noexcept { return static_cast<int>(code_); }
+
+ private:
+  ExitCode code_;
+};
+
+/// The caller asked for something that cannot be: unknown name, bad value, contradictory request.
+struct UsageError : Error {
+  explicit UsageError(std::string message) : Error(ExitCode::usage, std::move(message)) {}
+};
+/// The machine lacks something: a library, a right, a device, a folder that can be written.
+struct EnvironmentError : Error {
+  explicit EnvironmentError(std::string message) : Error(ExitCode::environment, std::move(message)) {}
+};
+/// A computed result differs from its reference.
+struct WrongResult : Error {
+  explicit WrongResult(std::string message) : Error(ExitCode::wrong_result, std::move(message)) {}
+};
+/// Something did not finish in its time.
+struct TimeoutError : Error {
+  explicit TimeoutError(std::string message) : Error(ExitCode::timeout, std::move(message)) {}
+};
+/// A performance gate asked for by the user was missed.
+struct PerformanceGateError : Error {
+  explicit PerformanceGateError(std::string message) : Error(ExitCode::performance_gate, std::move(message)) {}
+};
+/// A failure while running: lost rank, NaN, full disk, failed library call.
+struct RuntimeFailure : Error {
+  explicit RuntimeFailure(std::string message) : Error(ExitCode::runtime_failure, std::move(message)) {}
+};
+/// Data from outside (payload, file, tensor) is malformed. Never read out of bounds: throw this.
+struct CorruptData : RuntimeFailure {
+  using RuntimeFailure::RuntimeFailure;
+};
+
+namespace detail {
+[[noreturn]] void throw_internal(const char* expression, const char* file, int line, const std::string& message);
+}
+
+/// "did you mean": the entry of `names` (any range of strings) nearest to `name` by edit distance.
+std::string nearest_name(std::string_view name, const std::string* begin, const std::string* end);
+
+}  // namespace thinwire
+
+/// Internal invariant: a failure is a bug of thinwire. User errors throw UsageError and its like instead.
+#define TW_ASSERT(expression, ...)                                                                    \
+  do {                                                                                                \
+    if (!(expression)) [[unlikely]]                                                                   \
+      ::thinwire::detail::throw_internal(#expression, __FILE__, __LINE__, std::string{__VA_ARGS__});  \
+  } while (false)

@@ -1,0 +1,128 @@
+// A codec turns a tensor into a payload and back. One codec is one file in this folder (docs/adding-a-codec.md).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "core/tensor.h"
+
+namespace thinwire {
+
+/// `fair`: our best implementation. `released`: literally what the authors' code does (int64 indices, host
+/// sampler, unscattered codes, ...). Every record and figure says which one it shows.
+enum class Form { fair, released };
+std::string name_of(Form form);
+Form parse_form(std::string_view name);
+
+/// Why a message is sent. Only `train` advances the state of codecs and wrappers; `recompute` replays the
+/// first pass's decoded result; `evaluate` leaves no trace.
+enum class Pass : std::uint8_t { train, recompute, evaluate };
+
+/// Names a message uniquely and equally on all ranks; state and random numbers are keyed by it.
+struct MessageKey {
+  std::uint64_t tensor = 0;       ///< hash_name of the tensor's name
+  std::int64_t step = 0;
+  std::int32_t micro_batch = 0;
+  std::int32_t slice = 0;         ///< shard or piece of the tensor (two_shot, reduce-scatter, sequence slices)
+  std::int32_t virtual_stage = 0;
+  Pass pass = Pass::train;
+  std::span<const std::int64_t> samples = {};  ///< ids of the samples, for per-sample caches
+
+  /// Key of what persists over steps and micro-batches: (tensor, slice, virtual stage).
+  std::uint64_t state_key() const {
+    return mix_stream(mix_stream(tensor, static_cast<std::uint64_t>(slice)), static_cast<std::uint64_t>(virtual_stage) + (1ull << 32));
+  }
+  /// Stream of the random numbers of this message; equal on all ranks and in a recomputation.
+  std::uint64_t random_stream() const {
+    return mix_stream(mix_stream(state_key(), static_cast<std::uint64_t>(step)), static_cast<std::uint64_t>(micro_batch) + (2ull << 32));
+  }
+  MessageKey with_slice(std::int32_t s) const {
+    MessageKey k = *this;
+    k.slice = s;
+    return k;
+  }
+};
+
+/// Operators a reduction may need of a communicator.
+enum class ReduceOp : std::uint8_t { sum, max, bit_or };
+
+/// What travels backward through a compressed activation and how it is expanded.
+enum class BackwardRule : std::uint8_t {
+  straight_through,  ///< the dense gradient travels; identity on both ends
+  masked,            ///< only the gradient at the kept elements travels (values, no indices)
+  linear_map         ///< the gradient of the code travels (auto-encoder): chain rule on both ends
+};
+
+/// What a residual is taken against: what this rank's own message decodes to, or the reduced result.
+enum class FeedbackSource : std::uint8_t { own_decoded, reduced };
+
+struct CodecTraits {
+  bool lossless = false;
+  bool stateful = false;    ///< keeps state between messages (warm start, fitted weights excluded)
+  bool needs_fit = false;   ///< must see training samples before its first message (auto-encoder)
+  bool fixed_size = true;   ///< payload size depends on the shape only
+  bool gather = true;       ///< encode/decode make sense (a point-to-point message, an all-gather)
+  int rounds = 0;           ///< dense reductions that sum over ranks; 0: not reducible by rounds
+  bool rounds_per_shard = false;  ///< rounds may run on row blocks independently (reduce-scatter form)
+  std::vector<ReduceOp> operators;  ///< what those reductions need
+  BackwardRule backward = BackwardRule::straight_through;
+  FeedbackSource feedback = FeedbackSource::own_decoded;
+};
+
+/// One dense reduction over ranks: `receive` = reduce over ranks of `send`. Both are the codec's memory, of
+/// equal size, valid until the next call on the codec.
+struct Round {
+  std::span<const std::byte> send;
+  std::span<std::byte> receive;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+};
+
+/// A codec instance serves one channel: one message at a time. Tensors are f32 on the codec's device, seen as
+/// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady
+/// state allocates nothing. Inputs with NaN or infinity throw RuntimeFailure ("tensor ... has NaN at ...")
+/// where the codec's maths would hide them; payloads from the wire are never trusted: CorruptData.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual const CodecTraits& traits() const = 0;
+
+  /// Upper bound of the payload of a tensor of this shape, in bytes.
+  virtual std::size_t max_payload_bytes(const Shape& shape) const = 0;
+  /// Writes the payload of `x` and returns its size in bytes. `payload` has max_payload_bytes(x.shape()).
+  virtual std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) = 0;
+  /// Overwrites `out` with the decoded tensor.
+  virtual void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) = 0;
+  /// out += decoded tensor. The default decodes into scratch; sparse codecs scatter-add.
+  virtual void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out);
+
+  /// Reduction by rounds (traits().rounds > 0). For r = 0: computes the first send buffer from `x`; for later r
+  /// reads what round r - 1 received. `world`: ranks summed over.
+  virtual Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world);
+  /// After the last round: `sum` = sum over ranks of what was contributed (not averaged).
+  virtual void end_rounds(const MessageKey& key, int world, TensorView sum);
+  /// What this rank's own contribution of the current rounds decodes to (FeedbackSource::own_decoded only).
+  virtual void own_decoded(const MessageKey& key, TensorView out);
+
+  /// Fits trained weights on samples [rows, columns]; every rank must see equal samples. needs_fit only.
+  virtual void fit(std::span<const ConstTensorView> samples);
+
+  /// The tensor that travels backward for an activation of this shape (gradient of the decoded tensor, reduced
+  /// by the backward rule). straight_through: `shape` itself; masked: [k]; linear_map: [rows, width].
+  virtual Shape travel_shape(const Shape& shape) const { return shape; }
+  /// Receiver of the activation: gradient of the decoded tensor -> travelling tensor. Defaults: copies.
+  virtual void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel);
+  /// Sender of the activation: travelling tensor -> gradient of the codec's input.
+  virtual void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient);
+
+ private:
+  Tensor scratch_;
+};
+
+/// Throws RuntimeFailure naming `what` and the first bad position when `x` holds NaN or infinity.
+void check_finite(ConstTensorView x, std::string_view what);
+
+}  // namespace thinwire

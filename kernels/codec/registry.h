@@ -1,0 +1,89 @@
+// The list of codecs and wrappers, and the grammar that names them everywhere (CLI, TOML, HDF5):
+//   NAME[:key=value,...][+WRAPPER[:key=value,...]]...        e.g. topk:fraction=0.01+ef
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/codec/codec.h"
+#include "kernels/codec/wrapper.h"
+
+namespace thinwire {
+
+/// One parameter of a codec or wrapper: its type, range and default.
+struct ParameterSpec {
+  enum class Kind { integer, real, choice, flag };
+  std::string name;
+  Kind kind = Kind::real;
+  std::string default_value;  ///< as it would be written in an expression
+  double minimum = 0, maximum = 0;  ///< inclusive, for integer and real
+  std::vector<std::string> choices;
+  std::string help;
+};
+
+/// Checked values of all parameters of a schema (defaults filled in).
+class Parameters {
+ public:
+  std::int64_t integer(const std::string& name) const;
+  double real(const std::string& name) const;
+  const std::string& choice(const std::string& name) const;
+  bool flag(const std::string& name) const;
+  void set(const std::string& name, std::string value) { values_[name] = std::move(value); }
+  bool has_default(const ParameterSpec& spec) const;
+  const std::map<std::string, std::string>& values() const { return values_; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+struct CodecInfo {
+  std::string name;
+  std::string summary;  ///< one line
+  std::string source;   ///< where the maths comes from
+  std::vector<ParameterSpec> parameters;
+  bool has_released_form = false;
+  std::function<std::unique_ptr<Codec>(const Parameters&, Form)> make;
+};
+struct WrapperInfo {
+  std::string name, summary, source;
+  std::vector<ParameterSpec> parameters;
+  /// `codec` gives the traits that the wrapper adapts to (feedback source).
+  std::function<std::unique_ptr<Wrapper>(const Parameters&, const CodecTraits&)> make;
+};
+
+/// Called by the last line of a codec's file: `static const bool registered = register_codec({...});`
+bool register_codec(CodecInfo info);
+bool register_wrapper(WrapperInfo info);
+/// Sorted by name.
+std::vector<const CodecInfo*> all_codecs();
+std::vector<const WrapperInfo*> all_wrappers();
+
+/// A parsed, checked expression.
+struct CodecExpression {
+  struct Part {
+    std::string name;
+    Parameters parameters;
+  };
+  Part codec;
+  std::vector<Part> wrappers;
+  /// Canonical text: parameters that differ from their default, sorted by name, numbers normalised.
+  std::string canonical() const;
+  bool is_dense() const { return codec.name == "none" && wrappers.empty(); }
+};
+/// Throws UsageError: unknown names list what exists and the nearest name; bad values say the range.
+CodecExpression parse_codec(const std::string& text);
+
+/// A codec with its wrappers, ready for one channel.
+struct CodecStack {
+  CodecExpression expression;
+  Form form = Form::fair;
+  std::unique_ptr<Codec> codec;
+  std::vector<std::unique_ptr<Wrapper>> wrappers;
+};
+CodecStack make_codec(const CodecExpression& expression, Form form = Form::fair);
+inline CodecStack make_codec(const std::string& text, Form form = Form::fair) { return make_codec(parse_codec(text), form); }
+
+}  // namespace thinwire

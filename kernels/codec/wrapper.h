@@ -1,0 +1,28 @@
+// A wrapper is state around a codec: error feedback, lazy error propagation, delta caches.
+#pragma once
+
+#include "kernels/codec/codec.h"
+
+namespace thinwire {
+
+/// Hooks of one message. State is keyed by key.state_key(); it advances only for Pass::train.
+/// Order for a reduction: before_encode, (rounds or gather), after_reduce. For point to point: sender
+/// before_encode, after_encode; receiver after_decode.
+class Wrapper {
+ public:
+  virtual ~Wrapper() = default;
+  /// Whether after_encode / after_reduce need what the rank's own message decodes to (costs a decode).
+  virtual bool needs_own_decoded() const = 0;
+  /// Sender: `x` is the channel's private copy of the input and may be changed (e.g. x += residual).
+  virtual void before_encode(TensorView x, const MessageKey& key) = 0;
+  /// Sender of a point-to-point message: `x` as encoded, `own_decoded` what the receiver will see.
+  virtual void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) = 0;
+  /// Receiver of a point-to-point message: may change the decoded tensor (delta caches add their memory).
+  virtual void after_decode(TensorView decoded, const MessageKey& key) = 0;
+  /// After a reduction: `local` as encoded; `own_decoded` (FeedbackSource::own_decoded) or an empty view;
+  /// `reduced_mean` = the sum divided by the number of ranks.
+  virtual void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean,
+                            const MessageKey& key) = 0;
+};
+
+}  // namespace thinwire
