@@ -57,7 +57,8 @@ class Random {
   constexpr float uniform(std::uint64_t index) const { return static_cast<float>(bits32(index) >> 8) * 0x1p-24f; }
   /// Uniform integer in [0, bound), bias below 2^-32 * bound.
   constexpr std::uint64_t below(std::uint64_t index, std::uint64_t bound) const {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits64(index)) * bound) >> 64);
+    __extension__ using Wide = unsigned __int128;  // GCC and Clang; not ISO C++
+    return static_cast<std::uint64_t>((static_cast<Wide>(bits64(index)) * bound) >> 64);
   }
   /// Standard normal by Box-Muller in double; one pair of 32-bit words per number.
   double normal(std::uint64_t index) const {
