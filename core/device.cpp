@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/device_module.h"
 #include "core/error.h"
 
@@ -23,6 +24,14 @@ class HostBackend final : public DeviceBackend {
   Stream create_stream(int ordinal) override { return {{DeviceKind::host, ordinal}, nullptr}; }
   void destroy_stream(Stream&) noexcept override {}
   void synchronize(const Stream&) override {}
+  Event create_event(int ordinal) override { return {{DeviceKind::host, ordinal}, nullptr, 0}; }
+  void destroy_event(Event&) noexcept override {}
+  void record(Event& event, const Stream&) override { event.host_ns = now_ns(); }
+  void wait(const Stream&, const Event&) override {}
+  bool finished(const Event&) override { return true; }
+  double elapsed_ms(const Event& from, const Event& to) override {
+    return static_cast<double>(to.host_ns - from.host_ns) * 1e-6;
+  }
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,14 @@ struct Stream {
   void* handle = nullptr;
 };
 
-/// What a kind of device can do with memory and streams. Host: aligned allocation and memcpy.
+/// A point in a stream's work. On the host work is done when the call returns: the event is its time.
+struct Event {
+  Device device;
+  void* handle = nullptr;
+  std::int64_t host_ns = 0;
+};
+
+/// What a kind of device can do with memory, streams and events. Host: aligned allocation and memcpy.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -33,6 +41,16 @@ class DeviceBackend {
   virtual Stream create_stream(int ordinal) = 0;
   virtual void destroy_stream(Stream& stream) noexcept = 0;
   virtual void synchronize(const Stream& stream) = 0;
+  virtual Event create_event(int ordinal) = 0;
+  virtual void destroy_event(Event& event) noexcept = 0;
+  /// Marks what `stream` holds by now.
+  virtual void record(Event& event, const Stream& stream) = 0;
+  /// Later work of `stream` starts after `event`, without stopping the host.
+  virtual void wait(const Stream& stream, const Event& event) = 0;
+  /// Whether everything before the event is done (polled by progress(), never blocks).
+  virtual bool finished(const Event& event) = 0;
+  /// Milliseconds from one recorded, finished event to another, on the device's clock.
+  virtual double elapsed_ms(const Event& from, const Event& to) = 0;
 };
 
 /// The backend of a kind. For cuda the module is opened on first use; EnvironmentError with the reason and

@@ -1,0 +1,33 @@
+// The seam between the programs and libthinwire_cuda.so: plain C functions over plain pointers. Both sides
+// include this header; the version makes a module of another build refused instead of misunderstood.
+//
+// Every function that can fail returns 0, or a cudaError_t for thinwire_cuda_error_text. Streams and events
+// are cudaStream_t and cudaEvent_t as void*; a null stream is the device's default stream.
+#pragma once
+
+#include <cstddef>
+
+/// Raise with every change of a signature here or beside a `.cu` file.
+#define THINWIRE_CUDA_ABI_VERSION 1
+
+extern "C" {
+using thinwire_cuda_abi_version_fn = int();
+/// Number of devices; on an error, or when there is none, `*reason` points to a static sentence.
+using thinwire_cuda_device_count_fn = int(int* count, const char** reason);
+using thinwire_cuda_error_text_fn = const char*(int code);
+/// 1 when the error has spoiled the context: nothing on the device works any more in this process.
+using thinwire_cuda_error_is_fatal_fn = int(int code);
+
+using thinwire_cuda_allocate_fn = int(void** pointer, std::size_t bytes, int ordinal);
+using thinwire_cuda_release_fn = int(void* pointer, int ordinal);
+using thinwire_cuda_copy_fn = int(void* to, const void* from, std::size_t bytes, int ordinal, void* stream);
+using thinwire_cuda_stream_create_fn = int(void** stream, int ordinal);
+using thinwire_cuda_stream_destroy_fn = int(void* stream, int ordinal);
+using thinwire_cuda_stream_synchronize_fn = int(void* stream, int ordinal);
+using thinwire_cuda_event_create_fn = int(void** event, int ordinal);
+using thinwire_cuda_event_destroy_fn = int(void* event, int ordinal);
+using thinwire_cuda_event_record_fn = int(void* event, void* stream, int ordinal);
+using thinwire_cuda_event_wait_fn = int(void* stream, void* event, int ordinal);
+using thinwire_cuda_event_finished_fn = int(void* event, int* finished);
+using thinwire_cuda_event_elapsed_fn = int(void* from, void* to, float* milliseconds);
+}

@@ -1,0 +1,47 @@
+#include "core/environment.h"
+
+#include <charconv>
+#include <cstdlib>
+
+namespace thinwire {
+
+const std::vector<Environment::Variable>& Environment::documented() {
+  static const std::vector<Variable> all = {
+      {"THINWIRE_LOG", "least level of messages on stderr: debug, info (default), warning, error"},
+      {"THINWIRE_CUDA_MODULE", "path of libthinwire_cuda.so (default: beside the program, ../lib, loader's path)"},
+      {"OMPI_COMM_WORLD_RANK", "set by mpirun; read to show the rank in messages before MPI_Init"},
+      {"OMPI_COMM_WORLD_SIZE", "set by mpirun; tells a test program that it runs under MPI"},
+      {"PMIX_RANK", "set by srun --mpi=pmix; as OMPI_COMM_WORLD_RANK"},
+      {"SLURM_NTASKS", "set by srun; with PMIX_RANK as OMPI_COMM_WORLD_SIZE"},
+  };
+  return all;
+}
+
+std::optional<std::string> Environment::get(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+static std::optional<int> integer(const char* name) {
+  const auto text = Environment::get(name);
+  if (!text) return std::nullopt;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+std::string Environment::log_level() { return get("THINWIRE_LOG").value_or("info"); }
+std::optional<std::string> Environment::cuda_module() { return get("THINWIRE_CUDA_MODULE"); }
+
+std::optional<int> Environment::launch_rank() {
+  if (const auto rank = integer("OMPI_COMM_WORLD_RANK")) return rank;
+  return integer("PMIX_RANK");
+}
+std::optional<int> Environment::launch_size() {
+  if (const auto size = integer("OMPI_COMM_WORLD_SIZE")) return size;
+  return get("PMIX_RANK") ? integer("SLURM_NTASKS") : std::nullopt;
+}
+
+}  // namespace thinwire
