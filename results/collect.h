@@ -1,0 +1,31 @@
+// Merges the finished cells of a result folder into one tidy file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/row.h"
+
+namespace thinwire {
+
+struct CollectOptions {
+  bool allow_mixed_corpus = false;
+  /// When not empty: only these cells (a study's), in this order. Else every record of the folder, sorted.
+  std::vector<std::string> cell_ids;
+};
+
+struct CollectReport {
+  std::string path;                  ///< OUT/collected.h5
+  std::vector<CellRow> rows;         ///< what was collected
+  std::vector<std::string> damaged;  ///< "file: reason" of records left out
+  std::vector<std::string> missing;  ///< ids of `cell_ids` without a record
+  std::size_t samples = 0;
+};
+
+/// Writes OUT/collected.h5: /cells, /samples, /provenance, /links and, when OUT/capture.h5 holds them,
+/// /spectra and /training. Appears complete or not at all. Records whose seal does not hold, or whose content
+/// is not that of their file name, are left out and reported. Throws UsageError when rows stem from different
+/// corpora (their hashes and cell counts are named) unless allowed, EnvironmentError when OUT does not exist.
+CollectReport collect(const std::string& out, const CollectOptions& options = {});
+
+}  // namespace thinwire

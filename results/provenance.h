@@ -1,0 +1,39 @@
+// Where a number comes from: source commit, binary, compiler, libraries as loaded, machine, environment.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "results/cell.h"
+#include "results/row.h"
+
+namespace thinwire {
+
+/// What this floor cannot know by itself.
+struct ProvenanceInput {
+  std::string launch;                ///< id of the launch; made up from time and process when empty
+  std::string program;
+  std::vector<std::string> command;  ///< argv
+  std::string config_hash;           ///< e.g. SHA-256 of the launch file
+  std::string corpus;                ///< SHA-256 of the text behind captured tensors, or empty
+  std::int64_t seed = 0;
+  std::string rank_map;              ///< e.g. "0-3:host"; names of hosts are hashed by the caller
+  std::string gpu;                   ///< device name, empty on the host
+  /// Versions as loaded, under the keys mpi, blas, cuda, nccl. Missing: blas is looked up in this process,
+  /// the others stay empty.
+  std::map<std::string, std::string> versions;
+};
+
+/// Fills everything but `finished`. Reads /proc and the build information; starts no process.
+Provenance collect_provenance(const ProvenanceInput& input);
+
+/// UTC, ISO 8601 with milliseconds: "2024-01-31T12:00:00.123Z".
+std::string timestamp_now();
+/// One argument quoted for a POSIX shell, for the `repro` and `command` columns.
+std::string shell_quoted(const std::string& argument);
+std::string shell_command(const std::vector<std::string>& arguments);
+/// Names of the environment variables whose values are recorded.
+const std::vector<std::string>& recorded_environment();
+
+}  // namespace thinwire

@@ -1,0 +1,111 @@
+// The rows of the result tables. This is the one place where columns are defined: HDF5, JSON and
+// docs/results-schema.md follow it (a test compares the document).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/table.h"
+
+namespace thinwire {
+
+/// Version of the tables' layout. Files of another version are refused, never guessed at.
+inline constexpr std::int64_t schema_version = 1;
+
+enum class Status { ok, wrong, failed, timeout, mistrusted, skipped };
+/// "OK", "WRONG", "FAILED", "TIMEOUT", "MISTRUSTED", "SKIPPED".
+std::string_view name_of(Status status);
+/// Inverse; throws CorruptData naming the valid ones.
+Status parse_status(std::string_view name);
+
+inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
+
+/// One row of /cells: one cell and traffic class. What does not apply stays at its default: empty text, NaN,
+/// 0 (1 for ranks, tp, pp, dp). Times are microseconds.
+struct CellRow {
+  std::string cell_id, program, traffic, operation, method, codec;
+  std::string form = "fair";
+  std::string protocol, dtype, tensor, source, link;
+  double link_gbps = not_measured;
+  std::string compute;
+  double oversubscription = not_measured;
+  std::int64_t ranks = 1, tp = 1, pp = 1, dp = 1, layers = 0, batch = 0, seq = 0, hidden = 0, seed = 0;
+  std::string corpus;
+  std::int64_t dense_bytes = 0, payload_bytes = 0, link_bytes = 0, link_bytes_max = 0, received_bytes = 0;
+  std::string twin;
+  std::int64_t twin_link_bytes = 0;
+  double ratio = not_measured;
+  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured, total_us = not_measured,
+         twin_us = not_measured;
+  double encode_cpu_us = not_measured, decode_cpu_us = not_measured;
+  double total_iqr_us = not_measured, twin_iqr_us = not_measured;
+  std::int64_t repetitions = 0;
+  double algbw_gbps = not_measured, busbw_gbps = not_measured;
+  double speedup = not_measured, break_even_gbps = not_measured;
+  double relative_l2 = not_measured, cosine = not_measured, bias = not_measured, zero_fraction = not_measured;
+  double encode_gbps = not_measured, decode_gbps = not_measured, memcpy_gbps = not_measured;
+  double bound_fraction_encode = not_measured, bound_fraction_decode = not_measured;
+  std::string status = "OK";
+  std::string reason;
+  std::string launch;
+  std::string repro;
+};
+std::span<const ColumnOf<CellRow>> cell_columns();
+
+/// One row of /samples: one measurement of one rank. Repetitions count from 0.
+struct SampleRow {
+  std::string cell_id, traffic;
+  std::int64_t rank = 0, repetition = 0;
+  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured, total_us = not_measured;
+  std::int64_t twin = 0;  ///< 1: the uncompressed twin, 0: the codec
+};
+std::span<const ColumnOf<SampleRow>> sample_columns();
+
+/// One row of /provenance: one launch. Filled by results/provenance.h.
+struct Provenance {
+  std::string launch, program, command, commit, dirty_hash, binary_hash, compiler, flags;
+  std::string mpi, blas, hdf5, cuda, nccl, cpu, gpu, hostname_hash, rank_map;
+  std::int64_t seed = 0;
+  std::string config_hash, corpus;
+  std::int64_t schema_version = thinwire::schema_version;
+  std::string environment, started, finished;
+};
+std::span<const ColumnOf<Provenance>> provenance_columns();
+
+/// One row of /links: one calibration of a link with one message size.
+struct LinkRow {
+  std::string link;
+  std::int64_t ranks = 0, bytes = 0;
+  std::string direction;  ///< "one_way" or "both_ways"
+  double nominal_gbps = not_measured, measured_gbps = not_measured;
+  std::int64_t trusted = 1;  ///< 0: off by more than 15 %
+};
+std::span<const ColumnOf<LinkRow>> link_columns();
+
+/// One row of /spectra: singular values of a captured matrix, normalised to the first.
+struct SpectrumRow {
+  std::string tensor;
+  std::int64_t step = 0;
+  std::string kind;  ///< "weight_gradient", "boundary_gradient", "activation"
+  std::int64_t centred = 0, index = 0;
+  double singular_value = not_measured;
+};
+std::span<const ColumnOf<SpectrumRow>> spectrum_columns();
+
+/// One row of /training: one optimiser step.
+struct TrainingRow {
+  std::int64_t step = 0;
+  double loss = not_measured, tokens_per_second = not_measured, learning_rate = not_measured, grad_norm = not_measured;
+};
+std::span<const ColumnOf<TrainingRow>> training_columns();
+
+/// One JSON object per row on one line; NaN becomes null. The inverse accepts missing keys (defaults) and
+/// refuses unknown ones with CorruptData naming the nearest column.
+std::string to_json(const CellRow& row);
+CellRow cell_row_from_json(std::string_view json, const std::string& where);
+
+}  // namespace thinwire
