@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-namespace thinwire {
+namespace thinwire::results {
 
 using ParameterValue = std::variant<bool, std::int64_t, double, std::string>;
 
@@ -47,4 +47,4 @@ std::string to_text(const ParameterValue& value);
 /// Lower-case hex SHA-256 of {"parameters":CANONICAL,"program":"...","ranks":N}.
 std::string cell_id(std::string_view program, int ranks, const Parameters& parameters);
 
-}  // namespace thinwire
+}  // namespace thinwire::results

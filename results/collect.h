@@ -6,7 +6,7 @@
 
 #include "results/row.h"
 
-namespace thinwire {
+namespace thinwire::results {
 
 struct CollectOptions {
   bool allow_mixed_corpus = false;
@@ -28,4 +28,4 @@ struct CollectReport {
 /// corpora (their hashes and cell counts are named) unless allowed, EnvironmentError when OUT does not exist.
 CollectReport collect(const std::string& out, const CollectOptions& options = {});
 
-}  // namespace thinwire
+}  // namespace thinwire::results

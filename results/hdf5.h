@@ -102,8 +102,8 @@ class Group {
   std::vector<std::string> read_strings(const std::string& name) const;
 
   // Tables: 1-D compounds of i64, f64 and fixed-length UTF-8 strings (numpy: int64, float64, S<n>).
-  void write_table(const std::string& name, const Table& table, Storage storage = {.deflate = 4}) const;
-  Table read_table(const std::string& name) const;
+  void write_table(const std::string& name, const results::Table& table, Storage storage = {.deflate = 4}) const;
+  results::Table read_table(const std::string& name) const;
 
   // Attributes of `object` ("" = this group). Setting replaces.
   void set_attribute(const std::string& object, const std::string& name, std::string_view value) const;

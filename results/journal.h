@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace thinwire {
+namespace thinwire::results {
 
 struct JournalEntry {
   std::string event;    ///< launch_started, cell_started, cell_finished, cell_failed, launch_finished, message
@@ -49,4 +49,4 @@ class JournalReader {
   int damaged_ = 0;
 };
 
-}  // namespace thinwire
+}  // namespace thinwire::results

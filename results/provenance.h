@@ -8,7 +8,7 @@
 #include "results/cell.h"
 #include "results/row.h"
 
-namespace thinwire {
+namespace thinwire::results {
 
 /// What this floor cannot know by itself.
 struct ProvenanceInput {
@@ -36,4 +36,4 @@ std::string shell_command(const std::vector<std::string>& arguments);
 /// Names of the environment variables whose values are recorded.
 const std::vector<std::string>& recorded_environment();
 
-}  // namespace thinwire
+}  // namespace thinwire::results

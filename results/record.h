@@ -11,7 +11,7 @@
 #include "results/hdf5.h"
 #include "results/row.h"
 
-namespace thinwire {
+namespace thinwire::results {
 
 struct CellRecord {
   std::string cell_id;
@@ -57,4 +57,4 @@ void write_h5_atomically(const std::string& path, const std::function<void(h5::F
 /// Throws CorruptData unless the file's schema_version is ours: names both and the remedy.
 void require_schema(const h5::Group& file);
 
-}  // namespace thinwire
+}  // namespace thinwire::results

@@ -11,7 +11,7 @@
 
 #include "results/table.h"
 
-namespace thinwire {
+namespace thinwire::results {
 
 /// Version of the tables' layout. Files of another version are refused, never guessed at.
 inline constexpr std::int64_t schema_version = 1;
@@ -71,7 +71,7 @@ struct Provenance {
   std::string mpi, blas, hdf5, cuda, nccl, cpu, gpu, hostname_hash, rank_map;
   std::int64_t seed = 0;
   std::string config_hash, corpus;
-  std::int64_t schema_version = thinwire::schema_version;
+  std::int64_t schema_version = results::schema_version;
   std::string environment, started, finished;
 };
 std::span<const ColumnOf<Provenance>> provenance_columns();
@@ -108,4 +108,4 @@ std::span<const ColumnOf<TrainingRow>> training_columns();
 std::string to_json(const CellRow& row);
 CellRow cell_row_from_json(std::string_view json, const std::string& where);
 
-}  // namespace thinwire
+}  // namespace thinwire::results

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 
-namespace thinwire {
+namespace thinwire::results {
 
 /// One named column: text, 64-bit integers or float64. All columns of a table have the same length.
 struct TableColumn {
@@ -79,4 +79,4 @@ std::vector<Row> from_table(const Table& table, std::span<const ColumnOf<Row>> c
   return rows;
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::results
