@@ -1,0 +1,242 @@
+// PowerSGD: Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression" (NeurIPS 2019), one
+// step of subspace iteration. M [n, m], r = min(n, m, rank):
+//   P = M Q;  P = sum over ranks;  P = orthonormalise(P);  Q = M^T P;  Q = sum over ranks;  out = P Q^T
+// The result is the SUM over ranks (a released all-reduce that divides by their number twice is off by that
+// factor; papers/activation_compression.md section 7, defect 1). As a message of one rank (Optimus-CC,
+// papers/optimus_cc.md section 2.1) the same without the sums: P [n, r] then Q [m, r] travel, r (n + m) values.
+// Warm start: Q of the last training message is the next start. Residual: local input minus *global* result.
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/random.h"
+#include "kernels/codec/registry.h"
+#include "kernels/codec/wire_values.h"
+#include "kernels/matrix/orthonormalise.h"
+#include "kernels/matrix/product.h"
+
+namespace thinwire {
+namespace {
+
+struct Options {
+  std::int64_t rank = 4;
+  bool warm_start = true;
+  bool orthogonalise_start = true;  // also the start Q, not only P
+  double min_ratio = 0;             // below this ratio of elements the tensor travels dense
+  DType wire = DType::f32;
+  std::uint64_t seed = 0;
+  Form form = Form::fair;
+};
+
+class PowerSgd final : public Codec {
+ public:
+  explicit PowerSgd(Options options) : options_(options), wire_(options.wire) {
+    traits_.stateful = options_.warm_start;
+    traits_.rounds = 2;
+    traits_.operators = {ReduceOp::sum};
+    traits_.feedback = FeedbackSource::reduced;
+  }
+
+  const CodecTraits& traits() const override { return traits_; }
+
+  std::size_t max_payload_bytes(const Shape& shape) const override {
+    if (shape.elements() == 0) return 0;
+    return wire_.bytes(dense(shape) ? shape.elements() : rank_for(shape) * (shape.rows() + shape.columns()));
+  }
+
+  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+    const std::size_t size = max_payload_bytes(x.shape());
+    TW_ASSERT(payload.size() >= size);
+    if (size == 0) return 0;
+    if (dense(x.shape())) {
+      wire_.write(x.as<float>(), payload.first(size), "powersgd: a value", key, x);
+      return size;
+    }
+    const std::int64_t n = x.shape().rows(), m = x.shape().columns(), r = rank_for(x.shape());
+    float* factors = factors_.as<float>(static_cast<std::size_t>(r * (n + m)));
+    float* p = factors;
+    float* q = factors + n * r;
+    project(x, start(key, m, r), p, key);
+    orthonormalise(p, n, r);
+    back_project(x, p, q);
+    // Both ends must go on from the same Q, so what is kept is what was sent.
+    wire_.write({factors, static_cast<std::size_t>(r * (n + m))}, payload.first(size), "powersgd: a factor", key, x);
+    keep(key, m, r, q, 1.0f);
+    return size;
+  }
+
+  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
+  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
+
+  // Round 0: sum of P (or of the dense tensor). Round 1: sum of Q (nothing when dense).
+  Round begin_round(int r, ConstTensorView x, const MessageKey& key, int) override {
+    TW_ASSERT(r == 0 || r == 1);
+    const std::int64_t n = x.shape().rows(), m = x.shape().columns(), k = rank_for(x.shape());
+    if (r == 0) {
+      round_shape_ = x.shape();
+      if (dense(x.shape())) return round(send_p_, receive_p_, x.as<float>(), "powersgd: a value", key, x);
+      float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
+      if (x.elements() > 0) project(x, start(key, m, k), p, key);
+      return round(send_p_, receive_p_, {p, static_cast<std::size_t>(n * k)}, "powersgd: P", key, x);
+    }
+    if (dense(x.shape()) || x.elements() == 0) return round(send_q_, receive_q_, {}, "powersgd: Q", key, x);
+    float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
+    float* q = p + n * k;
+    const auto summed = wire_.read({receive_p_.data(), wire_.bytes(n * k)}, "powersgd: the sum of P", key);
+    std::copy(summed.begin(), summed.end(), p);
+    orthonormalise(p, n, k);
+    back_project(x, p, q);
+    return round(send_q_, receive_q_, {q, static_cast<std::size_t>(m * k)}, "powersgd: Q", key, x);
+  }
+
+  void end_rounds(const MessageKey& key, int world, TensorView sum) override {
+    TW_ASSERT(sum.shape().elements() == round_shape_.elements());
+    if (sum.elements() == 0) return;
+    const std::int64_t n = round_shape_.rows(), m = round_shape_.columns(), k = rank_for(round_shape_);
+    if (dense(round_shape_)) {
+      const auto values = wire_.read({receive_p_.data(), wire_.bytes(n * m)}, "powersgd: the dense sum", key);
+      std::copy(values.begin(), values.end(), sum.as<float>().begin());
+      return;
+    }
+    const float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
+    const auto q = wire_.read({receive_q_.data(), wire_.bytes(m * k)}, "powersgd: the sum of Q", key);
+    matrix_product(Op::plain, Op::transposed, n, m, k, p, q.data(), sum.as<float>().data());
+    keep(key, m, k, q.data(), 1.0f / static_cast<float>(world));
+  }
+
+ private:
+  struct State {
+    std::int64_t columns = 0, rank = 0;
+    std::int64_t step = 0;
+    std::int32_t micro_batch = 0;
+    std::vector<float> next;      // start of the next training message
+    std::vector<float> previous;  // start of the last one, for its recomputation
+  };
+
+  std::int64_t rank_for(const Shape& s) const { return std::min({s.rows(), s.columns(), options_.rank}); }
+  // PyTorch's PowerSGD hook: compress iff (n + m) r min_ratio < n m.
+  bool dense(const Shape& s) const {
+    if (options_.min_ratio <= 0) return false;
+    return static_cast<double>((s.rows() + s.columns()) * rank_for(s)) * options_.min_ratio >= static_cast<double>(s.elements());
+  }
+
+  Round round(Buffer& send, Buffer& receive, std::span<const float> values, const char* what, const MessageKey& key, ConstTensorView x) {
+    const std::size_t size = wire_.bytes(static_cast<std::int64_t>(values.size()));
+    send.reserve(size);
+    receive.reserve(size);
+    wire_.write(values, {send.data(), size}, what, key, x);
+    return {{send.data(), size}, {receive.data(), size}, wire_.type(), ReduceOp::sum};
+  }
+
+  void orthonormalise(float* a, std::int64_t rows, std::int64_t columns) {
+    if (options_.form == Form::released)
+      modified_gram_schmidt(a, rows, columns);
+    else
+      orthonormaliser_.apply(a, rows, columns);
+  }
+
+  // The start Q [m, r]: the last one of this tensor, or N(0, 1) numbers that are equal on all ranks.
+  const float* start(const MessageKey& key, std::int64_t m, std::int64_t r) {
+    float* q = start_.as<float>(static_cast<std::size_t>(m * r));
+    const Random random(options_.seed, mix_stream(hash_name("powersgd.start"), key.state_key()));
+    const auto draw = [&](std::int64_t i, std::int64_t j) { return static_cast<float>(random.normal(static_cast<std::uint64_t>(j * m + i))); };
+    const auto found = options_.warm_start ? states_.find(key.state_key()) : states_.end();
+    if (found == states_.end() || found->second.rank != r || found->second.next.empty()) {
+      for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < r; ++j) q[i * r + j] = draw(i, j);
+    } else {
+      const State& state = found->second;
+      if (state.columns != m)
+        throw UsageError("powersgd: " + text_of(key) + " has " + std::to_string(m) + " columns, its warm start has " + std::to_string(state.columns) +
+                         "; give different tensors different names (message keys)");
+      const bool again = key.pass == Pass::recompute && key.step == state.step && key.micro_batch == state.micro_batch;
+      const std::vector<float>& last = again ? state.previous : state.next;
+      std::copy(last.begin(), last.end(), q);
+      // A column dies when the tensor had a lower rank than r; zero stays zero, so the search starts anew there.
+      if (options_.form == Form::fair)
+        for (std::int64_t j = 0; j < r; ++j) {
+          bool dead = true;
+          for (std::int64_t i = 0; i < m && dead; ++i) dead = q[i * r + j] == 0.0f;
+          for (std::int64_t i = 0; i < m && dead; ++i) q[i * r + j] = draw(i, j);
+        }
+    }
+    used_.assign(q, q + m * r);
+    if (options_.orthogonalise_start) orthonormalise(q, m, r);
+    return q;
+  }
+
+  void keep(const MessageKey& key, std::int64_t m, std::int64_t r, const float* q, float factor) {
+    if (!options_.warm_start || key.pass != Pass::train) return;
+    State& state = states_[key.state_key()];
+    state.columns = m;
+    state.rank = r;
+    state.step = key.step;
+    state.micro_batch = key.micro_batch;
+    state.previous.swap(used_);
+    state.next.resize(static_cast<std::size_t>(m * r));
+    for (std::size_t i = 0; i < state.next.size(); ++i) state.next[i] = q[i] * factor;
+  }
+
+  void project(ConstTensorView x, const float* q, float* p, const MessageKey& key) {
+    const std::int64_t n = x.shape().rows(), m = x.shape().columns(), r = rank_for(x.shape());
+    matrix_product(Op::plain, Op::plain, n, r, m, x.as<float>().data(), q, p);
+    // A NaN or infinity of M reaches P: find it before the orthonormalisation spreads it.
+    if (!all_finite({p, static_cast<std::size_t>(n * r)})) {
+      check_finite(x, text_of(key));
+      throw RuntimeFailure("powersgd: M Q of " + text_of(key) + " overflows f32; scale the tensor");
+    }
+  }
+
+  void back_project(ConstTensorView x, const float* p, float* q) {
+    const std::int64_t n = x.shape().rows(), m = x.shape().columns(), r = rank_for(x.shape());
+    matrix_product(Op::transposed, Op::plain, m, r, n, x.as<float>().data(), p, q);
+  }
+
+  void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
+    check_payload_size(payload.size(), max_payload_bytes(out.shape()), "powersgd", out.shape(), key);
+    if (out.elements() == 0) return;
+    const auto values = wire_.read(payload, "powersgd: a factor", key);
+    const auto to = out.as<float>();
+    if (dense(out.shape())) {
+      for (std::size_t i = 0; i < values.size(); ++i) to[i] = add ? to[i] + values[i] : values[i];
+      return;
+    }
+    const std::int64_t n = out.shape().rows(), m = out.shape().columns(), r = rank_for(out.shape());
+    matrix_product(Op::plain, Op::transposed, n, m, r, values.data(), values.data() + n * r, to.data(), add);
+  }
+
+  Options options_;
+  CodecTraits traits_;
+  WireValues wire_;
+  Orthonormaliser orthonormaliser_;
+  std::unordered_map<std::uint64_t, State> states_;
+  std::vector<float> used_;  // start of the current message, before orthonormalisation
+  Buffer start_, factors_, send_p_, receive_p_, send_q_, receive_q_;
+  Shape round_shape_{0};
+};
+
+using Kind = ParameterSpec::Kind;
+const bool registered = register_codec(
+    {.name = "powersgd",
+     .summary = "rank-r factors P, Q by one warm-started power iteration; two dense sums",
+     .source = "Vogels et al., NeurIPS 2019 (arXiv 1905.13727); as a message: Optimus-CC, ASPLOS 2023",
+     .parameters = {{"rank", Kind::integer, "4", 1, 65536, {}, "columns of P and Q; clipped to min(rows, columns)"},
+                    {"warm_start", Kind::flag, "true", 0, 0, {}, "start from the last training message's Q"},
+                    {"orthogonalise", Kind::choice, "both", 0, 0, {"both", "p"}, "orthonormalise the start Q and P, or P alone"},
+                    {"min_ratio", Kind::real, "0", 0, 1e6, {}, "send dense where rows*columns / (rank*(rows+columns)) is not above this"},
+                    {"wire", Kind::choice, "f32", 0, 0, {"f32", "f16"}, "type of P and Q on the wire"},
+                    {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the first start"}},
+     .has_released_form = true,
+     .make = [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {
+       Options o;
+       o.rank = p.integer("rank");
+       o.warm_start = p.flag("warm_start");
+       o.orthogonalise_start = p.choice("orthogonalise") == "both";
+       o.min_ratio = p.real("min_ratio");
+       o.wire = parse_dtype(p.choice("wire"));
+       o.seed = static_cast<std::uint64_t>(p.integer("seed"));
+       o.form = form;
+       return std::make_unique<PowerSgd>(o);
+     }});
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,30 @@
+// Orthonormal columns for tall, narrow matrices (PowerSGD's P [n, r] and Q [m, r]).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace thinwire {
+
+/// Modified Gram-Schmidt as PowerSGD's authors and Optimus-CC do it (papers/optimus_cc.md section 2.1), in f32,
+/// column by column: a /= ||a|| + epsilon, then its projection is removed from the later columns. A column that
+/// depends on earlier ones becomes normalised rounding noise. `a` is [rows, columns], row-major.
+void modified_gram_schmidt(float* a, std::int64_t rows, std::int64_t columns, float epsilon = 1e-8f);
+
+/// Orthonormalises columns in float64: Cholesky-QR twice (three BLAS-3 calls per pass), or Gram-Schmidt with
+/// re-orthogonalisation where the Gram matrix is too ill-conditioned for Cholesky.
+/// A column that depends on earlier ones (its rest is below 1e-6 of its length) becomes exactly zero, so that
+/// P P^T stays a projector whatever the rank of the input. Deterministic for a given number of threads.
+class Orthonormaliser {
+ public:
+  /// In place on `a` [rows, columns], row-major; columns <= rows is not required. Returns the number of
+  /// non-zero columns. The input must be finite.
+  std::int64_t apply(float* a, std::int64_t rows, std::int64_t columns);
+
+ private:
+  bool cholesky_pass(std::int64_t rows, std::int64_t columns);
+  std::int64_t gram_schmidt(std::int64_t rows, std::int64_t columns);
+  std::vector<double> work_, gram_;  // grow only
+};
+
+}  // namespace thinwire
