@@ -1,0 +1,74 @@
+#include "bench/common/error_metrics.h"
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <string>
+
+#include "core/error.h"
+#include "kernels/threads.h"
+
+namespace thinwire::bench {
+namespace {
+
+template <typename Reference>
+ErrorMetrics compare(std::span<const float> x, std::span<const Reference> reference) {
+  TW_ASSERT(x.size() == reference.size());
+  double wrong = 0, length = 0, norm = 0, dot = 0, error = 0;
+  std::int64_t zeros = 0;
+  std::mutex mutex;
+  parallel_for(static_cast<std::int64_t>(x.size()), [&](std::int64_t begin, std::int64_t end) {
+    double w = 0, l = 0, n = 0, d = 0, e = 0;
+    std::int64_t z = 0;
+#pragma omp simd reduction(+ : w, l, n, d, e, z)
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double a = x[static_cast<std::size_t>(i)], b = reference[static_cast<std::size_t>(i)];
+      const double difference = a - b;
+      w += difference * difference;
+      l += a * a;
+      n += b * b;
+      d += a * b;
+      e += difference;
+      z += a == 0 ? 1 : 0;
+    }
+    const std::lock_guard lock(mutex);
+    wrong += w, length += l, norm += n, dot += d, error += e, zeros += z;
+  });
+  ErrorMetrics m;
+  const auto count = static_cast<double>(x.size());
+  if (x.empty()) return m;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  m.relative_l2 = norm > 0 ? std::sqrt(wrong / norm) : wrong > 0 ? infinity : wrong;
+  m.bias = norm > 0 ? error / count / std::sqrt(norm / count) : error != 0 ? std::copysign(infinity, error) : error;
+  m.cosine = norm > 0 && length > 0 ? dot / std::sqrt(norm) / std::sqrt(length) : norm == 0 && length == 0 ? 1 : norm + length >= 0 ? 0 : norm + length;
+  m.zero_fraction = static_cast<double>(zeros) / count;
+  return m;
+}
+
+}  // namespace
+
+void ErrorMetrics::fill(results::CellRow& row) const {
+  row.relative_l2 = relative_l2;
+  row.cosine = cosine;
+  row.bias = bias;
+  row.zero_fraction = zero_fraction;
+}
+
+ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference) { return compare(x, reference); }
+ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference) { return compare(x, reference); }
+
+void add_to(std::span<double> sum, std::span<const float> x) {
+  TW_ASSERT(sum.size() == x.size());
+  parallel_for(static_cast<std::int64_t>(x.size()), [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) sum[static_cast<std::size_t>(i)] += x[static_cast<std::size_t>(i)];
+  });
+}
+
+void require_close(const ErrorMetrics& metrics, double tolerance, const std::string& what) {
+  if (metrics.relative_l2 <= tolerance) return;
+  throw WrongResult(what + ": relative L2 error " + std::to_string(metrics.relative_l2) + " against the float64 reference, at most " +
+                    std::to_string(tolerance) + " expected; the row is not timed. Please report it with the command line");
+}
+
+}  // namespace thinwire::bench
