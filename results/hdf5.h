@@ -3,12 +3,14 @@
 // f16 is stored as IEEE half (h5py: float16), bf16 as a 16-bit float with an 8-bit exponent (h5py: float32).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -22,9 +24,9 @@ using Id = std::int64_t;
 /// Owns one HDF5 identifier.
 class Handle {
  public:
-  using Close = int (*)(Id);
+  using Closer = int (*)(Id);
   Handle() = default;
-  Handle(Id id, Close close) : id_(id), close_(close) {}
+  Handle(Id id, Closer closer) : id_(id), close_(closer) {}
   Handle(Handle&& other) noexcept : id_(other.id_), close_(other.close_) { other.id_ = -1; }
   Handle& operator=(Handle&& other) noexcept {
     std::swap(id_, other.id_);
@@ -42,7 +44,7 @@ class Handle {
 
  private:
   Id id_ = -1;
-  Close close_ = nullptr;
+  Closer close_ = nullptr;
 };
 
 /// What a dataset holds. `dtype` is empty for strings, compounds and element types thinwire does not know.
@@ -140,6 +142,10 @@ class File : public Group {
   /// Throws CorruptData when the file is no HDF5 file or truncated, EnvironmentError when it cannot be read.
   static File open_read(const std::string& path);
   static File open_write(const std::string& path);
+  /// A file that lives in memory only, until its bytes are taken by image(): the caller writes them, so that a
+  /// full disk meets one plain write and not the library's cache.
+  static File create_in_memory(std::int64_t user_block = 0);
+  std::vector<std::byte> image();
   /// Flushes and closes; throws RuntimeFailure when data did not reach the disk. Groups of it become invalid.
   void close();
 
