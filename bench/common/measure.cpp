@@ -1,0 +1,194 @@
+#include "bench/common/measure.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "core/clock.h"
+#include "core/formulas.h"
+#include "core/statistics.h"
+
+namespace thinwire::bench {
+namespace {
+
+/// Equal for all processes of one running machine, also across network namespaces and host names.
+std::uint64_t machine_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return hash_name(id);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+template <typename Get>
+double median_of_maximum(const Laps& laps, Get get) {
+  std::vector<double> values;
+  for (const auto& ranks : laps) {
+    double largest = 0;
+    for (const OperationReport& r : ranks) largest = std::max(largest, get(r));
+    values.push_back(largest);
+  }
+  return median(values);
+}
+
+double interquartile_range_of_total(const Laps& laps) {
+  std::vector<double> values;
+  for (const auto& ranks : laps) {
+    double largest = 0;
+    for (const OperationReport& r : ranks) largest = std::max(largest, r.total_us);
+    values.push_back(largest);
+  }
+  return summarize(values).interquartile_range;
+}
+
+template <typename Get>
+double maximum_over(std::span<const OperationReport> ranks, Get get) {
+  double largest = 0;
+  for (const OperationReport& r : ranks) largest = std::max(largest, static_cast<double>(get(r)));
+  return largest;
+}
+
+/// Mean over the ranks that take part (a rank outside the operation moves nothing and does not count).
+template <typename Get>
+std::int64_t mean_over(std::span<const OperationReport> ranks, Get get) {
+  double sum = 0;
+  int taking_part = 0;
+  for (const OperationReport& r : ranks) {
+    sum += static_cast<double>(get(r));
+    taking_part += r.dense_bytes > 0;
+  }
+  return taking_part == 0 ? 0 : std::llround(sum / taking_part);
+}
+
+}  // namespace
+
+std::vector<OperationReport> lap(Communicator& world, const std::function<OperationReport()>& body) {
+  world.barrier();
+  const Stopwatch watch;
+  OperationReport mine = body();
+  mine.total_us = static_cast<double>(watch.elapsed_ns()) * 1e-3;
+  std::vector<OperationReport> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(&mine, sizeof mine, all.data())->wait();
+  return all;
+}
+
+ComputePlan compute_plan(Communicator& world) {
+  const std::uint64_t mine = machine_identity();
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(&mine, sizeof mine, all.data())->wait();
+  const auto here = std::count(all.begin(), all.end(), mine);
+  double ratio = static_cast<double>(here) / usable_cores();
+  // One plan for all: the most crowded machine decides.
+  double largest = 0;
+  world.all_reduce(&ratio, &largest, 1, DType::f64, ReduceOp::max)->wait();
+  return {largest > 1.0, largest};
+}
+
+CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial, int repetitions,
+                        const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body) {
+  CodecLaps result;
+  Laps before;
+  set_compute(plan.timed ? ComputeMode::serial : ComputeMode::real);
+  const int untimed = plan.timed ? std::max(1, serial) : 1;
+  for (int i = 0; i < untimed; ++i) before.push_back(lap(world, body));
+  if (plan.timed) set_compute(ComputeMode::replay);
+  for (int i = 0; i < repetitions; ++i) result.timed.push_back(lap(world, body));
+  const Laps& alone = plan.timed ? before : result.timed;
+  result.alone = alone.front();
+  for (std::size_t rank = 0; rank < result.alone.size(); ++rank) {
+    const auto median_over_laps = [&](double OperationReport::* member) {
+      std::vector<double> values;
+      for (const auto& ranks : alone) values.push_back(ranks[rank].*member);
+      result.alone[rank].*member = median(values);
+    };
+    for (auto member : {&OperationReport::encode_us, &OperationReport::decode_us, &OperationReport::encode_cpu_us, &OperationReport::decode_cpu_us})
+      median_over_laps(member);
+  }
+  return result;
+}
+
+double median_total_us(const Laps& laps) {
+  return median_of_maximum(laps, [](const OperationReport& r) { return r.total_us; });
+}
+
+void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name) {
+  const std::vector<OperationReport>& ranks = codec.timed.back();
+  row.compute = plan.timed ? "timed" : "real";
+  row.oversubscription = plan.oversubscription;
+  row.repetitions = static_cast<std::int64_t>(codec.timed.size());
+  row.dense_bytes = mean_over(ranks, [](auto& r) { return r.dense_bytes; });
+  row.payload_bytes = mean_over(ranks, [](auto& r) { return r.payload_bytes; });
+  row.link_bytes = mean_over(ranks, [](auto& r) { return r.link_bytes; });
+  row.link_bytes_max = static_cast<std::int64_t>(maximum_over(ranks, [](auto& r) { return r.link_bytes; }));
+  row.received_bytes = mean_over(ranks, [](auto& r) { return r.received_bytes; });
+  row.total_us = median_total_us(codec.timed);
+  row.total_iqr_us = interquartile_range_of_total(codec.timed);
+  row.encode_us = median_of_maximum(codec.timed, [](const OperationReport& r) { return r.encode_us; });
+  row.decode_us = median_of_maximum(codec.timed, [](const OperationReport& r) { return r.decode_us; });
+  row.transfer_us = std::max(0.0, row.total_us - row.encode_us - row.decode_us);
+  row.encode_cpu_us = maximum_over(codec.alone, [](auto& r) { return r.encode_cpu_us; });
+  row.decode_cpu_us = maximum_over(codec.alone, [](auto& r) { return r.decode_cpu_us; });
+  row.algbw_gbps = algorithm_bandwidth(static_cast<double>(row.dense_bytes), row.total_us);
+  const double bus = row.operation == "all_reduce" ? bus_factor_all_reduce(static_cast<int>(row.tp * row.dp))
+                     : row.operation == "reduce_scatter" || row.operation == "all_gather"
+                         ? bus_factor_scatter_or_gather(static_cast<int>(row.tp * row.dp))
+                         : 1.0;
+  row.busbw_gbps = row.algbw_gbps * bus;
+  if (twin.empty()) return;
+  row.twin = twin_name;
+  row.twin_us = median_total_us(twin);
+  row.twin_iqr_us = interquartile_range_of_total(twin);
+  row.twin_link_bytes = mean_over(twin.back(), [](auto& r) { return r.link_bytes; });
+  row.ratio = static_cast<double>(row.twin_link_bytes) / static_cast<double>(std::max<std::int64_t>(1, row.link_bytes));
+  row.speedup = row.twin_us / row.total_us;
+  // Codec time alone on one core, never oversubscribed wall time.
+  const double codec_us = maximum_over(codec.alone, [](auto& r) { return r.encode_us; }) +
+                          maximum_over(codec.alone, [](auto& r) { return r.decode_us; });
+  if (row.codec != "none")
+    row.break_even_gbps = break_even_gbps(static_cast<double>(row.twin_link_bytes), static_cast<double>(row.link_bytes), codec_us);
+}
+
+void append_samples(std::vector<results::SampleRow>& samples, const results::CellRow& row, const Laps& laps, bool twin) {
+  for (std::size_t repetition = 0; repetition < laps.size(); ++repetition)
+    for (std::size_t rank = 0; rank < laps[repetition].size(); ++rank) {
+      const OperationReport& r = laps[repetition][rank];
+      samples.push_back({row.cell_id, row.traffic, static_cast<std::int64_t>(rank), static_cast<std::int64_t>(repetition), r.encode_us,
+                         r.transfer_us, r.decode_us, r.total_us, twin ? 1 : 0});
+    }
+}
+
+OperationReport combine(std::span<const OperationReport> operations) {
+  OperationReport sum;
+  for (const OperationReport& r : operations) {
+    sum.encode_us += r.encode_us;
+    sum.transfer_us += r.transfer_us;
+    sum.decode_us += r.decode_us;
+    sum.total_us += r.total_us;
+    sum.encode_cpu_us += r.encode_cpu_us;
+    sum.decode_cpu_us += r.decode_cpu_us;
+    sum.dense_bytes += r.dense_bytes;
+    sum.payload_bytes += r.payload_bytes;
+    sum.link_bytes += r.link_bytes;
+    sum.received_bytes += r.received_bytes;
+  }
+  return sum;
+}
+
+void wait_all(std::span<Operation> operations) {
+  for (int idle = 0;; ++idle) {
+    bool all = true;
+    for (Operation& operation : operations)
+      if (operation.valid()) all = operation.test() && all;
+    if (all) return;
+    if (idle > 50) sleep_until_ns(now_ns() + 20'000);
+  }
+}
+
+}  // namespace thinwire::bench
