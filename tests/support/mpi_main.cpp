@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/clock.h"
 #include "core/environment.h"
 #include "core/log.h"
 #include "core/main_guard.h"
@@ -27,6 +28,29 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
   }
 };
 
+// After each test the ranks meet. A rank that failed has left the test early; when the others do not arrive
+// they wait for it inside the test, so the job ends now instead of at CTest's time limit.
+class Meeting : public ::testing::EmptyTestEventListener {
+ public:
+  Meeting() { MPI_Comm_dup(MPI_COMM_WORLD, &communicator_); }
+  void leave() { MPI_Comm_free(&communicator_); }
+
+ private:
+  void OnTestEnd(const ::testing::TestInfo& info) override {
+    const bool failed = info.result()->Failed();
+    MPI_Request request;
+    MPI_Ibarrier(communicator_, &request);
+    const Stopwatch watch;
+    for (int done = 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE), done == 0;) {
+      if (failed && watch.seconds() > 10)
+        fail_process(1, std::string(info.test_suite_name()) + "." + info.name() +
+                            " failed on this rank, and another rank is still inside the test after 10 s");
+      if (watch.seconds() > 0.001) sleep_until_ns(now_ns() + 100'000);
+    }
+  }
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+};
+
 bool ran_something() {
   const auto& unit = *::testing::UnitTest::GetInstance();
   return unit.test_to_run_count() > unit.skipped_test_count();
@@ -37,8 +61,10 @@ int run_tests(int argc, char** argv) {
   // Tests meet in collectives: an order or a selection of its own per rank would hang them.
   const bool launched = Environment::launch_size().has_value();
   int abort_hook = 0;
+  Meeting* meeting = nullptr;
   if (launched) {
     ::testing::GTEST_FLAG(shuffle) = false;
+    ::testing::GTEST_FLAG(catch_exceptions) = false;  // to the guarded main, which aborts the job
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
@@ -50,11 +76,13 @@ int run_tests(int argc, char** argv) {
       delete listeners.Release(listeners.default_result_printer());
       listeners.Append(new FailuresOnly);
     }
+    listeners.Append(meeting = new Meeting);
   }
   int outcome[2] = {RUN_ALL_TESTS() == 0 ? 0 : 1, ran_something() ? 1 : 0};
   if (launched) {
     MPI_Allreduce(MPI_IN_PLACE, outcome, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     remove_failure_hook(abort_hook);
+    meeting->leave();
     MPI_Finalize();
   }
   if (outcome[0] != 0) return 1;
