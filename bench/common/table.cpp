@@ -1,0 +1,55 @@
+#include "bench/common/table.h"
+
+#include <cmath>
+
+namespace thinwire::bench {
+namespace {
+
+// "-" for what was not measured.
+std::string number(double value, int precision) {
+  if (std::isnan(value)) return "-";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*f", precision, value);
+  return text;
+}
+std::string error(double value) {
+  if (std::isnan(value)) return "-";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return text;
+}
+
+}  // namespace
+
+void RowTable::print(const results::CellRow& row) {
+  const bool codec_alone = row.operation == "encode_decode";
+  const std::string kind = codec_alone ? "codec" : "transfer";
+  if (kind != kind_) {
+    kind_ = kind;
+    if (codec_alone)
+      std::fprintf(to_, "# %-34s %11s %11s %9s %9s %9s %7s %7s %9s  %s\n# %-34s %11s %11s %9s %9s %9s %7s %7s %9s  %s\n", "codec", "tensor", "payload",
+                   "encode", "decode", "memcpy", "encode", "decode", "error", "status", "", "(B)", "(B)", "(GB/s)", "(GB/s)", "(GB/s)", "/bound", "/bound",
+                   "rel. L2", "");
+    else
+      std::fprintf(to_, "# %-12s %-26s %-9s %10s %10s %10s %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s\n# %-12s %-26s %-9s %10s %10s %10s %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s\n",
+                   "traffic", "codec", "protocol", "dense", "payload", "link", "ratio", "encode", "transfer", "decode", "total", "twin", "algbw", "busbw", "error",
+                   "status", "", "", "", "(B)", "(B)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)", "rel. L2", "");
+  }
+  const std::string name = row.method.empty() || row.method == row.codec ? row.codec : row.method + " " + row.codec;
+  if (codec_alone)
+    std::fprintf(to_, "  %-34s %11lld %11lld %9s %9s %9s %7s %7s %9s  %s", name.c_str(), static_cast<long long>(row.dense_bytes),
+                 static_cast<long long>(row.payload_bytes), number(row.encode_gbps, 2).c_str(), number(row.decode_gbps, 2).c_str(),
+                 number(row.memcpy_gbps, 2).c_str(), number(row.bound_fraction_encode, 2).c_str(), number(row.bound_fraction_decode, 2).c_str(),
+                 error(row.relative_l2).c_str(), row.status.c_str());
+  else
+    std::fprintf(to_, "  %-12s %-26s %-9s %10lld %10lld %10lld %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s", row.traffic.c_str(), name.c_str(), row.protocol.c_str(),
+                 static_cast<long long>(row.dense_bytes), static_cast<long long>(row.payload_bytes), static_cast<long long>(row.link_bytes),
+                 number(row.ratio, 2).c_str(), number(row.encode_us, 1).c_str(), number(row.transfer_us, 1).c_str(), number(row.decode_us, 1).c_str(),
+                 number(row.total_us, 1).c_str(), number(row.twin_us, 1).c_str(), number(row.algbw_gbps, 3).c_str(), number(row.busbw_gbps, 3).c_str(),
+                 error(row.relative_l2).c_str(), row.status.c_str());
+  if (!row.reason.empty()) std::fprintf(to_, "  %s", row.reason.c_str());
+  std::fputc('\n', to_);
+  std::fflush(to_);
+}
+
+}  // namespace thinwire::bench
