@@ -21,15 +21,17 @@ class Parameters {
   bool has(const std::string& name) const { return values_.contains(name); }
   void erase(const std::string& name) { values_.erase(name); }
 
-  /// Typed access. Throws UsageError naming the parameter when it is missing or has another type.
-  /// An integer is also a number; a number with no fraction is also an integer.
+  /// Typed access. Throws UsageError naming the parameter when it is missing or cannot be read as asked.
+  /// Values convert through their text: 8, 8.0 and "8" are all the integer 8; anything is text.
   std::string text(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
   double number(const std::string& name) const;
   bool flag(const std::string& name) const;
 
   /// Sorted keys, no spaces; numbers in their shortest exact form, whole ones as integers (1.0 is 1, 1e-1 is
-  /// 0.1, -0 is 0): equal parameters give equal text. NaN and infinities are refused with UsageError.
+  /// 0.1, -0 is 0): equal parameters give equal text. Text that spells a number or true/false is written as
+  /// that value, so `batch = 8` in a study and `--batch 8` on a command line are one cell. NaN and infinities
+  /// are refused with UsageError.
   std::string canonical_json() const;
   /// From a flat JSON object. Throws CorruptData (`where` names the file) on anything nested or malformed.
   static Parameters from_json(std::string_view json, const std::string& where);

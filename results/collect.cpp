@@ -1,0 +1,123 @@
+#include "results/collect.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "results/files.h"
+#include "results/hdf5.h"
+#include "results/record.h"
+
+namespace thinwire::results {
+
+namespace {
+
+std::vector<std::string> ids_in(const std::string& out) {
+  std::vector<std::string> ids;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(out + "/cells", error))
+    if (entry.path().extension() == ".h5") ids.push_back(entry.path().stem().string());
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+// Results over different texts answer different questions; one table would invite to compare them.
+void require_one_corpus(std::span<const CellRow> rows) {
+  std::map<std::string, std::set<std::string>> cells;
+  for (const CellRow& row : rows)
+    if (!row.corpus.empty()) cells[row.corpus].insert(row.cell_id);
+  if (cells.size() < 2) return;
+  std::string list;
+  for (const auto& [corpus, ids] : cells) list += (list.empty() ? "" : ", ") + corpus.substr(0, 12) + "... (" + std::to_string(ids.size()) + " cells)";
+  throw UsageError("the cells stem from different corpora: " + list +
+                   "; collect each in a folder of its own, run the older ones again (sweep run --redo all), or say "
+                   "--allow-mixed-corpus and compare with care");
+}
+
+template <typename Row>
+void keep(std::vector<Row>& all, const std::vector<Row>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+// The table of capture.h5 when it is there; a damaged capture is reported, not fatal.
+template <typename Row>
+std::vector<Row> from_capture(const std::optional<h5::File>& capture, const char* table, std::span<const ColumnOf<Row>> columns) {
+  if (!capture || !capture->has(table)) return {};
+  return from_table(capture->read_table(table), columns, capture->file_name() + ": /" + table);
+}
+
+// Cells that share a calibration each carry it; it counts once.
+void keep_links(std::vector<LinkRow>& all, const std::vector<LinkRow>& more) {
+  const auto key = [](const LinkRow& r) { return std::tie(r.link, r.ranks, r.bytes, r.direction, r.measured_gbps); };
+  for (const LinkRow& row : more)
+    if (std::none_of(all.begin(), all.end(), [&](const LinkRow& old) { return key(old) == key(row); })) all.push_back(row);
+}
+
+struct Gathered {
+  std::vector<SampleRow> samples;
+  std::vector<LinkRow> links;
+  std::map<std::string, Provenance> launches;
+};
+
+}  // namespace
+
+CollectReport collect(const std::string& out, const CollectOptions& options) {
+  if (!std::filesystem::is_directory(out)) throw EnvironmentError(out + ": no such folder; run the sweep first, or check --out");
+  CollectReport report;
+  report.path = out + "/collected.h5";
+  Gathered gathered;
+  std::set<std::string> seen;
+  for (const std::string& id : options.cell_ids.empty() ? ids_in(out) : options.cell_ids) {
+    if (!seen.insert(id).second) continue;
+    const std::string path = record_path(out, id);
+    if (!std::filesystem::exists(path)) {
+      report.missing.push_back(id);
+      continue;
+    }
+    try {
+      CellRecord record = read_cell_record(path);
+      if (record.cell_id != id || cell_id(record.program, record.ranks, record.parameters) != id)
+        throw CorruptData(path + ": its content belongs to another cell (" + record.cell_id + "); was it renamed?");
+      for (CellRow& row : record.rows) row.launch = record.provenance.launch;
+      keep(report.rows, record.rows);
+      keep(gathered.samples, record.samples);
+      keep_links(gathered.links, record.links);
+      Provenance& launch = gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;
+      launch.finished = std::max(launch.finished, record.provenance.finished);
+    } catch (const CorruptData& e) {
+      report.damaged.push_back(e.what());
+    }
+  }
+  if (!options.allow_mixed_corpus) require_one_corpus(report.rows);
+  report.samples = gathered.samples.size();
+
+  std::optional<h5::File> capture;
+  std::vector<SpectrumRow> spectra;
+  std::vector<TrainingRow> training;
+  const std::string capture_path = out + "/capture.h5";
+  if (std::filesystem::exists(capture_path)) try {
+      capture = h5::File::open_read(capture_path);
+      require_schema(*capture);
+      spectra = from_capture(capture, "spectra", spectrum_columns());
+      training = from_capture(capture, "training", training_columns());
+    } catch (const CorruptData& e) {
+      report.damaged.push_back(e.what());
+    }
+
+  std::vector<Provenance> launches;
+  for (const auto& [id, launch] : gathered.launches) launches.push_back(launch);
+  write_h5_atomically(report.path, [&](h5::File& file) {
+    file.write_table("cells", to_table(std::span<const CellRow>(report.rows), cell_columns()));
+    file.write_table("samples", to_table(std::span<const SampleRow>(gathered.samples), sample_columns()));
+    file.write_table("provenance", to_table(std::span<const Provenance>(launches), provenance_columns()));
+    file.write_table("links", to_table(std::span<const LinkRow>(gathered.links), link_columns()));
+    file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
+    file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
+  });
+  return report;
+}
+
+}  // namespace thinwire::results

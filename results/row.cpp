@@ -1,0 +1,214 @@
+#include "results/row.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace thinwire::results {
+
+namespace {
+constexpr std::array<std::string_view, 6> status_names = {"OK", "WRONG", "FAILED", "TIMEOUT", "MISTRUSTED", "SKIPPED"};
+}
+
+std::string_view name_of(Status status) { return status_names[static_cast<std::size_t>(status)]; }
+
+Status parse_status(std::string_view name) {
+  const auto found = std::find(status_names.begin(), status_names.end(), name);
+  if (found == status_names.end())
+    throw CorruptData("`" + std::string(name) + "` is no status: OK, WRONG, FAILED, TIMEOUT, MISTRUSTED and SKIPPED are");
+  return static_cast<Status>(found - status_names.begin());
+}
+
+std::span<const ColumnOf<CellRow>> cell_columns() {
+  using R = CellRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "SHA-256 (hex) of program, ranks and canonical parameters"},
+      {"program", &R::program, "the bench that measured it"},
+      {"traffic", &R::traffic, "traffic class, or `codec`: a codec alone, no link"},
+      {"operation", &R::operation, "all_reduce, reduce_scatter, all_gather, send_recv, encode_decode, ..."},
+      {"method", &R::method, "the study's short name (A1, T3, none, ...) or the codec's name"},
+      {"codec", &R::codec, "canonical codec expression"},
+      {"form", &R::form, "fair or released"},
+      {"protocol", &R::protocol, "dense, rounds, gather, two_shot, point_to_point"},
+      {"dtype", &R::dtype, "wire type of the dense twin: f16, bf16, f32"},
+      {"tensor", &R::tensor, "captured tensor or generator that was measured"},
+      {"source", &R::source, "captured, generated, input"},
+      {"link", &R::link, "shm, netns:100mbit, ..."},
+      {"link_gbps", &R::link_gbps, "measured rate, Gbit/s per rank and direction (NaN: not a rated link)"},
+      {"compute", &R::compute, "real or timed"},
+      {"oversubscription", &R::oversubscription, "ranks per core"},
+      {"ranks", &R::ranks, "number of ranks"},
+      {"tp", &R::tp, "tensor-parallel ranks"},
+      {"pp", &R::pp, "pipeline stages"},
+      {"dp", &R::dp, "data-parallel replicas"},
+      {"layers", &R::layers, "Transformer layers of the model, 0 where there is none"},
+      {"batch", &R::batch, "sequences per micro-batch"},
+      {"seq", &R::seq, "tokens per sequence"},
+      {"hidden", &R::hidden, "hidden size; columns of the tensor where there is no model"},
+      {"seed", &R::seed, "seed of the random numbers"},
+      {"corpus", &R::corpus, "SHA-256 of the text behind a captured tensor, else empty"},
+      {"dense_bytes", &R::dense_bytes, "per operation: the tensor in its wire type"},
+      {"payload_bytes", &R::payload_bytes, "per operation: handed over by a rank"},
+      {"link_bytes", &R::link_bytes, "per operation: sent, mean over ranks"},
+      {"link_bytes_max", &R::link_bytes_max, "per operation: sent, largest over ranks"},
+      {"received_bytes", &R::received_bytes, "per operation: received, mean over ranks"},
+      {"twin", &R::twin, "library or ring: the faster uncompressed reference"},
+      {"twin_link_bytes", &R::twin_link_bytes, "sent by the twin, mean over ranks"},
+      {"ratio", &R::ratio, "twin_link_bytes / link_bytes"},
+      {"encode_us", &R::encode_us, "median over repetitions of the maximum over ranks, microseconds"},
+      {"transfer_us", &R::transfer_us, "as encode_us"},
+      {"decode_us", &R::decode_us, "as encode_us"},
+      {"total_us", &R::total_us, "as encode_us"},
+      {"twin_us", &R::twin_us, "as encode_us, of the twin"},
+      {"encode_cpu_us", &R::encode_cpu_us, "CPU time of one rank measured alone, microseconds"},
+      {"decode_cpu_us", &R::decode_cpu_us, "CPU time of one rank measured alone, microseconds"},
+      {"total_iqr_us", &R::total_iqr_us, "inter-quartile range, microseconds"},
+      {"twin_iqr_us", &R::twin_iqr_us, "inter-quartile range, microseconds"},
+      {"repetitions", &R::repetitions, "samples behind the medians"},
+      {"algbw_gbps", &R::algbw_gbps, "as nccl-tests, on dense bytes, 1e9 bytes per second"},
+      {"busbw_gbps", &R::busbw_gbps, "as nccl-tests, on dense bytes, 1e9 bytes per second"},
+      {"speedup", &R::speedup, "twin_us / total_us (timed compute or ranks <= cores, else NaN)"},
+      {"break_even_gbps", &R::break_even_gbps, "pays on links slower than this, Gbit/s"},
+      {"relative_l2", &R::relative_l2, "error of the result against the float64 sum"},
+      {"cosine", &R::cosine, "cosine of result and float64 sum"},
+      {"bias", &R::bias, "mean error over root mean square of the float64 sum"},
+      {"zero_fraction", &R::zero_fraction, "share of exact zeros in the result"},
+      {"encode_gbps", &R::encode_gbps, "codec benches: 1e9 bytes of input per second"},
+      {"decode_gbps", &R::decode_gbps, "codec benches: 1e9 bytes of output per second"},
+      {"memcpy_gbps", &R::memcpy_gbps, "codec benches: 1e9 bytes copied per second"},
+      {"bound_fraction_encode", &R::bound_fraction_encode, "codec benches: fraction of the memory bound"},
+      {"bound_fraction_decode", &R::bound_fraction_decode, "codec benches: fraction of the memory bound"},
+      {"status", &R::status, "OK, WRONG, FAILED, TIMEOUT, MISTRUSTED, SKIPPED"},
+      {"reason", &R::reason, "why, where status is not OK"},
+      {"launch", &R::launch, "key into /provenance"},
+      {"repro", &R::repro, "the command line that repeats the row"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<SampleRow>> sample_columns() {
+  using R = SampleRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"traffic", &R::traffic, "as in /cells"},
+      {"rank", &R::rank, "who measured"},
+      {"repetition", &R::repetition, "counted from 0"},
+      {"encode_us", &R::encode_us, "microseconds"},
+      {"transfer_us", &R::transfer_us, "microseconds"},
+      {"decode_us", &R::decode_us, "microseconds"},
+      {"total_us", &R::total_us, "microseconds"},
+      {"twin", &R::twin, "1: the uncompressed twin, 0: the codec"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<Provenance>> provenance_columns() {
+  using R = Provenance;
+  static const ColumnOf<R> columns[] = {
+      {"launch", &R::launch, "id of the launch"},
+      {"program", &R::program, "name of the program"},
+      {"command", &R::command, "its command line"},
+      {"commit", &R::commit, "source commit the binary was built from"},
+      {"dirty_hash", &R::dirty_hash, "SHA-256 of uncommitted changes, empty when there were none"},
+      {"binary_hash", &R::binary_hash, "SHA-256 of the running program file"},
+      {"compiler", &R::compiler, "name and version"},
+      {"flags", &R::flags, "build type and compiler flags"},
+      {"mpi", &R::mpi, "library version as loaded"},
+      {"blas", &R::blas, "OpenBLAS configuration as loaded"},
+      {"hdf5", &R::hdf5, "library version as loaded"},
+      {"cuda", &R::cuda, "runtime version as loaded, empty on the host"},
+      {"nccl", &R::nccl, "version as loaded, empty on the host"},
+      {"cpu", &R::cpu, "model name and number of usable cores"},
+      {"gpu", &R::gpu, "device name, empty on the host"},
+      {"hostname_hash", &R::hostname_hash, "first 16 digits of the SHA-256 of the host name"},
+      {"rank_map", &R::rank_map, "which ranks shared a host"},
+      {"seed", &R::seed, "seed of the launch"},
+      {"config_hash", &R::config_hash, "SHA-256 of the configuration of the launch"},
+      {"corpus", &R::corpus, "SHA-256 of the text behind captured tensors, or empty"},
+      {"schema_version", &R::schema_version, "version of these tables"},
+      {"environment", &R::environment, "recorded environment variables, NAME=value separated by line ends"},
+      {"started", &R::started, "UTC, ISO 8601"},
+      {"finished", &R::finished, "UTC, ISO 8601"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<LinkRow>> link_columns() {
+  using R = LinkRow;
+  static const ColumnOf<R> columns[] = {
+      {"link", &R::link, "netns:100mbit, ..."},
+      {"ranks", &R::ranks, "number of ranks"},
+      {"bytes", &R::bytes, "message size"},
+      {"direction", &R::direction, "one_way or both_ways"},
+      {"nominal_gbps", &R::nominal_gbps, "what the name says, Gbit/s"},
+      {"measured_gbps", &R::measured_gbps, "what was measured, Gbit/s"},
+      {"trusted", &R::trusted, "0: off by more than 15 %"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<SpectrumRow>> spectrum_columns() {
+  using R = SpectrumRow;
+  static const ColumnOf<R> columns[] = {
+      {"tensor", &R::tensor, "captured matrix"},
+      {"step", &R::step, "optimiser step of the capture"},
+      {"kind", &R::kind, "weight_gradient, boundary_gradient, activation"},
+      {"centred", &R::centred, "1: column means removed"},
+      {"index", &R::index, "from 0, descending singular values"},
+      {"singular_value", &R::singular_value, "normalised to the first"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<TrainingRow>> training_columns() {
+  using R = TrainingRow;
+  static const ColumnOf<R> columns[] = {
+      {"step", &R::step, "optimiser step"},
+      {"loss", &R::loss, "cross-entropy, nats per token"},
+      {"tokens_per_second", &R::tokens_per_second, "tokens per second"},
+      {"learning_rate", &R::learning_rate, "of this step"},
+      {"grad_norm", &R::grad_norm, "global L2 norm before clipping"},
+  };
+  return columns;
+}
+
+std::string to_json(const CellRow& row) {
+  nlohmann::ordered_json json;
+  for (const auto& column : cell_columns())
+    std::visit([&](auto member) { json[column.name] = row.*member; }, column.member);
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // NaN becomes null
+}
+
+CellRow cell_row_from_json(std::string_view text, const std::string& where) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw CorruptData(where + ": a row is not a JSON object");
+  CellRow row;
+  std::vector<std::string> names;
+  for (const auto& column : cell_columns()) names.emplace_back(column.name);
+  for (const auto& [name, value] : json.items()) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end())
+      throw CorruptData(where + ": no column is called `" + name + "`; the nearest is `" +
+                        nearest_name(name, names.data(), names.data() + names.size()) + "`");
+    const auto& column = cell_columns()[static_cast<std::size_t>(found - names.begin())];
+    std::visit(
+        [&]<typename T>(T CellRow::* member) {
+          if constexpr (std::is_same_v<T, double>) {
+            if (value.is_null()) row.*member = not_measured;
+            else if (value.is_number()) row.*member = value.template get<double>();
+            else throw CorruptData(where + ": column `" + name + "` needs a number");
+          } else if constexpr (std::is_same_v<T, std::int64_t>) {
+            if (!value.is_number_integer()) throw CorruptData(where + ": column `" + name + "` needs a whole number");
+            row.*member = value.template get<std::int64_t>();
+          } else {
+            if (!value.is_string()) throw CorruptData(where + ": column `" + name + "` needs text");
+            row.*member = value.template get<std::string>();
+          }
+        },
+        column.member);
+  }
+  return row;
+}
+
+}  // namespace thinwire::results
