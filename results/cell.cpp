@@ -121,8 +121,8 @@ Parameters Parameters::from_json(std::string_view json, const std::string& where
   return parameters;
 }
 
-std::string cell_id(std::string_view program, int ranks, const Parameters& parameters) {
-  return sha256_hex("{\"parameters\":" + parameters.canonical_json() + ",\"program\":" + json_text(program) +
+std::string cell_id(std::string_view program, int ranks, std::string_view link, const Parameters& parameters) {
+  return sha256_hex("{\"link\":" + json_text(link) + ",\"parameters\":" + parameters.canonical_json() + ",\"program\":" + json_text(program) +
                     ",\"ranks\":" + std::to_string(ranks) + "}");
 }
 

@@ -1,5 +1,5 @@
-// A cell: one configuration of one program on a number of ranks, identified by the SHA-256 of its canonical
-// parameters. The same configuration has the same identity wherever and in whatever order it was written.
+// A cell: one configuration of one program on a number of ranks over a link, identified by the SHA-256 of its
+// canonical parameters. The same configuration has the same identity wherever and in whatever order it was written.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Parameters {
 /// A value as canonical_json writes it; text without quotes (for command lines and tables).
 std::string to_text(const ParameterValue& value);
 
-/// Lower-case hex SHA-256 of {"parameters":CANONICAL,"program":"...","ranks":N}.
-std::string cell_id(std::string_view program, int ranks, const Parameters& parameters);
+/// Lower-case hex SHA-256 of {"link":"...","parameters":CANONICAL,"program":"...","ranks":N}.
+std::string cell_id(std::string_view program, int ranks, std::string_view link, const Parameters& parameters);
 
 }  // namespace thinwire::results

@@ -79,7 +79,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     }
     try {
       CellRecord record = read_cell_record(path);
-      if (record.cell_id != id || cell_id(record.program, record.ranks, record.parameters) != id)
+      if (record.cell_id != id || cell_id(record.program, record.ranks, record.link, record.parameters) != id)
         throw CorruptData(path + ": its content belongs to another cell (" + record.cell_id + "); was it renamed?");
       for (CellRow& row : record.rows) row.launch = record.provenance.launch;
       keep(report.rows, record.rows);

@@ -95,6 +95,7 @@ void write_cell_record(const std::string& path, const CellRecord& record) {
   file.set_attribute("", "cell_id", record.cell_id);
   file.set_attribute("", "program", record.program);
   file.set_attribute("", "ranks", record.ranks);
+  file.set_attribute("", "link", record.link);
   file.set_attribute("", "parameters", record.parameters.canonical_json());
   file.write_table("cells", to_table(std::span<const CellRow>(record.rows), cell_columns()));
   file.write_table("samples", to_table(std::span<const SampleRow>(record.samples), sample_columns()));
@@ -172,6 +173,7 @@ CellRecord read_cell_record(const std::string& path) {
   record.cell_id = file.text_attribute("", "cell_id");
   record.program = file.text_attribute("", "program");
   record.ranks = static_cast<int>(file.int_attribute("", "ranks"));
+  record.link = file.text_attribute("", "link");
   record.parameters = Parameters::from_json(file.text_attribute("", "parameters"), path);
   record.rows = rows_of(file, "cells", cell_columns());
   record.samples = rows_of(file, "samples", sample_columns());

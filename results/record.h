@@ -17,6 +17,7 @@ struct CellRecord {
   std::string cell_id;
   std::string program;
   int ranks = 1;
+  std::string link = "shm";
   Parameters parameters;
   std::vector<CellRow> rows;        ///< one per traffic class, at least one
   std::vector<SampleRow> samples;   ///< may be empty

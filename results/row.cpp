@@ -23,7 +23,7 @@ Status parse_status(std::string_view name) {
 std::span<const ColumnOf<CellRow>> cell_columns() {
   using R = CellRow;
   static const ColumnOf<R> columns[] = {
-      {"cell_id", &R::cell_id, "SHA-256 (hex) of program, ranks and canonical parameters"},
+      {"cell_id", &R::cell_id, "SHA-256 (hex) of program, ranks, link and canonical parameters"},
       {"program", &R::program, "the bench that measured it"},
       {"traffic", &R::traffic, "traffic class, or `codec`: a codec alone, no link"},
       {"operation", &R::operation, "all_reduce, reduce_scatter, all_gather, send_recv, encode_decode, ..."},

@@ -110,7 +110,7 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
   } else {
     results::Parameters parameters;
     for (const auto& [name, value] : line.values) parameters.set(name, parameter_from_text(value));
-    const std::string id = results::cell_id(program.name, world.size(), parameters);
+    const std::string id = results::cell_id(program.name, world.size(), line.link, parameters);
     cells.push_back({id, with_defaults(program, line.values, "command line")});
     recorder.declare(id, parameters);
   }

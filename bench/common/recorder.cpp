@@ -152,6 +152,7 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     record.cell_id = cell.cell_id;
     record.program = options_.program;
     record.ranks = world_.size();
+    record.link = options_.link;
     record.parameters = parameters_.at(cell.cell_id);
     results::ProvenanceInput input;
     input.launch = options_.launch;
