@@ -1,11 +1,8 @@
 #include "kernels/matrix/product.h"
 
-#include <cblas.h>
-
 #include <algorithm>
-#include <limits>
 
-#include "core/error.h"
+#include "kernels/nn/gemm.h"
 
 namespace thinwire {
 
@@ -16,12 +13,9 @@ void matrix_product(Op op_a, Op op_b, std::int64_t m, std::int64_t n, std::int64
     if (!accumulate) std::fill(c, c + m * n, 0.0f);
     return;
   }
-  TW_ASSERT(std::max({m, n, k}) <= std::numeric_limits<blasint>::max());
-  const auto extent = [](std::int64_t e) { return static_cast<blasint>(e); };
-  cblas_sgemm(CblasRowMajor, op_a == Op::plain ? CblasNoTrans : CblasTrans,
-              op_b == Op::plain ? CblasNoTrans : CblasTrans, extent(m), extent(n), extent(k), 1.0f, a,
-              extent(op_a == Op::plain ? k : m), b, extent(op_b == Op::plain ? n : k), accumulate ? 1.0f : 0.0f, c,
-              extent(n));
+  const auto transpose = [](Op op) { return op == Op::plain ? nn::Transpose::no : nn::Transpose::yes; };
+  nn::gemm<float>(transpose(op_a), transpose(op_b), m, n, k, 1.0f, a, op_a == Op::plain ? k : m, b, op_b == Op::plain ? n : k,
+                  accumulate ? 1.0f : 0.0f, c, n);
 }
 
 }  // namespace thinwire
