@@ -1,0 +1,127 @@
+"""Figure 1: relative L2 error of the result against the link ratio, per codec and traffic class, with the Pareto front."""
+import numpy as np
+
+from plots import data, style, words
+from plots.drawing import Drawing
+
+CLASSES = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
+COLUMNS = ("traffic", "what", "label", "codec_family", "form", "protocol", "kind", "group", "ratio", "relative_l2", "rows", "on_front")
+
+
+def draw(collected):
+    drawing = Drawing(
+        name="error_vs_ratio", title="What an error buys: result error against link ratio",
+        how_to_read="Right is fewer bytes on the link, down is a more exact result. A large marker is the median over shapes, tensors and "
+                    "links of one method in one group size; small dots are single cells; a thin line joins the same method in groups of "
+                    "different size. The stepped line is the Pareto front. Exact results sit on the bottom line. Neither coordinate "
+                    "depends on time, so rows of mistrusted links count here.",
+        columns=COLUMNS)
+    panels = {traffic: _points(data.delivered(collected.cells).where(traffic=traffic)) for traffic in CLASSES}
+    everything = [p for points in panels.values() for p in points]
+    if not everything:
+        return drawing.without_data(data.why_none(collected.cells.where(traffic=CLASSES), "these traffic classes"))
+    handles = (style.family_handles({p["codec_family"] for p in everything})
+               + style.protocol_handles({(p["form"], p["protocol"]) for p in everything if p["what"] == "median"})
+               + style.kind_handles({p["kind"] for p in everything}))
+    figure, axes = style.canvas(2, 2, height=8.2, legend_rows=style.legend_rows(handles, 7))
+    style.legend(figure, handles, 7)
+    drawing.figure = figure
+    late = []
+    for panel, (traffic, points) in zip(axes.flat, panels.items()):
+        if not points:
+            reason = data.why_none(collected.cells.where(traffic=traffic), data.TRAFFIC_NAMES[traffic])
+            style.empty_panel(panel, reason)
+            drawing.gaps.append(f"{traffic}: {reason}")
+        else:
+            late.append((panel, _panel(panel, points)))
+            drawing.seen.append(_seen(traffic, points))
+        panel.set_title(f"{data.TRAFFIC_NAMES[traffic]} ({traffic})")
+        drawing.rows += points
+    style.freeze_layout(figure)
+    left_out = [text for panel, labels in late for text in style.place_labels(panel, labels)]
+    if left_out:
+        drawing.gaps.append(f"no room for the label(s) {words.listing(left_out)}; their points are drawn and listed in the CSV.")
+    return drawing
+
+
+def _points(cells):
+    """Dictionaries of COLUMNS: every single cell, and the medians with their place on the front."""
+    cells = cells.where(np.isfinite(cells["ratio"]) & (cells["ratio"] > 0) & np.isfinite(cells["relative_l2"]))
+    points, medians = [], []
+    order = {pair: i for i, pair in enumerate(data.methods(cells))}
+    names = ("label", "family", "form", "protocol", "kind", "group")
+    for key, rows in sorted(cells.groups(*names), key=lambda g: (order[g[0][:2]], g[0][2:])):
+        base = dict(zip(("label", "codec_family", "form", "protocol", "kind", "group"), key), traffic=rows["traffic"][0], on_front=0)
+        base["group"] = int(base["group"])
+        spots = sorted(set(zip(rows["ratio"].tolist(), rows["relative_l2"].tolist())))
+        points += [{**base, "what": "cell", "ratio": r, "relative_l2": e, "rows": 1} for r, e in spots if len(spots) > 1]
+        medians.append({**base, "what": "median", "ratio": rows.median("ratio"), "relative_l2": rows.median("relative_l2"), "rows": len(rows)})
+    for point in medians:
+        point["on_front"] = int(not any(_beats(other, point) for other in medians))
+    return points + medians
+
+
+def _beats(a, b):
+    """a is at least as good in both coordinates and better in one."""
+    return (a["ratio"] >= b["ratio"] and a["relative_l2"] <= b["relative_l2"]
+            and (a["ratio"] > b["ratio"] or a["relative_l2"] < b["relative_l2"]))
+
+
+def _front(points):
+    return sorted((p for p in points if p["on_front"]), key=lambda p: (p["ratio"], p["relative_l2"]))
+
+
+def _panel(axes, points):
+    """Draws one class; returns the labels that are placed once the layout is final."""
+    positive = [p["relative_l2"] for p in points if p["relative_l2"] > 0]
+    low, high = style.log_limits(positive) if positive else (1e-3, 1.0)
+    floor = low / (high / low) ** 0.08
+    exact = any(p["relative_l2"] == 0 for p in points)
+    place = lambda p: p["relative_l2"] if p["relative_l2"] > 0 else floor
+    axes.set(xscale="log", yscale="log", xlabel="link ratio (bytes of the dense twin / bytes sent)", ylabel="relative L2 error of the result")
+    left, right = style.log_limits([p["ratio"] for p in points])
+    axes.set_xlim(left, right)
+    axes.set_ylim(floor / (high / low) ** 0.06 if exact else low, high)
+    style.number_ticks(axes.xaxis, left, right)
+    axes.minorticks_off()
+    axes.axvline(1, color="#9aa5b1", linewidth=0.8, zorder=1)
+    if exact:
+        axes.axhline(floor, color="#9aa5b1", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+        axes.text(0.995, floor, "exact (0)", transform=axes.get_yaxis_transform(), ha="right", va="bottom", fontsize=7.5, color=style.SOFT)
+    medians = [p for p in points if p["what"] == "median"]
+    for p in points:
+        if p["what"] == "cell":
+            axes.scatter(p["ratio"], place(p), s=5, color=style.colour(p["codec_family"]), alpha=0.35, linewidths=0, zorder=2)
+    for name in dict.fromkeys((p["label"], p["form"], p["protocol"], p["kind"]) for p in medians):
+        same = sorted((p for p in medians if (p["label"], p["form"], p["protocol"], p["kind"]) == name), key=lambda p: p["group"])
+        axes.plot([p["ratio"] for p in same], [place(p) for p in same], color=style.colour(same[0]["codec_family"]), linewidth=0.8, alpha=0.6, zorder=2)
+    largest = max(p["group"] for p in medians)
+    for p in medians:
+        axes.scatter(p["ratio"], place(p), **style.point(p["codec_family"], p["form"], p["protocol"], p["kind"], size=46 if p["group"] == largest else 26))
+    front = _front(medians)
+    axes.step([p["ratio"] for p in front], [place(p) for p in front], where="pre", color=style.INK, linewidth=1.0,
+              linestyle=(0, (4, 2)), alpha=0.65, zorder=1.5)
+    several = len({p["group"] for p in medians}) > 1
+    return [(p["ratio"], place(p), p["label"] + (f" ({p['group']})" if several else ""), style.colour(p["codec_family"])) for p in medians]
+
+
+def _seen(traffic, points):
+    medians = [p for p in points if p["what"] == "median"]
+    lossy = [p for p in medians if p["codec_family"] != "none"]
+    if not lossy:
+        return f"{traffic}: only the dense transfer is present."
+    front = list(dict.fromkeys(p["label"] for p in _front(lossy if lossy else medians)))
+    good = [p for p in lossy if p["relative_l2"] <= data.LOW_ERROR]
+    text = (f"{traffic}: the Pareto front among the compressors present is formed by "
+            f"{words.listing(front) if front else 'none but the dense transfer'}.")
+    if good:
+        best = max(good, key=lambda p: p["ratio"])
+        text += (f" With an error of at most {data.LOW_ERROR:g}, the largest ratio is {words.number(best['ratio'])} "
+                 f"({best['label']}, error {words.number(best['relative_l2'])}, groups of {best['group']}).")
+    else:
+        least = min(lossy, key=lambda p: p["relative_l2"])
+        text += f" No compressor stays below an error of {data.LOW_ERROR:g}; the most exact is {least['label']} with {words.number(least['relative_l2'])}."
+    swollen = sorted({p["label"] for p in lossy if p["ratio"] < 1})
+    if swollen:
+        text += f" {words.listing(swollen)} put{'s' if len(swollen) == 1 else ''} more bytes on the link than the dense twin in at least one group size."
+    return text

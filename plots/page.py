@@ -1,0 +1,108 @@
+"""The report as one HTML file without any outside resource: pictures are embedded, styles are inline."""
+import base64
+import html
+
+STYLE = """
+:root { --ink:#1f2933; --soft:#52606d; --line:#e4e7eb; --pale:#f7f9fb; --accent:#0b5394; }
+* { box-sizing:border-box }
+html { scroll-behavior:smooth; scroll-padding-top:1rem }
+body { margin:0; color:var(--ink); background:#fff; font:16px/1.6 system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif }
+.frame { display:grid; grid-template-columns:15rem minmax(0,70rem); gap:2.5rem; max-width:90rem; margin:0 auto; padding:0 1.5rem }
+nav { position:sticky; top:0; align-self:start; max-height:100vh; overflow-y:auto; padding:2.2rem 0 1rem; font-size:.86rem; line-height:1.4 }
+nav strong { display:block; margin:0 0 .7rem; font-size:.95rem; letter-spacing:.02em }
+nav ol { list-style:none; margin:0; padding:0; border-left:2px solid var(--line) }
+nav a { display:block; padding:.3rem .8rem; margin-left:-2px; border-left:2px solid transparent; color:var(--soft); text-decoration:none }
+nav a:hover { color:var(--accent); border-left-color:var(--accent) }
+main { padding:2rem 0 5rem; min-width:0 }
+h1 { font-size:1.9rem; line-height:1.25; margin:0 0 .4rem; letter-spacing:-.01em }
+h2 { font-size:1.3rem; line-height:1.3; margin:0 0 .7rem; padding-top:.6rem }
+h3 { font-size:1rem; margin:1.6rem 0 .5rem }
+section { margin:2.6rem 0 0; padding-top:1rem; border-top:1px solid var(--line) }
+.lead { color:var(--soft); margin:0 0 1.2rem; max-width:48rem }
+p, .seen { max-width:56rem }
+ul.seen { margin:.4rem 0 1rem; padding-left:1.2rem }
+ul.seen li { margin:.25rem 0 }
+.reading { color:var(--soft); font-size:.92rem }
+figure { margin:1rem 0 .6rem }
+figure img { display:block; width:100%; max-width:1056px; height:auto }
+figcaption { font-size:.85rem; color:var(--soft); margin-top:.4rem }
+figcaption a { color:var(--accent); text-decoration:none; margin-right:.9rem }
+.gap { background:#fff8e6; border-left:3px solid #e0a800; padding:.5rem .9rem; margin:.6rem 0; font-size:.92rem; max-width:56rem; overflow-wrap:anywhere }
+.cards { display:flex; flex-wrap:wrap; gap:.8rem; margin:1.2rem 0 }
+.card { flex:1 1 9rem; background:var(--pale); border:1px solid var(--line); border-radius:.5rem; padding:.7rem .9rem }
+.card b { display:block; font-size:1.35rem; line-height:1.3 }
+.card span { font-size:.82rem; color:var(--soft) }
+.scroll { overflow-x:auto; margin:.6rem 0 1.2rem }
+table { border-collapse:collapse; font-size:.86rem; line-height:1.4; min-width:32rem }
+caption { text-align:left; color:var(--soft); padding:0 0 .4rem; font-size:.86rem }
+th, td { text-align:left; padding:.38rem .8rem .38rem 0; border-bottom:1px solid var(--line); vertical-align:top }
+th { font-weight:600; white-space:nowrap; border-bottom:2px solid #cbd2d9 }
+td.n, th.n { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap }
+tbody tr:hover { background:var(--pale) }
+.yes { color:#0b5394; font-weight:600 } .no { color:#9a4b00; font-weight:600 }
+code { font:.84em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
+@media (max-width:70rem) { .frame { grid-template-columns:minmax(0,1fr); gap:0 } nav { position:static; max-height:none; padding-bottom:0 } }
+@media print { nav { display:none } .frame { display:block } section { break-inside:avoid-page } }
+"""
+
+
+def text(value):
+    return html.escape(str(value), quote=True)
+
+
+def table(caption, header, rows, numeric=(), verdicts=()):
+    """An HTML table; columns in `numeric` are right-aligned, in `verdicts` coloured by their first word (yes, no)."""
+    side = lambda i: ' class="n"' if i in numeric else ""
+
+    def cell(i, value):
+        word = str(value).split(" ")[0].rstrip(",:;")
+        inner = text(value)
+        return f'<span class="{word}">{inner}</span>' if i in verdicts and word in ("yes", "no") else inner
+
+    head = "".join(f"<th{side(i)}>{text(h)}</th>" for i, h in enumerate(header))
+    body = "".join("<tr>" + "".join(f"<td{side(i)}>{cell(i, v)}</td>" for i, v in enumerate(row)) + "</tr>\n" for row in rows)
+    caption = f"<caption>{text(caption)}</caption>" if caption else ""
+    return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'
+
+
+def cards(pairs):
+    return '<div class="cards">' + "".join(f'<div class="card"><b>{text(v)}</b><span>{text(k)}</span></div>' for k, v in pairs) + "</div>\n"
+
+
+def sentences(items):
+    """One sentence is a paragraph, several are a list."""
+    if len(items) == 1:
+        return f'<p class="seen">{text(items[0])}</p>\n'
+    return '<ul class="seen">' + "".join(f"<li>{text(item)}</li>" for item in items) + "</ul>\n" if items else ""
+
+
+def numeric_columns(rows):
+    """Columns whose every entry starts with a digit, a sign or is `n/a`."""
+    columns = range(len(rows[0])) if rows else ()
+    number = lambda v: str(v) in ("n/a", "none") or str(v)[:1].isdigit() or str(v)[:2] in ("−0", "-0")
+    return tuple(i for i in columns if i and all(number(row[i]) for row in rows))
+
+
+def figure(drawing, number):
+    """A drawing's section body: what is seen, the picture, how to read it, gaps, tables."""
+    picture = base64.b64encode(drawing.svg.encode()).decode()
+    links = "".join(f'<a href="figures/{drawing.name}.{ending}">{ending.upper()}</a>' for ending in ("pdf", "png", "csv"))
+    alternative = f"Figure {number}. {drawing.title}. {' '.join(drawing.seen[:2])}"
+    parts = [sentences(drawing.seen),
+             f'<figure><img alt="{text(alternative)}" src="data:image/svg+xml;base64,{picture}">'
+             f"<figcaption>Figure {number}. {text(drawing.title)}. {links}</figcaption></figure>\n",
+             f'<p class="reading"><b>How to read it.</b> {text(drawing.how_to_read)}</p>\n']
+    if drawing.rows:  # an empty figure already shows its reason
+        parts += [f'<p class="gap">{text(gap[:1].upper() + gap[1:])}</p>\n' for gap in drawing.gaps]
+    parts += [f"<h3>{text(caption)}</h3>" + table("", header, rows, numeric_columns(rows)) for caption, header, rows in drawing.tables if rows]
+    return "".join(parts)
+
+
+def document(title, lead, sections):
+    """The whole page. `sections` are (anchor, heading, body)."""
+    contents = "".join(f'<li><a href="#{anchor}">{text(heading)}</a></li>' for anchor, heading, _ in sections)
+    body = "".join(f'<section id="{anchor}"><h2>{text(heading)}</h2>\n{inner}</section>\n' for anchor, heading, inner in sections)
+    return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+            f"<link rel=\"icon\" href=\"data:,\"><title>{text(title)}</title><style>{STYLE}</style></head>\n<body><div class=\"frame\">\n"
+            f"<nav aria-label=\"Contents\"><strong>thinwire</strong><ol>{contents}</ol></nav>\n<main><h1>{text(title)}</h1>\n"
+            f'<p class="lead">{text(lead)}</p>\n{body}</main></div></body></html>\n')

@@ -1,0 +1,120 @@
+"""Figure 2: where the time goes, encode / transfer / decode against the dense twin, for one representative cell per link."""
+import numpy as np
+
+from plots import data, style, words
+from plots.drawing import Drawing
+
+CLASSES = ("tp_forward", "pp_forward")
+STAGES = ("encode", "transfer", "decode")
+COLUMNS = ("link", "traffic", "layout", "shape", "label", "form", "status", "encode_us", "transfer_us", "decode_us", "total_us", "twin_us", "speedup",
+           "twin_line_us", "axis_end_us")
+
+
+def draw(collected):
+    drawing = Drawing(
+        name="stage_split", title="Where the time goes: encode, transfer, decode against the dense twin",
+        how_to_read="One representative cell per traffic class, the same on every link: the layout and shape with the most valid rows, of "
+                    "those the largest. Bars are medians over repetitions of the slowest rank; the vertical line is the uncompressed twin "
+                    "measured in the same job. The number at a bar's end is total time and speed-up. A bar that leaves the panel ends in an arrow.",
+        columns=COLUMNS)
+    cells = collected.cells.where(traffic=CLASSES)
+    usable = cells.where(np.isfinite(cells["encode_us"]) & np.isfinite(cells["transfer_us"]) & np.isfinite(cells["decode_us"]), status=("OK", "MISTRUSTED"))
+    if not len(usable):
+        return drawing.without_data(data.why_none(cells, "activation cells"))
+    links = data.links(cells)
+    chosen = {traffic: _representative(usable.where(traffic=traffic)) for traffic in CLASSES}
+    count = max(len(data.methods(cells)), 3)
+    handles = [style.plt.Rectangle((0, 0), 1, 1, color=style.STAGE_COLOURS[s], label=s) for s in STAGES]
+    handles.append(style.Line2D([], [], color=style.INK, linestyle=(0, (4, 2)), label="dense twin"))
+    figure, axes = style.canvas(len(links), 2, height=len(links) * (0.9 + 0.165 * count), legend_rows=1)
+    style.legend(figure, handles, 4)
+    drawing.figure = figure
+    for line, link in zip(axes, links):
+        for panel, traffic in zip(line, CLASSES):
+            here = cells.where(link=link, traffic=traffic)
+            bars = _bars(usable.where(link=link, traffic=traffic), chosen[traffic]) if chosen[traffic] else []
+            name = style.link_name(link, data.rate_of(cells, link))
+            if not bars:
+                reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
+                style.empty_panel(panel, reason)
+                drawing.gaps.append(f"{link}, {traffic}: {reason}")
+                panel.set_title(f"{name}: {traffic}")
+                continue
+            _panel(panel, bars)
+            panel.set_title(f"{name}: {traffic} {bars[0]['layout']}, {bars[0]['shape']}")
+            drawing.rows += bars
+            drawing.seen.append(_seen(link, traffic, bars))
+    return drawing
+
+
+def _representative(cells):
+    """(layout, shape) with the most rows; of those the most tokens, then the widest group."""
+    if not len(cells):
+        return None
+    best = max(cells.groups("layout", "shape"), key=lambda g: (len(g[1]), g[1]["batch"][0] * g[1]["seq"][0], g[1]["group"][0]))
+    return best[0]
+
+
+def _bars(cells, chosen):
+    layout, shape = chosen
+    cells = cells.where(layout=layout, shape=shape)
+    order = {pair: i for i, pair in enumerate(data.methods(cells))}
+    twin = cells.median("twin_us")
+    bars = []
+    for (label, family, form), rows in sorted(cells.groups("label", "family", "form"), key=lambda g: (order[g[0][:2]], g[0][2])):
+        bar = {name: rows.median(name) for name in ("encode_us", "transfer_us", "decode_us", "total_us", "twin_us", "speedup")}
+        status = "MISTRUSTED" if "MISTRUSTED" in rows.distinct("status") else "OK"
+        bars.append({**bar, "link": rows["link"][0], "traffic": rows["traffic"][0], "layout": layout, "shape": shape, "label": label, "form": form,
+                     "status": status, "twin_line_us": twin})
+    sums = sorted(_sum(bar) for bar in bars)
+    usual = np.percentile(sums, 75)
+    end = 1.04 * (sums[-1] if sums[-1] <= 2.5 * max(usual, twin if np.isfinite(twin) else 0) else 1.3 * max(usual, twin if np.isfinite(twin) else 0))
+    for bar in bars:
+        bar["axis_end_us"] = float(end)
+    return bars
+
+
+def _sum(bar):
+    return bar["encode_us"] + bar["transfer_us"] + bar["decode_us"]
+
+
+def _panel(axes, bars):
+    end = bars[0]["axis_end_us"]
+    unit, scale = ("ms", 1e3) if end >= 2e3 else ("µs", 1.0)
+    room = 1.30  # the numbers stand right of the bars
+    for y, bar in enumerate(bars):
+        left = 0.0
+        for stage in STAGES:
+            width = bar[f"{stage}_us"] / scale
+            axes.barh(y, width, left=left, height=0.72, color=style.STAGE_COLOURS[stage], linewidth=0)
+            left += width
+        cut = left > end / scale
+        speed = f"  {words.times(bar['speedup'])}" if np.isfinite(bar["speedup"]) else ""
+        note = f"{words.microseconds(bar['total_us'])}{speed}{'  mistrusted' if bar['status'] == 'MISTRUSTED' else ''}"
+        axes.text(min(left, end / scale) + 0.012 * end / scale, y, ("▸ " if cut else "") + note, va="center", fontsize=7.5,
+                  color=style.SOFT, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.9})
+    twin = bars[0]["twin_line_us"]
+    if np.isfinite(twin):
+        axes.axvline(twin / scale, color=style.INK, linestyle=(0, (4, 2)), linewidth=1.1, zorder=2.5)
+    axes.set_yticks(range(len(bars)), [bar["label"] + ("" if bar["form"] == "fair" else f" ({bar['form']})") for bar in bars])
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_xlim(0, room * end / scale)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(f"time per operation ({unit})")
+
+
+def _seen(link, traffic, bars):
+    coded = [b for b in bars if b["label"] != "none"]
+    if not coded:
+        return f"On {link}, {traffic}: only the dense transfer was measured."
+    shares = [b["transfer_us"] / _sum(b) for b in coded if _sum(b) > 0]
+    text = (f"On {link}, {traffic} {bars[0]['layout']} at {bars[0]['shape']} (dense twin {words.microseconds(bars[0]['twin_line_us'])}), "
+            f"the median compressor spends {100 * float(np.median(shares)):.0f} % of its time on the link")
+    heavy = max(coded, key=lambda b: b["encode_us"])
+    text += f"; the dearest encoder is {heavy['label']} with {words.microseconds(heavy['encode_us'])}."
+    slower = [b["label"] for b in coded if b["encode_us"] + b["decode_us"] > b["twin_line_us"]]
+    if slower:
+        text += (f" For {len(slower)} of {len(coded)} compressors ({words.listing(slower)}) encoding and decoding alone take longer than the "
+                 "whole dense transfer.")
+    return text

@@ -1,0 +1,54 @@
+"""Numbers and lists as words, for the sentences of the report."""
+import math
+
+
+def number(value, digits=2):
+    """3.1, 0.047, 1200; `n/a` for NaN."""
+    if value is None or not math.isfinite(value):
+        return "n/a"
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(value)))
+    if -4 <= magnitude < 5:
+        text = f"{value:.{max(0, digits - 1 - magnitude)}f}"
+        return text if magnitude < digits else f"{value:,.0f}"
+    return f"{value:.{digits - 1}e}"
+
+
+def times(value):
+    """A factor: `3.1×`."""
+    return f"{number(value)}×" if math.isfinite(value) else "n/a"
+
+
+def percent(part, whole):
+    return f"{100.0 * part / whole:.0f} %" if whole else "n/a"
+
+
+def listing(items, limit=8):
+    """`A, B and C`; long lists end in `and 5 more`."""
+    items = [str(item) for item in items]
+    if len(items) > limit:
+        items = items[: limit - 1] + [f"{len(items) - limit + 1} more"]
+    if len(items) < 2:
+        return "".join(items)
+    return ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def count(n, noun, plural=None):
+    return f"{n} {noun if n == 1 else plural or noun + 's'}"
+
+
+def microseconds(value):
+    """A duration with a fitting unit."""
+    if value is None or not math.isfinite(value):
+        return "n/a"
+    return f"{number(value)} µs" if value < 1e3 else f"{number(value / 1e3)} ms" if value < 1e6 else f"{number(value / 1e6)} s"
+
+
+def size(value):
+    """A number of bytes with a fitting binary unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024 or unit == "GiB":
+            return f"{number(value, 3)} {unit}"
+        value /= 1024
+    return ""
