@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include "core/clock.h"
 #include "core/environment.h"
@@ -18,14 +19,15 @@ namespace {
 int world_rank = 0;
 int world_size = 1;
 
-// Ranks other than 0 stay silent until something fails or is skipped on them.
+// Ranks other than 0 stay silent until something fails on them.
 class FailuresOnly : public ::testing::EmptyTestEventListener {
+  void OnTestStart(const ::testing::TestInfo& info) override { test_ = std::string(info.test_suite_name()) + "." + info.name(); }
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
-    if (!result.failed()) return;
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "[rank %d] %s.%s FAILED at %s:%d\n%s\n", world_rank, info ? info->test_suite_name() : "(set-up)",
-                 info ? info->name() : "", result.file_name() ? result.file_name() : "?", result.line_number(), result.summary());
+    if (!result.failed()) return;  // GoogleTest holds its lock here: the current test cannot be asked for
+    std::fprintf(stderr, "[rank %d] %s FAILED at %s:%d\n%s\n", world_rank, test_.c_str(),
+                 result.file_name() ? result.file_name() : "?", result.line_number(), result.summary());
   }
+  std::string test_ = "(set-up)";
 };
 
 // After each test the ranks meet. A rank that failed has left the test early; when the others do not arrive
