@@ -18,10 +18,10 @@ struct ParameterSpec {
   enum class Kind { integer, real, choice, flag };
   std::string name;
   Kind kind = Kind::real;
-  std::string default_value;  ///< as it would be written in an expression
+  std::string default_value = {};  ///< as it would be written in an expression
   double minimum = 0, maximum = 0;  ///< inclusive, for integer and real
-  std::vector<std::string> choices;
-  std::string help;
+  std::vector<std::string> choices = {};
+  std::string help = {};
 };
 
 /// Checked values of all parameters of a schema (defaults filled in).
@@ -43,13 +43,13 @@ struct CodecInfo {
   std::string name;
   std::string summary;  ///< one line
   std::string source;   ///< where the maths comes from
-  std::vector<ParameterSpec> parameters;
+  std::vector<ParameterSpec> parameters = {};
   bool has_released_form = false;
   std::function<std::unique_ptr<Codec>(const Parameters&, Form)> make;
 };
 struct WrapperInfo {
   std::string name, summary, source;
-  std::vector<ParameterSpec> parameters;
+  std::vector<ParameterSpec> parameters = {};
   /// `codec` gives the traits that the wrapper adapts to (feedback source).
   std::function<std::unique_ptr<Wrapper>(const Parameters&, const CodecTraits&)> make;
 };

@@ -1,0 +1,139 @@
+#include "kernels/simd/magnitude.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/magnitude.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thinwire::simd::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using U32 = hn::RebindToUnsigned<F32>;
+using I32 = hn::RebindToSigned<F32>;
+using U16 = hn::Rebind<std::uint16_t, U32>;
+
+// Magnitudes are below 2^31, so signed comparisons and maxima (one instruction everywhere) order them.
+HWY_INLINE hn::Vec<I32> Magnitude(hn::Vec<F32> v) {
+  return hn::And(hn::BitCast(I32(), v), hn::Set(I32(), 0x7fffffff));
+}
+
+std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint32_t lower, std::uint16_t* HWY_RESTRICT index,
+                           float* HWY_RESTRICT value, std::uint32_t& maximum) {
+  const F32 d;
+  const I32 di;
+  const U32 du;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto bound = hn::Set(di, static_cast<std::int32_t>(lower) - 1);
+  auto largest = hn::Zero(di);
+  std::size_t count = 0;
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    const auto magnitude = Magnitude(v);
+    const auto keep = hn::Gt(magnitude, bound);
+    if (hn::AllFalse(di, keep)) continue;
+    largest = hn::Max(largest, magnitude);
+    // Register compress and a full store: compress straight to memory is microcoded on some processors.
+    hn::StoreU(hn::Compress(v, hn::RebindMask(d, keep)), d, value + count);
+    const auto position = hn::Compress(hn::Iota(du, static_cast<std::uint32_t>(i)), hn::RebindMask(du, keep));
+    hn::StoreU(hn::TruncateTo(U16(), position), U16(), index + count);
+    count += hn::CountTrue(di, keep);
+  }
+  maximum = std::max(maximum, static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest))));
+  for (; i < n; ++i) {
+    const std::uint32_t bits = magnitude_bits(x[i]);
+    index[count] = static_cast<std::uint16_t>(i);
+    value[count] = x[i];
+    count += bits >= lower ? 1 : 0;
+    maximum = std::max(maximum, bits);
+  }
+  return count;
+}
+
+void ColumnMaximum(const float* HWY_RESTRICT x, std::size_t rows, std::size_t columns, std::size_t stride,
+                   std::uint32_t* HWY_RESTRICT maximum) {
+  const F32 d;
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(d);
+  auto* m = reinterpret_cast<std::int32_t*>(maximum);
+  std::size_t r = 0;
+  // Four rows per visit of the maxima, which so cost a quarter of the cache traffic.
+  for (; r + 4 <= rows; r += 4) {
+    const float* row = x + r * stride;
+    std::size_t c = 0;
+    for (; c + lanes <= columns; c += lanes) {
+      const auto a = hn::Max(Magnitude(hn::LoadU(d, row + c)), Magnitude(hn::LoadU(d, row + stride + c)));
+      const auto b = hn::Max(Magnitude(hn::LoadU(d, row + 2 * stride + c)), Magnitude(hn::LoadU(d, row + 3 * stride + c)));
+      hn::StoreU(hn::Max(hn::LoadU(di, m + c), hn::Max(a, b)), di, m + c);
+    }
+    for (; c < columns; ++c)
+      for (std::size_t s = 0; s < 4; ++s) maximum[c] = std::max(maximum[c], magnitude_bits(row[s * stride + c]));
+  }
+  for (; r < rows; ++r) {
+    const float* row = x + r * stride;
+    std::size_t c = 0;
+    for (; c + lanes <= columns; c += lanes)
+      hn::StoreU(hn::Max(hn::LoadU(di, m + c), Magnitude(hn::LoadU(d, row + c))), di, m + c);
+    for (; c < columns; ++c) maximum[c] = std::max(maximum[c], magnitude_bits(row[c]));
+  }
+}
+
+std::uint32_t MaximumBits(const float* x, std::size_t n) {
+  const F32 d;
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(d);
+  auto a = hn::Zero(di), b = a;
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    a = hn::Max(a, Magnitude(hn::LoadU(d, x + i)));
+    b = hn::Max(b, Magnitude(hn::LoadU(d, x + i + lanes)));
+  }
+  auto maximum = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, hn::Max(a, b))));
+  for (; i < n; ++i) maximum = std::max(maximum, magnitude_bits(x[i]));
+  return maximum;
+}
+
+void StreamCopy(float* HWY_RESTRICT to, const float* HWY_RESTRICT from, std::size_t n) {
+  const F32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  while (i < n && reinterpret_cast<std::uintptr_t>(to + i) % (lanes * sizeof(float)) != 0) {
+    to[i] = from[i];
+    ++i;
+  }
+  for (; i + lanes <= n; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, to + i);
+  for (; i < n; ++i) to[i] = from[i];
+}
+
+}  // namespace thinwire::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace thinwire::simd {
+
+HWY_EXPORT(CollectAtLeast);
+HWY_EXPORT(ColumnMaximum);
+HWY_EXPORT(MaximumBits);
+HWY_EXPORT(StreamCopy);
+
+std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index, float* value,
+                             std::uint32_t& maximum) {
+  return HWY_DYNAMIC_DISPATCH(CollectAtLeast)(x, n, lower, index, value, maximum);
+}
+void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, std::uint32_t* maximum) {
+  HWY_DYNAMIC_DISPATCH(ColumnMaximum)(x, rows, columns, stride, maximum);
+}
+std::uint32_t maximum_bits(const float* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(MaximumBits)(x, n); }
+void stream_copy(float* to, const float* from, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(StreamCopy)(to, from, n);
+  hwy::FlushStream();
+}
+
+}  // namespace thinwire::simd
+#endif  // HWY_ONCE

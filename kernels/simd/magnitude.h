@@ -1,0 +1,33 @@
+// SIMD primitives over the magnitude |x| of f32 values, compared as integers: for finite values the order of
+// the bits without the sign is the order of |x|, and NaN and infinity are the patterns from 0x7f800000 on.
+// One thread each; callers split the work (kernels/threads.h). Highway, with run-time dispatch.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace thinwire::simd {
+
+/// The bits of |x|; at least `non_finite_bits` for NaN and infinity.
+inline std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
+inline constexpr std::uint32_t non_finite_bits = 0x7f800000u;
+
+/// Elements that the output arrays of collect_at_least must have beyond what it returns.
+inline constexpr std::size_t collect_slack = 64;
+
+/// Appends (index, value) of every x[i] with magnitude_bits(x[i]) >= lower, in ascending order of i, for
+/// n <= 65536. Returns how many. `maximum` is raised to the largest magnitude bits seen.
+std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index, float* value,
+                             std::uint32_t& maximum);
+
+/// maximum[c] = max(maximum[c], magnitude bits of x[r, c]) for x [rows, columns], rows `stride` elements apart.
+void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, std::uint32_t* maximum);
+
+/// Largest magnitude bits of n values; 0 for none.
+std::uint32_t maximum_bits(const float* x, std::size_t n);
+
+/// Copies n values with stores that bypass the caches: for outputs larger than those.
+void stream_copy(float* to, const float* from, std::size_t n);
+
+}  // namespace thinwire::simd
