@@ -49,6 +49,8 @@ struct CellRow {
   double relative_l2 = not_measured, cosine = not_measured, bias = not_measured, zero_fraction = not_measured;
   double encode_gbps = not_measured, decode_gbps = not_measured, memcpy_gbps = not_measured;
   double bound_fraction_encode = not_measured, bound_fraction_decode = not_measured;
+  double blas_fraction_encode = not_measured, blas_fraction_decode = not_measured;
+  std::int64_t threads = 0;
   std::string status = "OK";
   std::string reason;
   std::string launch;
