@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/communicator.h"
+#include "collectives/cost_terms.h"
 #include "collectives/traffic.h"
 #include "kernels/codec/registry.h"
 
@@ -24,6 +25,9 @@ struct OperationReport {
   std::int64_t payload_bytes = 0;  ///< handed over by this rank, headers and indices included
   std::int64_t link_bytes = 0;     ///< sent by this rank under the named algorithm
   std::int64_t received_bytes = 0;
+  /// What link_bytes was counted under, e.g. "ring all_reduce", "library all_reduce (counted as ring)",
+  /// "all_gather of payloads", "all_reduce, slice kept". Never null.
+  const char* algorithm = "";
 };
 
 /// Sums over the operations of a channel; reset by the user. Nothing else counts bytes or times stages.
@@ -74,14 +78,23 @@ class Channel {
   ~Channel();
   Channel(Channel&&) noexcept;
 
-  /// out = sum (or mean) over ranks of `in`. Shapes equal on all ranks; f32; `out` may be `in`.
+  // Tensors are f32 on the host. A channel of codec `none` also takes tensors that are already in its wire type
+  // and then converts nothing: a dense twin is not charged for conversions. Memory stays valid until the operation
+  // is done. Impossible requests throw UsageError here, on every rank alike.
+
+  /// out = sum (or mean) over ranks of `in`. Shapes equal on all ranks; `out` may be `in`.
   Operation all_reduce(ConstTensorView in, TensorView out, const MessageKey& key);
   /// `in` [rows, columns] is split by rows into size() blocks as evenly as shard_rows says; out = my block of the sum.
+  /// A codec whose rounds cannot run on row blocks (PowerSGD) reduces all and keeps the slice: report().algorithm says so.
   Operation reduce_scatter(ConstTensorView in, TensorView out, const MessageKey& key);
-  /// out [sum of rows, columns] = all ranks' blocks; the owner, too, gets its decoded block.
+  /// out [rows, columns] = all ranks' blocks, split by shard_rows; the owner, too, gets its decoded block.
   Operation all_gather(ConstTensorView in, TensorView out, const MessageKey& key);
+  /// All ranks, the root included, end with the decoded tensor.
   Operation broadcast(TensorView data, int root, const MessageKey& key);
+  /// As all_reduce, but only the root's `out` is written.
   Operation reduce(ConstTensorView in, TensorView out, int root, const MessageKey& key);
+  /// Point to point, header-free: sizes are agreed or read from the message. Messages between two ranks arrive in order;
+  /// those with no collective before them in the queue are in flight together, so both directions at once are safe.
   Operation send(ConstTensorView in, int to, const MessageKey& key);
   Operation receive(TensorView out, int from, const MessageKey& key);
   /// Advances pending operations; call between instructions (MPI collectives do not progress by themselves).
@@ -89,7 +102,13 @@ class Channel {
 
   /// Fits a trained codec; every rank passes equal samples.
   void fit(std::span<const ConstTensorView> samples);
+  /// How codec work is timed. UsageError while operations are in flight. `replay` needs serial passes of the same
+  /// kind of operation and shape before it; entering `serial` forgets earlier ones. measure_timed does it all.
   void set_compute(ComputeMode mode);
+  /// Before the first transfer after an idle gap, the rank sends an untimed message of the transfer's size (two
+  /// buckets at most) to empty the link's token bucket, and waits for its partners; not counted in bytes or times.
+  /// Same value on all ranks; 0 = off (default). token_bucket_bytes(link) gives the launcher's bucket.
+  void empty_bucket_before_transfers(std::int64_t bucket_bytes);
 
   Communicator& communicator();
   const ChannelOptions& options() const;
@@ -102,11 +121,5 @@ class Channel {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// First row and row count of block `index` of `blocks` over `rows`: the first rows % blocks blocks are one longer.
-struct RowBlock {
-  std::int64_t first, count;
-};
-RowBlock shard_rows(std::int64_t rows, int index, int blocks);
 
 }  // namespace thinwire

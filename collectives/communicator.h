@@ -11,7 +11,8 @@
 
 namespace thinwire {
 
-/// A pending non-blocking operation. Destroying an unfinished request waits for it.
+/// A pending non-blocking operation. Destroying an unfinished request waits for it (but not while an exception
+/// unwinds the stack: its partner may never come, and the job is about to end).
 class Request {
  public:
   virtual ~Request() = default;
@@ -23,7 +24,9 @@ class Request {
 using RequestPtr = std::unique_ptr<Request>;
 
 /// All calls are collective over the group in the same order on every rank, except send and receive.
-/// Spans must stay valid until the request is done. Counts are in bytes unless said otherwise.
+/// Memory must stay valid until the request is done. Counts are in bytes unless said otherwise; they may exceed
+/// 2^31. `send` may equal `receive` in all_reduce (in place), nowhere else. Failures throw RuntimeFailure naming
+/// the library call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -40,6 +43,10 @@ class Communicator {
   virtual RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) = 0;
   /// Equal shards: receive = elements_per_rank elements of the reduction, shard = my rank.
   virtual RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype, ReduceOp op) = 0;
+  /// Shards of different sizes: counts[r] elements for rank r, in rank order. The default takes the equal form
+  /// where it fits and throws UsageError elsewhere.
+  virtual RequestPtr reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype,
+                                      ReduceOp op);
   virtual RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op, int root) = 0;
   virtual RequestPtr all_gather(const void* send, std::int64_t bytes, void* receive) = 0;
   /// Variable sizes; `counts` and `offsets` in bytes, known on all ranks.
@@ -56,7 +63,8 @@ class Communicator {
 };
 
 /// Environment of the process: initialises MPI once (thread level multiple) and finalises it; registers the
-/// abort hook so that any failure ends the whole job with one MPI_Abort.
+/// abort hook so that any failure ends the whole job with one MPI_Abort; starts the watchdog; counts the ranks of
+/// this machine. Where MPI is initialised already (test programs), it neither initialises nor finalises.
 class MpiEnvironment {
  public:
   MpiEnvironment(int* argc, char*** argv);
@@ -67,6 +75,9 @@ class MpiEnvironment {
   std::unique_ptr<Communicator> world();
   /// "Open MPI v4.1.4" as loaded.
   static std::string library_version();
+
+ private:
+  int exceptions_;  ///< in flight at construction; more at destruction means that the stack unwinds
 };
 
 }  // namespace thinwire

@@ -1,0 +1,189 @@
+#include "collectives/channel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/channel_state.h"
+#include "collectives/watchdog.h"
+
+namespace thinwire {
+namespace {
+
+OperationReport sum_of(const OperationReport& a, const OperationReport& b) {
+  OperationReport s = b;
+  s.encode_us += a.encode_us;
+  s.transfer_us += a.transfer_us;
+  s.decode_us += a.decode_us;
+  s.total_us += a.total_us;
+  s.encode_cpu_us += a.encode_cpu_us;
+  s.decode_cpu_us += a.decode_cpu_us;
+  s.dense_bytes += a.dense_bytes;
+  s.payload_bytes += a.payload_bytes;
+  s.link_bytes += a.link_bytes;
+  s.received_bytes += a.received_bytes;
+  return s;
+}
+
+bool is_pipeline(TrafficClass traffic) { return traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward; }
+
+bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
+  // The types of the rounds are known only to the codec; bytes carry everything but sums, sums are of floats.
+  return traits.rounds > 0 && std::all_of(traits.operators.begin(), traits.operators.end(), [&](ReduceOp op) {
+           return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op);
+         });
+}
+
+Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack, const Communicator& comm) {
+  const CodecTraits& traits = stack.codec->traits();
+  const bool dense = stack.expression.is_dense();
+  const std::string codec = "codec " + stack.expression.canonical();
+  if (options.traffic == TrafficClass::control && !dense) {
+    throw UsageError(codec + ": control traffic (norms, loss, look-ups) is never compressed; use codec none");
+  }
+  switch (options.protocol) {
+    case Protocol::automatic:
+      if (is_pipeline(options.traffic)) return Protocol::point_to_point;
+      if (dense) return Protocol::dense;
+      if (rounds_possible(traits, comm)) return Protocol::rounds;
+      if (traits.gather) return Protocol::gather;
+      break;
+    case Protocol::dense:
+      if (!dense) throw UsageError(codec + " cannot use protocol dense, which sums tensors as they are; use rounds, gather or two_shot");
+      return Protocol::dense;
+    case Protocol::rounds:
+      if (traits.rounds == 0) throw UsageError(codec + " is not a sequence of dense reductions, so protocol rounds cannot sum it; use gather or two_shot");
+      if (!rounds_possible(traits, comm)) throw UsageError(codec + ": protocol rounds needs a reduction operator that this communicator lacks; use gather");
+      return Protocol::rounds;
+    case Protocol::gather:
+    case Protocol::two_shot:
+    case Protocol::point_to_point:
+      if (traits.gather) return options.protocol;
+      throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) + " cannot carry it; use rounds");
+  }
+  throw UsageError(codec + " can neither be summed by rounds nor be gathered on this communicator; choose another codec");
+}
+
+}  // namespace
+
+void Meter::add(const OperationReport& report) {
+  last_ = report;
+  total_ = sum_of(total_, report);
+  ++operations_;
+}
+
+// ---- the state that operations share ----
+
+ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
+    : comm(group.duplicate()), options(std::move(channel_options)), stack(make_codec(options.codec, options.form)), ring(*comm) {
+  protocol = choose_protocol(options, stack, *comm);
+}
+
+void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
+  queue.push_back(std::move(operation));
+  progress();
+}
+
+// Strictly first in, first out, with one relief: point-to-point messages with no collective before them may be in
+// flight together (their codec work is one section each), so that two ranks may send to each other at once.
+void ChannelState::progress() {
+  for (std::size_t i = 0; i < queue.size();) {
+    const std::shared_ptr<Operation::State> operation = queue[i];
+    if (operation->collective() && i > 0) return;
+    const auto drop = [&] { queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i)); };
+    bool finished = false;
+    try {
+      finished = operation->advance();
+    } catch (...) {
+      drop();
+      throw;
+    }
+    if (finished) {
+      drop();
+    } else if (operation->collective()) {
+      return;
+    } else {
+      ++i;
+    }
+  }
+}
+
+std::unique_ptr<Buffer> ChannelState::borrow() {
+  if (pool.empty()) return std::make_unique<Buffer>();
+  std::unique_ptr<Buffer> buffer = std::move(pool.back());
+  pool.pop_back();
+  return buffer;
+}
+
+void ChannelState::give_back(std::unique_ptr<Buffer> buffer) { pool.push_back(std::move(buffer)); }
+
+// ---- the channel ----
+
+struct Channel::Impl : ChannelState {
+  using ChannelState::ChannelState;
+  Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key, int peer = -1) {
+    auto state = std::make_shared<Operation::State>(*this, kind, in, out, key, peer);
+    check_request(*state);
+    enqueue(state);
+    return Operation(std::move(state));
+  }
+};
+
+Channel::Channel(Communicator& group, ChannelOptions options) : impl_(std::make_unique<Impl>(group, std::move(options))) {}
+
+Channel::~Channel() {
+  if (impl_ == nullptr || std::uncaught_exceptions() > 0) return;
+  try {
+    Waiter waiter;
+    for (progress(); !impl_->queue.empty(); progress()) waiter.pause();
+  } catch (const Error&) {  // whoever waits for that operation was told, or nobody cares for its result
+  }
+}
+Channel::Channel(Channel&&) noexcept = default;
+
+Operation Channel::all_reduce(ConstTensorView in, TensorView out, const MessageKey& key) {
+  return impl_->start(OperationKind::all_reduce, in, out, key);
+}
+Operation Channel::reduce_scatter(ConstTensorView in, TensorView out, const MessageKey& key) {
+  return impl_->start(OperationKind::reduce_scatter, in, out, key);
+}
+Operation Channel::all_gather(ConstTensorView in, TensorView out, const MessageKey& key) {
+  return impl_->start(OperationKind::all_gather, in, out, key);
+}
+Operation Channel::broadcast(TensorView data, int root, const MessageKey& key) {
+  return impl_->start(OperationKind::broadcast, data, data, key, root);
+}
+Operation Channel::reduce(ConstTensorView in, TensorView out, int root, const MessageKey& key) {
+  return impl_->start(OperationKind::reduce, in, out, key, root);
+}
+Operation Channel::send(ConstTensorView in, int to, const MessageKey& key) {
+  return impl_->start(OperationKind::send, in, {}, key, to);
+}
+Operation Channel::receive(TensorView out, int from, const MessageKey& key) {
+  return impl_->start(OperationKind::receive, {}, out, key, from);
+}
+void Channel::progress() { impl_->progress(); }
+
+void Channel::fit(std::span<const ConstTensorView> samples) { impl_->stack.codec->fit(samples); }
+
+void Channel::set_compute(ComputeMode mode) {
+  if (!impl_->queue.empty()) throw UsageError("set_compute with operations in flight; wait for them first");
+  impl_->sections.set_mode(mode);
+  if (mode == ComputeMode::serial) {
+    if (impl_->quiet == nullptr) impl_->quiet = std::make_unique<Waiter::Quiet>();
+  } else {
+    impl_->quiet.reset();
+  }
+}
+
+void Channel::empty_bucket_before_transfers(std::int64_t bucket_bytes) {
+  if (!impl_->queue.empty()) throw UsageError("empty_bucket_before_transfers with operations in flight; wait for them first");
+  impl_->bucket_bytes = bucket_bytes;
+}
+
+Communicator& Channel::communicator() { return *impl_->comm; }
+const ChannelOptions& Channel::options() const { return impl_->options; }
+Protocol Channel::protocol() const { return impl_->protocol; }
+CodecStack& Channel::codec() { return impl_->stack; }
+Meter& Channel::meter() { return impl_->meter; }
+
+}  // namespace thinwire

@@ -1,0 +1,182 @@
+// What the operations of a channel share, and one operation as the protocols see it. Internal to this floor.
+#pragma once
+
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/channel.h"
+#include "collectives/cost_terms.h"
+#include "collectives/ring.h"
+#include "collectives/sections.h"
+#include "collectives/task.h"
+
+namespace thinwire {
+
+enum class OperationKind { all_reduce, reduce_scatter, all_gather, broadcast, reduce, send, receive };
+std::string name_of(OperationKind kind);
+
+enum class Stage { encode, decode };
+
+/// Shared by the operations of one channel. Buffers grow only. Collective operations use them one at a time;
+/// point-to-point messages in flight borrow buffers from the pool.
+struct ChannelState {
+  ChannelState(Communicator& group, ChannelOptions channel_options);
+
+  std::unique_ptr<Communicator> comm;
+  ChannelOptions options;
+  Protocol protocol = Protocol::dense;
+  CodecStack stack;
+  Meter meter;
+  Ring ring;
+  Sections sections;
+  std::unique_ptr<Waiter::Quiet> quiet;  ///< while sections run serially
+  std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
+
+  std::deque<std::shared_ptr<Operation::State>> queue;
+  std::vector<std::unique_ptr<Buffer>> pool;
+
+  // Scratch of the collective operation at the front.
+  Buffer wire_in, wire_out, payload, received, drain_out, drain_in;
+  Tensor local, own, mean, sum;
+  std::vector<std::int64_t> sizes, offsets, peer_sizes;
+  /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for its replay.
+  std::map<std::int64_t, std::vector<std::int64_t>> round_sizes;
+
+  int size() const { return comm->size(); }
+  int rank() const { return comm->rank(); }
+  bool wrapped() const { return !stack.wrappers.empty(); }
+  bool dense() const { return stack.expression.is_dense(); }
+  const CodecTraits& traits() const { return stack.codec->traits(); }
+
+  void enqueue(std::shared_ptr<Operation::State> operation);
+  /// Advances every operation that may run; throws what an operation throws.
+  void progress();
+  std::unique_ptr<Buffer> borrow();
+  void give_back(std::unique_ptr<Buffer> buffer);
+};
+
+/// One operation. Protocols are coroutines over it: compute(...) sections and co_await transfer(...) in turn.
+struct Operation::State {
+  State(ChannelState& channel_state, OperationKind operation, ConstTensorView input, TensorView output, const MessageKey& message,
+        int peer_rank = -1);
+
+  ChannelState& channel;
+  const OperationKind kind;
+  const ConstTensorView in;
+  const TensorView out;
+  MessageKey key;
+  const int peer;  ///< root, source or destination
+  OperationReport report;
+  bool done = false;
+
+  bool collective() const { return kind != OperationKind::send && kind != OperationKind::receive; }
+  /// "channel tp_forward (topk, gather): all_reduce of tensor 'x' [4, 8], step 3, rank 1 of 4"
+  std::string describe() const;
+  /// Runs until the next wait; true when finished.
+  bool advance();
+
+  // ---- for protocols ----
+
+  /// A compute section: `body` returns a size or nothing. Charged to `stage`.
+  template <typename Body>
+  std::int64_t compute(Stage stage, Body&& body) {
+    std::int64_t value = 0;
+    charge(stage, channel.sections.run(next_section(), value, body));
+    return value;
+  }
+  /// A compute section that yields the buffers of a dense reduction. The result is valid until the next one.
+  template <typename Body>
+  Round compute_round(Body&& body) {
+    const SectionKey key_of_section = next_section();
+    std::int64_t unused = 0;
+    Round round;
+    charge(Stage::encode, channel.sections.run(key_of_section, unused, [&] { round = body(); }));
+    if (channel.sections.mode() == ComputeMode::serial) channel.sections.remember_round(key_of_section, round);
+    if (channel.sections.mode() == ComputeMode::replay) round = channel.sections.remembered_round(key_of_section);
+    return round;
+  }
+  /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes it.
+  struct Arrival {
+    State& operation;
+    bool await_ready() { return operation.poll(); }
+    void await_suspend(std::coroutine_handle<> h) { operation.resume_ = h; }
+    void await_resume() noexcept {}
+  };
+  template <typename Start>
+  Arrival transfer(LinkBytes link, Start&& start) {
+    before_transfer(link.sent);
+    count(link);
+    begin_transfer(start());
+    return Arrival{*this};
+  }
+  void count(LinkBytes link) {
+    report.link_bytes += link.sent;
+    report.received_bytes += link.received;
+  }
+
+ private:
+  friend struct ChannelState;
+  SectionKey next_section();
+  void charge(Stage stage, const SectionTime& time);
+  void before_transfer(std::int64_t bytes);
+  void begin_transfer(RequestPtr request);
+  bool poll();
+  void finish();
+
+  std::vector<std::int64_t> samples_;
+  Task task_;
+  std::coroutine_handle<> resume_;
+  RequestPtr pending_;
+  int section_ = 0;
+  bool idle_ = true;  ///< the link had nothing to do since the last transfer
+  std::int64_t start_ns_ = 0, transfer_start_ns_ = 0, excluded_ns_ = 0;
+};
+
+/// Throws UsageError for what a channel cannot do: types, shapes, ranks.
+void check_request(const Operation::State& operation);
+/// The protocols: which coroutine carries an operation out.
+Task run_operation(Operation::State& operation);
+
+Task dense_reduction(Operation::State& op);    ///< all_reduce, reduce_scatter, reduce
+Task dense_movement(Operation::State& op);     ///< all_gather, broadcast
+Task rounds_all_reduce(Operation::State& op);  ///< all_reduce, reduce; and reduce_scatter that keeps a slice
+Task rounds_reduce_scatter(Operation::State& op);
+Task gather_all_reduce(Operation::State& op);
+Task gather_reduce_scatter(Operation::State& op);
+Task gather_reduce(Operation::State& op);
+Task two_shot_all_reduce(Operation::State& op);
+Task coded_all_gather(Operation::State& op);
+Task coded_broadcast(Operation::State& op);
+Task point_to_point(Operation::State& op);  ///< send, receive; dense or coded
+
+// ---- pieces that several protocols share ----
+
+/// Row block of a tensor seen as a matrix.
+ConstTensorView rows_of(ConstTensorView x, const RowBlock& block);
+TensorView rows_of(TensorView x, const RowBlock& block);
+/// Key of piece i of a message (0 <= i < 2 n): states of pieces do not mix.
+MessageKey piece_key(const Operation::State& op, int i);
+/// The input as the codec shall see it: a private copy that went through before_encode when there are wrappers.
+ConstTensorView local_input(Operation::State& op);
+/// Whether a hook after the reduction wants this rank's own decoded message.
+bool wants_own_decoded(const ChannelState& channel);
+/// Hooks after a reduction whose sum (or mean, if the channel averages) lies in `reduced`; empty view: not on this rank.
+void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced);
+/// Divides an f32 reduction by the number of ranks where the channel averages.
+void average(Operation::State& op, TensorView sum);
+/// Byte offsets, 64-byte aligned, for blocks of these sizes; returns the total.
+std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets);
+/// Sizes of all ranks' payloads of `bytes`: known for fixed-size codecs (`fixed`), else exchanged. Into channel.sizes.
+Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed);
+/// A dense reduction over ranks by the channel's algorithm, counted; all ranks get the result.
+Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive, std::int64_t elements,
+                                            DType dtype, ReduceOp reduce_op);
+/// Converts f32 to the wire type or back (f32 wire: copies).
+void to_wire(ConstTensorView from, void* to, DType wire);
+void from_wire(const void* from, DType wire, TensorView to);
+
+}  // namespace thinwire

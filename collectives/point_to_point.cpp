@@ -1,0 +1,95 @@
+// Protocol `point_to_point`: one message from rank to rank. No header: both ends know codec and shape, and the size of
+// a varying payload is the size of the message.
+#include <cstring>
+#include <utility>
+
+#include "collectives/channel_state.h"
+
+namespace thinwire {
+namespace {
+
+constexpr int message_tag = 30000;
+
+/// A buffer of the channel's pool, given back when the message is done.
+class Loan {
+ public:
+  explicit Loan(ChannelState& channel) : channel_(channel), buffer_(channel.borrow()) {}
+  ~Loan() { channel_.give_back(std::move(buffer_)); }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  Buffer& operator*() { return *buffer_; }
+
+ private:
+  ChannelState& channel_;
+  std::unique_ptr<Buffer> buffer_;
+};
+
+/// Encodes with the sender's hooks around it; returns the payload's size.
+std::size_t encode_message(Operation::State& op, std::span<std::byte> payload) {
+  ChannelState& c = op.channel;
+  Codec& codec = *c.stack.codec;
+  if (!c.wrapped()) return codec.encode(op.in, op.key, payload);
+  c.local.reshape(op.in.shape());
+  std::memcpy(c.local.view().data(), op.in.data(), op.in.bytes());
+  for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
+  const ConstTensorView x = std::as_const(c.local).view();
+  const std::size_t bytes = codec.encode(x, op.key, payload);
+  c.own.reshape(op.in.shape());
+  codec.decode(payload.first(bytes), op.key, c.own.view());
+  for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
+    (*wrapper)->after_encode(x, std::as_const(c.own).view(), op.key);
+  }
+  return bytes;
+}
+
+Task send_message(Operation::State& op) {
+  ChannelState& c = op.channel;
+  const DType wire = c.options.wire;
+  Loan buffer(c);
+  const void* data = op.in.data();
+  std::int64_t bytes = op.report.dense_bytes;
+  if (!c.dense()) {
+    const std::size_t most = op.in.elements() > 0 ? c.stack.codec->max_payload_bytes(op.in.shape()) : 0;
+    (*buffer).reserve(most);
+    bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] { return encode_message(op, {(*buffer).data(), most}); });
+    data = (*buffer).data();
+  } else if (op.in.dtype() != wire) {
+    (*buffer).reserve(static_cast<std::size_t>(bytes));
+    op.compute(Stage::encode, [&] { to_wire(op.in, (*buffer).data(), wire); });
+    data = (*buffer).data();
+  }
+  op.report.payload_bytes = bytes;
+  op.report.algorithm = "send";
+  co_await op.transfer({bytes, 0}, [&] { return c.comm->send(data, bytes, op.peer, message_tag); });
+}
+
+Task receive_message(Operation::State& op) {
+  ChannelState& c = op.channel;
+  const DType wire = c.options.wire;
+  Loan buffer(c);
+  const bool direct = c.dense() && op.out.dtype() == wire;
+  std::int64_t most = op.report.dense_bytes;
+  if (!c.dense()) most = op.out.elements() > 0 ? static_cast<std::int64_t>(c.stack.codec->max_payload_bytes(op.out.shape())) : 0;
+  if (!direct) (*buffer).reserve(static_cast<std::size_t>(most));
+  void* data = direct ? op.out.data() : (*buffer).data();
+  std::int64_t bytes = 0;
+  op.report.algorithm = "receive";
+  co_await op.transfer({}, [&] { return c.comm->receive(data, most, op.peer, message_tag, &bytes); });
+  op.count({0, bytes});
+  if (c.dense() && bytes != most) {
+    throw RuntimeFailure("the message has " + std::to_string(bytes) + " bytes instead of " + std::to_string(most) +
+                         "; both ends must agree on shape and wire type");
+  }
+  if (direct || op.out.elements() == 0) co_return;
+  op.compute(Stage::decode, [&] {
+    if (c.dense()) return from_wire(data, wire, op.out);
+    c.stack.codec->decode({(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, op.out);
+    for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) (*wrapper)->after_decode(op.out, op.key);
+  });
+}
+
+}  // namespace
+
+Task point_to_point(Operation::State& op) { return op.kind == OperationKind::send ? send_message(op) : receive_message(op); }
+
+}  // namespace thinwire
