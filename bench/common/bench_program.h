@@ -45,6 +45,7 @@ struct Cell {
 struct Measured {
   std::vector<results::CellRow> rows;
   std::vector<results::SampleRow> samples;
+  std::vector<results::LinkRow> links;  ///< calibrations of the link made for this cell
 };
 
 struct BenchContext {

@@ -1,31 +1,15 @@
 #include "bench/common/measure.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
+#include "collectives/machine.h"
 #include "core/clock.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
 
 namespace thinwire::bench {
 namespace {
-
-/// Equal for all processes of one running machine, also across network namespaces and host names.
-std::uint64_t machine_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return hash_name(id);
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 template <typename Get>
 double median_of_maximum(const Laps& laps, Get get) {
@@ -76,19 +60,21 @@ std::vector<OperationReport> lap(Communicator& world, const std::function<Operat
   mine.total_us = static_cast<double>(watch.elapsed_ns()) * 1e-3;
   std::vector<OperationReport> all(static_cast<std::size_t>(world.size()));
   world.all_gather(&mine, sizeof mine, all.data())->wait();
+  for (OperationReport& report : all) report.algorithm = mine.algorithm;  // a pointer means nothing on another rank
   return all;
 }
 
 ComputePlan compute_plan(Communicator& world) {
-  const std::uint64_t mine = machine_identity();
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(world.size()));
-  world.all_gather(&mine, sizeof mine, all.data())->wait();
-  const auto here = std::count(all.begin(), all.end(), mine);
-  double ratio = static_cast<double>(here) / usable_cores();
-  // One plan for all: the most crowded machine decides.
-  double largest = 0;
-  world.all_reduce(&ratio, &largest, 1, DType::f64, ReduceOp::max)->wait();
+  const double here = Machine::oversubscription();
+  double largest = 0;  // one plan for all: the most crowded machine decides
+  world.all_reduce(&here, &largest, 1, DType::f64, ReduceOp::max)->wait();
   return {largest > 1.0, largest};
+}
+
+int repetitions_of(const CellParameters& parameters) {
+  const std::int64_t asked = parameters.integer("repetitions");
+  if (asked < 0) throw UsageError("--repetitions must not be negative");
+  return asked == 0 ? 5 : static_cast<int>(asked);
 }
 
 CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial, int repetitions,
@@ -177,6 +163,7 @@ OperationReport combine(std::span<const OperationReport> operations) {
     sum.payload_bytes += r.payload_bytes;
     sum.link_bytes += r.link_bytes;
     sum.received_bytes += r.received_bytes;
+    sum.algorithm = r.algorithm;
   }
   return sum;
 }

@@ -25,6 +25,9 @@ struct ComputePlan {
 };
 ComputePlan compute_plan(Communicator& world);
 
+/// Timed repetitions of the benches whose cells take turns with a shared twin: --repetitions, 5 where it is 0.
+int repetitions_of(const CellParameters& parameters);
+
 /// Measures a codec operation: with a timed plan `serial` laps in ComputeMode::serial (kept apart), then
 /// `repetitions` laps in ComputeMode::replay; else one warm-up and `repetitions` real laps.
 struct CodecLaps {

@@ -168,6 +168,7 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     record.provenance.finished = results::timestamp_now();
     record.rows = std::move(measured.rows);
     record.samples = std::move(measured.samples);
+    record.links = std::move(measured.links);
     results::write_cell_record(results::record_path(options_.out, cell.cell_id), record);
     if (worst == results::Status::failed || worst == results::Status::wrong)
       journal_->cell_failed(cell.cell_id, record.rows.front().reason);

@@ -1,0 +1,24 @@
+#include "bench/common/twin.h"
+
+#include "kernels/convert.h"
+
+namespace thinwire::bench {
+
+Tensor to_wire(const Tensor& x, DType wire) {
+  Tensor out(x.shape(), wire);
+  if (wire == DType::f16) convert(x.as<float>(), out.as<Half>());
+  else if (wire == DType::bf16) convert(x.as<float>(), out.as<BFloat16>());
+  else if (wire == DType::f32) std::memcpy(out.view().data(), x.view().data(), x.bytes());
+  else throw UsageError("--wire " + std::string(name_of(wire)) + ": a dense tensor travels as f16, bf16 or f32");
+  return out;
+}
+
+Tensor from_wire(const Tensor& x) {
+  Tensor out(x.shape());
+  if (x.dtype() == DType::f16) convert(x.as<Half>(), out.as<float>());
+  else if (x.dtype() == DType::bf16) convert(x.as<BFloat16>(), out.as<float>());
+  else std::memcpy(out.view().data(), x.view().data(), x.bytes());
+  return out;
+}
+
+}  // namespace thinwire::bench

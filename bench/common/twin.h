@@ -1,0 +1,41 @@
+// The uncompressed twin of a measurement: the faster of the library's collective and our own ring.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bench/common/measure.h"
+
+namespace thinwire::bench {
+
+/// Dense laps of one layout, shape and link, interleaved with the cells that they serve.
+struct Twin {
+  Laps library, ring;
+  bool ring_is_faster() const { return !ring.empty() && median_total_us(ring) < median_total_us(library); }
+  const Laps& faster() const { return ring_is_faster() ? ring : library; }
+  std::string name() const { return ring_is_faster() ? "ring" : "library"; }
+  DenseAlgorithm algorithm() const { return ring_is_faster() ? DenseAlgorithm::ring : DenseAlgorithm::library; }
+};
+
+/// A tensor in the wire type / back in f32 (f32 is copied).
+Tensor to_wire(const Tensor& x, DType wire);
+Tensor from_wire(const Tensor& x);
+
+/// Spreads `rounds` twin rounds evenly over a group of `cells` cells: call before each cell and once at the end.
+class TwinSchedule {
+ public:
+  TwinSchedule(int rounds, std::size_t cells, std::function<void()> round) : rounds_(rounds), cells_(cells), round_(std::move(round)) {}
+  void before_cell(std::size_t index) {
+    for (; static_cast<std::size_t>(done_) * cells_ <= index * static_cast<std::size_t>(rounds_) && done_ < rounds_; ++done_) round_();
+  }
+  void finish() {
+    for (; done_ < rounds_; ++done_) round_();
+  }
+
+ private:
+  int rounds_, done_ = 0;
+  std::size_t cells_;
+  std::function<void()> round_;
+};
+
+}  // namespace thinwire::bench
