@@ -84,6 +84,14 @@ options=(
   # All hosts share this machine's cores: a waiting rank must hand its core on, which Open MPI cannot know by itself.
   --mca mpi_yield_when_idle 1
 )
+# Open MPI warns of a process group that its child has set already; everything else on stderr passes.
+exec 3>&2
+exec 2> >(exec grep --line-buffered -v 'plm:rsh: Warning: setpgid' >&3)
+filter=$!
 status=0
 nsenter --net=$lab/net.0 --uts=$lab/uts.0 mpirun "${options[@]}" -n "$ranks" "$@" || status=$?
+exec 2>&3
+# The end of this process would cut off the filter's last lines; a process that the program left behind would keep
+# the filter alive for ever.
+for ((i = 0; i < 40; i++)); do kill -0 $filter 2>/dev/null || break; sleep 0.05; done
 exit $status

@@ -1,0 +1,124 @@
+// doctor: tries out what the main job needs of this machine, each part with a time limit and one line of advice.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bench/common/doctor_checks.h"
+#include "bench/common/link_check.h"
+#include "core/environment.h"
+#include "core/error.h"
+#include "core/main_guard.h"
+
+using namespace thinwire;
+using namespace thinwire::bench;
+
+namespace {
+
+struct Options {
+  DoctorContext context;
+  std::vector<std::string> only;
+  std::string json;
+  bool mpi_hello = false, link_check = false, list = false;
+  std::vector<std::int64_t> bytes = {16384, 65536, 262144, 1048576};
+  int repetitions = 5;
+};
+
+void write_json(const std::string& where, const nlohmann::json& value) {
+  if (where.empty()) return;
+  std::FILE* to = where == "-" ? stdout : std::fopen(where.c_str(), "w");
+  if (to == nullptr) throw EnvironmentError("--json file '" + where + "' cannot be written; choose another folder");
+  std::fprintf(to, "%s\n", value.dump(2).c_str());
+  if (to != stdout) std::fclose(to);
+}
+
+int mpi_hello(int argc, char** argv) {
+  MpiEnvironment mpi(&argc, &argv);
+  const auto world = mpi.world();
+  exchange_pairwise(*world);
+  if (world->rank() == 0) std::printf("%d ranks, %s\n", world->size(), MpiEnvironment::library_version().c_str());
+  return 0;
+}
+
+int link_check(const Options& options, int argc, char** argv) {
+  const std::string link = Environment::get("THINWIRE_LINK").value_or("shm");
+  const double nominal = nominal_gbps(link);
+  MpiEnvironment mpi(&argc, &argv);
+  const auto world = mpi.world();
+  const std::vector<LinkRates> rates = measure_link(*world, options.bytes, options.repetitions);
+  if (world->rank() != 0) return 0;
+  nlohmann::json result = {{"link", link}, {"ranks", world->size()}, {"nominal_gbps", nominal}, {"sizes", nlohmann::json::array()}};
+  std::FILE* table = options.json == "-" ? stderr : stdout;
+  std::fprintf(table, "# link %s, %d ranks; payload rates in Gbit/s, medians of %d\n", link.c_str(), world->size(), options.repetitions);
+  std::fprintf(table, "# one_way: rank 0 to 1, each message after 20 ms of silence; ring: every rank to the next, back to back\n");
+  std::fprintf(table, "#%11s %10s %10s %18s %15s\n", "bytes", "one_way", "ring", "one_way/nominal", "ring/nominal");
+  for (const LinkRates& r : rates) {
+    std::fprintf(table, "%12lld %10.4f %10.4f %18.3f %15.3f\n", static_cast<long long>(r.bytes), r.one_way_gbps, r.ring_gbps,
+                 r.one_way_gbps / nominal, r.ring_gbps / nominal);
+    result["sizes"].push_back({{"bytes", r.bytes}, {"one_way_gbps", r.one_way_gbps}, {"ring_gbps", r.ring_gbps}});
+  }
+  write_json(options.json, result);
+  return 0;
+}
+
+int examine(const Options& options) {
+  bool fit = true;
+  nlohmann::json result = {{"checks", nlohmann::json::array()}};
+  std::FILE* table = options.json == "-" ? stderr : stdout;
+  for (const Check& check : doctor_checks()) {
+    if (!options.only.empty() && std::find(options.only.begin(), options.only.end(), check.name) == options.only.end()) continue;
+    const Finding finding = run_check(check, options.context);
+    std::fprintf(table, "%-7s %-14s %s\n", name_of(finding.verdict).c_str(), check.name.c_str(), finding.detail.c_str());
+    if (!finding.advice.empty()) std::fprintf(table, "%22s -> %s\n", "", finding.advice.c_str());
+    std::fflush(table);
+    if (finding.verdict == Verdict::failed) fit = false;
+    result["checks"].push_back({{"name", check.name},
+                                {"required", check.required},
+                                {"verdict", name_of(finding.verdict)},
+                                {"detail", finding.detail},
+                                {"advice", finding.advice}});
+  }
+  result["main_job_can_run"] = fit;
+  std::fprintf(table, "%s\n", fit ? "The main job can run here." : "The main job cannot run here yet; the lines marked FAILED say why.");
+  write_json(options.json, result);
+  return static_cast<int>(fit ? ExitCode::ok : ExitCode::environment);
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  options.context.program = std::filesystem::canonical("/proc/self/exe").string();
+  CLI::App app("Tries out what the main job needs of this machine. Exit status 0: it can run; 3: something required is missing.");
+  app.option_defaults()->always_capture_default();
+  app.add_flag("--quick", options.context.quick, "two ranks only, small products");
+  app.add_flag("--list", options.list, "names of the checks");
+  app.add_option("--only", options.only, "these checks only, comma separated")->delimiter(',');
+  app.add_option("--json", options.json, "findings as JSON to a file, or - for stdout (the table then goes to stderr)");
+  app.add_option("--out", options.context.out, "folder in which results would be written");
+  app.add_option("--source", options.context.source, "folder of the repository (default: found from this program's place)");
+  app.add_flag("--link-check", options.link_check, "under mpirun or experiments/lab/launch.sh: measure the link between the ranks");
+  app.add_option("--bytes", options.bytes, "message sizes of --link-check, comma separated")->delimiter(',')->check(CLI::Range(1, 1 << 28));
+  app.add_option("--repetitions", options.repetitions, "of each size of --link-check")->check(CLI::Range(1, 1000));
+  app.add_flag("--mpi-hello", options.mpi_hello)->group("");  // what the mpi check starts under mpirun
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage);
+  }
+  if (options.mpi_hello) return mpi_hello(argc, argv);
+  if (options.link_check) return link_check(options, argc, argv);
+  for (const std::string& name : options.only) {
+    const auto& checks = doctor_checks();
+    if (std::none_of(checks.begin(), checks.end(), [&](const Check& c) { return c.name == name; }))
+      throw UsageError("there is no check '" + name + "'; doctor --list names them");
+  }
+  if (options.list) {
+    for (const Check& check : doctor_checks()) std::printf("%-14s %s\n", check.name.c_str(), check.required ? "required" : "optional");
+    return 0;
+  }
+  if (options.context.source.empty()) options.context.source = find_source(options.context.program);
+  return examine(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return guarded_main(argc, argv, run); }
