@@ -35,7 +35,7 @@ void RowTable::print(const results::CellRow& row) {
                    "traffic", "codec", "protocol", "dense", "payload", "link", "ratio", "encode", "transfer", "decode", "total", "twin", "algbw", "busbw", "error",
                    "status", "", "", "", "(B)", "(B)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)", "rel. L2", "");
   }
-  const std::string name = row.method.empty() || row.method == row.codec ? row.codec : row.method + " " + row.codec;
+  const std::string name = row.method.empty() || row.codec.starts_with(row.method) ? row.codec : row.method + " " + row.codec;
   if (codec_alone)
     std::fprintf(to_, "  %-34s %11lld %11lld %9s %9s %9s %7s %7s %9s  %s", name.c_str(), static_cast<long long>(row.dense_bytes),
                  static_cast<long long>(row.payload_bytes), number(row.encode_gbps, 2).c_str(), number(row.decode_gbps, 2).c_str(),
