@@ -1,0 +1,112 @@
+#include "kernels/nn/elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "kernels/threads.h"
+
+namespace thinwire::nn {
+namespace {
+
+std::int64_t row_grain(std::int64_t columns) { return std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, columns)); }
+std::int64_t column_grain(std::int64_t rows) { return std::max<std::int64_t>(64, default_grain / std::max<std::int64_t>(1, rows)); }
+
+template <typename T>
+void add_row(std::int64_t count, const T* __restrict x, T* __restrict y) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < count; ++c) y[c] += x[c];
+}
+
+}  // namespace
+
+template <typename T>
+void fill_rows(std::int64_t rows, std::int64_t columns, const T* bias, T* y) {
+  parallel_ranges(rows, row_grain(columns), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) std::copy(bias, bias + columns, y + r * columns);
+  });
+}
+
+template <typename T>
+void add_column_sums(std::int64_t rows, std::int64_t columns, const T* x, T* sums) {
+  parallel_for(columns, column_grain(rows), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = 0; r < rows; ++r) add_row(end - begin, x + r * columns + begin, sums + begin);
+  });
+}
+
+template <typename T>
+void add_into(std::int64_t count, const T* x, T* y) {
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) { add_row(end - begin, x + begin, y + begin); });
+}
+
+template <typename T>
+void scale_in_place(std::int64_t count, T factor, T* x) {
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
+  });
+}
+
+template <typename T>
+void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab, const std::int32_t* tokens,
+           const T* token_table, const T* position_table, T* y) {
+  parallel_ranges(rows, row_grain(columns), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      if (tokens[r] < 0 || tokens[r] >= vocab)
+        throw CorruptData("Token " + std::to_string(tokens[r]) + " at position " + std::to_string(r) + " is outside the vocabulary of " +
+                          std::to_string(vocab) + ". Check the text's tokeniser and the model's vocabulary.");
+      std::copy_n(token_table + tokens[r] * columns, columns, y + r * columns);
+      add_row(columns, position_table + r % seq * columns, y + r * columns);
+    }
+  });
+}
+
+template <typename T>
+void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, const std::int32_t* tokens, const T* dy,
+                    T* token_gradient, T* position_gradient) {
+  parallel_for(columns, column_grain(rows), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const T* from = dy + r * columns + begin;
+      add_row(end - begin, from, token_gradient + tokens[r] * columns + begin);
+      add_row(end - begin, from, position_gradient + r % seq * columns + begin);
+    }
+  });
+}
+
+template <typename T>
+void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_t first_index, const T* x, T* y) {
+  if (!(rate >= 0.0 && rate < 1.0))
+    throw UsageError("Dropout rate " + std::to_string(rate) + " of '" + std::string(key.name) + "' is not in [0, 1).");
+  if (rate == 0.0) {
+    if (x != y) std::copy_n(x, count, y);
+    return;
+  }
+  const Random random(key.seed, mix_stream(hash_name(key.name), key.step));
+  const auto dropped_below = static_cast<std::uint32_t>(rate * 0x1p32);
+  const T factor = static_cast<T>(1.0 / (1.0 - rate));
+  parallel_for(count, default_grain / 8, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t i = begin;
+    while (i < end) {  // one generator block gives four consecutive global indices
+      const std::int64_t index = first_index + i;
+      const auto bits = random.block(static_cast<std::uint64_t>(index) / 4);
+      for (std::int64_t lane = index % 4; lane < 4 && i < end; ++lane, ++i)
+        y[i] = bits[static_cast<std::size_t>(lane)] < dropped_below ? T{0} : x[i] * factor;
+    }
+  });
+}
+
+#define TW_INSTANTIATE(T)                                                                                          \
+  template void fill_rows<T>(std::int64_t, std::int64_t, const T*, T*);                                            \
+  template void add_column_sums<T>(std::int64_t, std::int64_t, const T*, T*);                                      \
+  template void add_into<T>(std::int64_t, const T*, T*);                                                           \
+  template void scale_in_place<T>(std::int64_t, T, T*);                                                            \
+  template void embed<T>(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const T*, const T*, T*); \
+  template void embed_backward<T>(std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const T*, T*, T*); \
+  template void dropout<T>(std::int64_t, double, const DropoutKey&, std::int64_t, const T*, T*)
+TW_INSTANTIATE(float);
+TW_INSTANTIATE(double);
+#undef TW_INSTANTIATE
+
+}  // namespace thinwire::nn

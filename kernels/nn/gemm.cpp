@@ -1,0 +1,109 @@
+#include "kernels/nn/gemm.h"
+
+#include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "core/clock.h"
+#include "kernels/convert.h"
+
+namespace thinwire::nn {
+namespace {
+
+std::atomic<bool> profiling{false};
+std::atomic<std::int64_t> profile_calls{0};
+std::atomic<double> profile_nanoseconds{0}, profile_flops{0};
+
+/// Counts one product while profiling is on.
+class ProfiledCall {
+ public:
+  ProfiledCall(std::int64_t m, std::int64_t n, std::int64_t k)
+      : active_(profiling.load(std::memory_order_relaxed)), flops_(2.0 * static_cast<double>(m) * n * k) {
+    if (active_) start_ = now_ns();
+  }
+  ~ProfiledCall() {
+    if (!active_) return;
+    const double threads = omp_in_parallel() ? omp_get_num_threads() : 1;
+    profile_nanoseconds.fetch_add(static_cast<double>(now_ns() - start_) / threads, std::memory_order_relaxed);
+    profile_flops.fetch_add(flops_, std::memory_order_relaxed);
+    profile_calls.fetch_add(1, std::memory_order_relaxed);
+  }
+  ProfiledCall(const ProfiledCall&) = delete;
+  ProfiledCall& operator=(const ProfiledCall&) = delete;
+
+ private:
+  bool active_;
+  double flops_;
+  std::int64_t start_ = 0;
+};
+
+CBLAS_TRANSPOSE to_blas(Transpose t) { return t == Transpose::yes ? CblasTrans : CblasNoTrans; }
+
+/// A strided [rows, columns] f32 matrix as dense bf16.
+void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                  std::vector<BFloat16>& to) {
+  to.resize(static_cast<std::size_t>(rows * columns));
+  if (stride == columns) {
+    convert(std::span(from, to.size()), std::span(to));
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r)
+    convert(std::span(from + r * stride, static_cast<std::size_t>(columns)),
+            std::span(to).subspan(static_cast<std::size_t>(r * columns), static_cast<std::size_t>(columns)));
+}
+
+}  // namespace
+
+template <>
+void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+                 std::int64_t ldc) {
+  const ProfiledCall profiled(m, n, k);
+  cblas_sgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
+              static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
+              static_cast<int>(ldc));
+}
+
+template <>
+void gemm<double>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
+                  const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c,
+                  std::int64_t ldc) {
+  const ProfiledCall profiled(m, n, k);
+  cblas_dgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
+              static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
+              static_cast<int>(ldc));
+}
+
+void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
+          float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+          std::int64_t ldc) {
+  // oneDNN's path is for dense C and alpha = 1: the linear layers. Everything else stays in f32.
+  if (compute == ComputeType::f32 || alpha != 1.0f || ldc != n || (beta != 0.0f && beta != 1.0f)) {
+    gemm<float>(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    return;
+  }
+  if (const std::string reason = why_no_bf16_gemm(); !reason.empty())
+    throw UsageError("Compute type bf16 cannot be used on this processor: " + reason + ". Use compute type f32.");
+  thread_local std::vector<BFloat16> rounded_a, rounded_b;
+  round_matrix(a, trans_a == Transpose::yes ? k : m, trans_a == Transpose::yes ? m : k, lda, rounded_a);
+  round_matrix(b, trans_b == Transpose::yes ? n : k, trans_b == Transpose::yes ? k : n, ldb, rounded_b);
+  const ProfiledCall profiled(m, n, k);
+  detail::gemm_bf16(trans_a, trans_b, m, n, k, rounded_a.data(), rounded_b.data(), beta, c);
+}
+
+void start_gemm_profile() {
+  profile_calls = 0;
+  profile_nanoseconds = 0;
+  profile_flops = 0;
+  profiling = true;
+}
+
+GemmProfile stop_gemm_profile() {
+  profiling = false;
+  return {profile_nanoseconds.load() * 1e-9, profile_flops.load(), profile_calls.load()};
+}
+
+}  // namespace thinwire::nn

@@ -1,0 +1,125 @@
+#include "kernels/nn/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "kernels/nn/simd_targets.h"
+#include "kernels/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/nn/optimizer.cpp"
+#include "hwy/foreach_target.h"
+// after foreach_target.h
+#include "kernels/nn/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thinwire::nn::HWY_NAMESPACE {
+
+/// One vector of weights; every argument is read once and written once.
+template <class D, class V, typename T = hn::TFromD<D>>
+void update_vector(D d, const detail::AdamWFactors<T>& f, V g, V& w, V& m, V& v) {
+  g = hn::Mul(g, hn::Set(d, f.gradient_scale));
+  m = hn::MulAdd(hn::Set(d, f.beta1), m, hn::Mul(hn::Set(d, T{1} - f.beta1), g));
+  v = hn::MulAdd(hn::Set(d, f.beta2), v, hn::Mul(hn::Set(d, T{1} - f.beta2), hn::Mul(g, g)));
+  const V root = hn::Add(hn::Sqrt(hn::Mul(v, hn::Set(d, f.v_correction))), hn::Set(d, f.epsilon));
+  const V direction = hn::Div(hn::Mul(m, hn::Set(d, f.m_correction)), root);
+  w = hn::NegMulAdd(hn::Set(d, f.learning_rate), direction, hn::Mul(hn::Set(d, f.keep), w));
+}
+
+template <typename T>
+void update(const detail::AdamWFactors<T>& f, std::int64_t count, const T* g, T* w, T* m, T* v) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    auto wv = hn::LoadU(d, w + i), mv = hn::LoadU(d, m + i), vv = hn::LoadU(d, v + i);
+    update_vector(d, f, hn::LoadU(d, g + i), wv, mv, vv);
+    hn::StoreU(wv, d, w + i);
+    hn::StoreU(mv, d, m + i);
+    hn::StoreU(vv, d, v + i);
+  }
+  if (const std::int64_t n = count - i; n > 0) {
+    auto wv = load_partial(d, w + i, n, T{0}), mv = load_partial(d, m + i, n, T{0}), vv = load_partial(d, v + i, n, T{0});
+    update_vector(d, f, load_partial(d, g + i, n, T{0}), wv, mv, vv);
+    store_partial(d, wv, w + i, n);
+    store_partial(d, mv, m + i, n);
+    store_partial(d, vv, v + i, n);
+  }
+}
+
+template <typename T>
+double block_sum_of_squares(std::int64_t count, const T* x) {
+  double total = 0;  // lanes over at most 1024 elements, then f64
+  for (std::int64_t i = 0; i < count; i += 1024)
+    total += static_cast<double>(sum_of(std::min<std::int64_t>(1024, count - i), x + i, x + i,
+                                        [](auto, auto value, auto) { return hn::Mul(value, value); }));
+  return total;
+}
+
+void update_f32(const detail::AdamWFactors<float>& f, std::int64_t n, const float* g, float* w, float* m, float* v) { update(f, n, g, w, m, v); }
+void update_f64(const detail::AdamWFactors<double>& f, std::int64_t n, const double* g, double* w, double* m, double* v) { update(f, n, g, w, m, v); }
+double squares_f32(std::int64_t n, const float* x) { return block_sum_of_squares(n, x); }
+double squares_f64(std::int64_t n, const double* x) { return block_sum_of_squares(n, x); }
+
+}  // namespace thinwire::nn::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace thinwire::nn {
+HWY_EXPORT(update_f32);
+HWY_EXPORT(update_f64);
+HWY_EXPORT(squares_f32);
+HWY_EXPORT(squares_f64);
+
+template <typename T>
+void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double gradient_scale,
+                std::int64_t count, const T* gradient, T* weight, T* m, T* v) {
+  const auto t = static_cast<double>(step);
+  const detail::AdamWFactors<T> f{static_cast<T>(options.beta1),
+                                  static_cast<T>(options.beta2),
+                                  static_cast<T>(1.0 / (1.0 - std::pow(options.beta1, t))),
+                                  static_cast<T>(1.0 / (1.0 - std::pow(options.beta2, t))),
+                                  static_cast<T>(options.epsilon),
+                                  static_cast<T>(learning_rate),
+                                  static_cast<T>(1.0 - learning_rate * decay),
+                                  static_cast<T>(gradient_scale)};
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t n = end - begin;
+    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(update_f32)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
+    else HWY_DYNAMIC_DISPATCH(update_f64)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
+  });
+}
+template void adamw_step<float>(const AdamW&, double, double, std::int64_t, double, std::int64_t, const float*, float*, float*, float*);
+template void adamw_step<double>(const AdamW&, double, double, std::int64_t, double, std::int64_t, const double*, double*, double*, double*);
+
+template <typename T>
+double sum_of_squares(std::int64_t count, const T* x) {
+  constexpr std::int64_t block = 16 * 1024;
+  std::vector<double> partial(static_cast<std::size_t>((count + block - 1) / block));
+  parallel_ranges(static_cast<std::int64_t>(partial.size()), 4, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const std::int64_t n = std::min(block, count - b * block);
+      if constexpr (sizeof(T) == 4) partial[static_cast<std::size_t>(b)] = HWY_DYNAMIC_DISPATCH(squares_f32)(n, x + b * block);
+      else partial[static_cast<std::size_t>(b)] = HWY_DYNAMIC_DISPATCH(squares_f64)(n, x + b * block);
+    }
+  });
+  double total = 0;
+  for (double p : partial) total += p;
+  return total;
+}
+template double sum_of_squares<float>(std::int64_t, const float*);
+template double sum_of_squares<double>(std::int64_t, const double*);
+
+double clip_factor(double norm, double max_norm) { return norm > max_norm ? max_norm / norm : 1.0; }
+
+double CosineSchedule::at(std::int64_t step) const {
+  if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  if (step >= total) return floor;
+  const double progress = static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
+  return floor + 0.5 * (peak - floor) * (1.0 + std::cos(std::numbers::pi * progress));
+}
+
+}  // namespace thinwire::nn
+#endif

@@ -1,0 +1,41 @@
+// AdamW (Loshchilov and Hutter 2019, algorithm 2), global-norm clipping, and the cosine schedule with warm-up.
+#pragma once
+
+#include <cstdint>
+
+namespace thinwire::nn {
+
+struct AdamW {
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+};
+
+/// One step for `count` elements: g = gradient * gradient_scale; m, v moments; step counts from 1.
+/// w -= lr * ( m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + epsilon) + decay * w ).
+template <typename T>
+void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double gradient_scale,
+                std::int64_t count, const T* gradient, T* weight, T* m, T* v);
+
+namespace detail {
+/// What is constant over a tensor in one step of AdamW.
+template <typename T>
+struct AdamWFactors {
+  T beta1, beta2, m_correction, v_correction, epsilon, learning_rate, keep, gradient_scale;
+};
+}  // namespace detail
+
+/// Sum of squares in f64, by fixed blocks: the same bits for any number of threads.
+template <typename T>
+double sum_of_squares(std::int64_t count, const T* x);
+
+/// Factor that brings a gradient of global norm `norm` down to max_norm: min(1, max_norm / norm).
+double clip_factor(double norm, double max_norm);
+
+/// Linear warm-up to `peak` over `warmup` steps, then half a cosine down to `floor` at step `total`
+/// (Loshchilov and Hutter 2017, without restarts). Steps count from 0; beyond `total` it stays at `floor`.
+struct CosineSchedule {
+  double peak = 1e-3, floor = 1e-4;
+  std::int64_t warmup = 20, total = 1000;
+  double at(std::int64_t step) const;
+};
+
+}  // namespace thinwire::nn

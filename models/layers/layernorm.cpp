@@ -1,0 +1,45 @@
+#include "models/layers/layernorm.h"
+
+#include "kernels/nn/layernorm.h"
+
+namespace thinwire {
+
+template <typename T>
+LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout)
+    : gamma(ParameterLayout(name + ".gamma", {hidden}, {}, layout.hidden), false),
+      beta(ParameterLayout(name + ".beta", {hidden}, {}, layout.hidden), false),
+      hidden_(hidden),
+      layout_(layout) {
+  gamma.fill(T{1});
+}
+
+template <typename T>
+void LayerNorm<T>::reduce(std::span<T> sums) {
+  if (layout_.hidden_is_whole()) return;
+  TW_ASSERT(sum_over_hidden, "the layout of " + gamma.name() + " splits the hidden axis but no group sum was set");
+  sum_over_hidden(sums);
+}
+
+template <typename T>
+void LayerNorm<T>::forward(std::int64_t rows, const T* x, T* y, Saved& saved) {
+  const std::int64_t columns = gamma.elements();
+  T* sums = shaped<T>(sums_, {rows, 2});
+  nn::row_moments<T>(rows, columns, x, sums);
+  reduce(sums_.as<T>());
+  nn::normalise<T>(rows, columns, hidden_, x, sums, gamma.w(), beta.w(), y, shaped<T>(saved.mean, {rows}), shaped<T>(saved.rstd, {rows}));
+}
+
+template <typename T>
+void LayerNorm<T>::backward_add(std::int64_t rows, const T* x, const T* dy, const Saved& saved, T* dx) {
+  const std::int64_t columns = gamma.elements();
+  const T *mean = data_of<T>(saved.mean), *rstd = data_of<T>(saved.rstd);
+  T* sums = shaped<T>(sums_, {rows, 2});
+  nn::gradient_moments<T>(rows, columns, x, dy, gamma.w(), mean, rstd, sums);
+  reduce(sums_.as<T>());
+  nn::normalise_backward<T>(rows, columns, hidden_, x, dy, gamma.w(), mean, rstd, sums, true, dx, gamma.g(), beta.g());
+}
+
+template class LayerNorm<float>;
+template class LayerNorm<double>;
+
+}  // namespace thinwire

@@ -1,0 +1,36 @@
+// Layer normalisation with learned scale and shift. Asks its layout whether the hidden axis is split: then the
+// two row sums are added over the group between the halves of the kernel.
+#pragma once
+
+#include <string>
+
+#include "models/parameter.h"
+
+namespace thinwire {
+
+template <typename T>
+class LayerNorm {
+ public:
+  /// What the backward pass needs, per micro-batch.
+  struct Saved {
+    Tensor mean, rstd;
+  };
+  LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout);
+
+  /// x, y: [rows, local hidden].
+  void forward(std::int64_t rows, const T* x, T* y, Saved& saved);
+  /// dx += gradient (the residual branch already holds its part); gradients of scale and shift are added to.
+  void backward_add(std::int64_t rows, const T* x, const T* dy, const Saved& saved, T* dx);
+  void collect(ParameterList<T>& list) { list.insert(list.end(), {&gamma, &beta}); }
+
+  Parameter<T> gamma, beta;
+  GroupSum<T> sum_over_hidden;  ///< required when the layout splits the hidden axis
+
+ private:
+  void reduce(std::span<T> sums);
+  std::int64_t hidden_;
+  Layout layout_;
+  Tensor sums_;
+};
+
+}  // namespace thinwire

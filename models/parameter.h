@@ -1,0 +1,55 @@
+// A trainable tensor of a model: value, gradient, and where it lies.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "models/layout.h"
+
+namespace thinwire {
+
+template <typename T>
+struct Parameter {
+  ParameterLayout layout;
+  bool decays = false;  ///< weight decay acts on matrices, not on biases and layernorm vectors
+  Tensor value, gradient;
+
+  Parameter() = default;
+  Parameter(ParameterLayout where, bool with_decay)
+      : layout(std::move(where)), decays(with_decay), value(layout.local(), dtype_of<T>), gradient(layout.local(), dtype_of<T>) {
+    value.fill_zero();
+    gradient.fill_zero();
+  }
+  const std::string& name() const { return layout.name(); }
+  std::int64_t elements() const { return value.elements(); }
+  T* w() { return value.template as<T>().data(); }
+  const T* w() const { return value.template as<T>().data(); }
+  T* g() { return gradient.template as<T>().data(); }
+  const T* g() const { return gradient.template as<T>().data(); }
+  void fill(T constant) {
+    for (T& x : value.template as<T>()) x = constant;
+  }
+};
+
+template <typename T>
+using ParameterList = std::vector<Parameter<T>*>;
+
+/// Pointer to a tensor's data after giving it this shape; memory is kept when it suffices.
+template <typename T>
+T* shaped(Tensor& tensor, Shape shape) {
+  tensor.reshape(shape, dtype_of<T>);
+  return tensor.as<T>().data();
+}
+
+/// A tensor's elements, where its type is known from the context.
+template <typename T>
+const T* data_of(const Tensor& tensor) {
+  return tensor.as<T>().data();
+}
+
+/// Sums a buffer over a group of ranks, in place. Empty on one device: then nothing is split.
+template <typename T>
+using GroupSum = std::function<void(std::span<T>)>;
+
+}  // namespace thinwire
