@@ -11,8 +11,10 @@ namespace thinwire {
 /// depends on earlier ones becomes normalised rounding noise. `a` is [rows, columns], row-major.
 void modified_gram_schmidt(float* a, std::int64_t rows, std::int64_t columns, float epsilon = 1e-8f);
 
-/// Orthonormalises columns in float64: Cholesky-QR twice (three BLAS-3 calls per pass), or Gram-Schmidt with
-/// re-orthogonalisation where the Gram matrix is too ill-conditioned for Cholesky.
+/// Orthonormalises columns by Cholesky-QR (Gram matrix, its Cholesky factor R, A <- A inverse(R)), in float64
+/// block by block so that the matrix itself passes through the cache only; a second round where the first one's
+/// conditioning leaves less than f32 accuracy (Cholesky-QR2); Gram-Schmidt with re-orthogonalisation where the
+/// Gram matrix is too ill-conditioned for Cholesky.
 /// A column that depends on earlier ones (its rest is below 1e-6 of its length) becomes exactly zero, so that
 /// P P^T stays a projector whatever the rank of the input. Deterministic for a given number of threads.
 class Orthonormaliser {
@@ -22,9 +24,16 @@ class Orthonormaliser {
   std::int64_t apply(float* a, std::int64_t rows, std::int64_t columns);
 
  private:
-  bool cholesky_pass(std::int64_t rows, std::int64_t columns);
-  std::int64_t gram_schmidt(std::int64_t rows, std::int64_t columns);
-  std::vector<double> work_, gram_;  // grow only
+  enum class Conditioning { good, fair, bad };
+  void gram_matrix(const float* a, std::int64_t rows, std::int64_t columns);
+  Conditioning factorise(std::int64_t columns);
+  void solve(float* a, std::int64_t rows, std::int64_t columns);
+  std::int64_t gram_schmidt(float* a, std::int64_t rows, std::int64_t columns);
+
+  std::vector<double> gram_;    // one per thread; the first holds their sum, then R
+  std::vector<double> blocks_;  // one block of rows per thread
+  std::vector<double> work_;    // the whole matrix, for Gram-Schmidt only
+  std::vector<double> squares_; // squared lengths of the columns
 };
 
 }  // namespace thinwire
