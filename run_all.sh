@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# The main job: from a bare machine to measured figures on real traffic.
+set -euo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+. "$root/scripts/stages.sh"
+
+usage() {
+  cat <<USAGE
+usage: ./run_all.sh [--profile smoke|quick|standard|full] [--ranks N] [--out DIR] [--skip-setup] [--help]
+
+Installs what is missing, builds, trains a small GPT and captures its traffic, measures codecs on that traffic
+over MPI ranks on shared memory and on rate-limited links, and writes DIR/collected.h5, DIR/figures/ and
+DIR/report.html. Started again, it does only what is not finished.
+
+  --profile P    smoke (2 minutes), quick (10 minutes; the default), standard (hours), full (many hours)
+  --ranks N      only the cells that run on N ranks (default: all of the profile)
+  --out DIR      where everything goes (default out/PROFILE)
+  --skip-setup   install nothing
+  --help         this text
+
+Exit status: 0 done; 2 wrong usage; 3 the machine lacks something; else that of the stage that failed.
+USAGE
+}
+wrong_usage() { echo "run_all.sh: $1" >&2; usage >&2; exit 2; }
+
+profile=quick ranks='' out='' skip_setup=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --profile | --ranks | --out) [ $# -ge 2 ] || wrong_usage "$1 needs a value" ;;&
+    --profile) profile=$2; shift 2 ;;
+    --ranks) ranks=$2; shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    --skip-setup) skip_setup=yes; shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) wrong_usage "unknown option '$1'" ;;
+  esac
+done
+case $profile in smoke | quick | standard | full) ;; *) wrong_usage "there is no profile '$profile'" ;; esac
+[[ -z $ranks || $ranks =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--ranks '$ranks' is not a number from 1 to 999"
+study=$root/experiments/studies/$profile.toml
+[ -f "$study" ] || wrong_usage "profile '$profile' has no study yet ($study is missing)"
+out=${out:-$root/out/$profile}
+# A relative --out is meant from where the user stands, everything else from the repository.
+if ! mkdir -p -- "$out" 2>/dev/null || ! [ -w "$out" ]; then
+  echo "run_all.sh: '$out' cannot be written; choose another folder with --out" >&2
+  exit 3
+fi
+out=$(cd -- "$out" && pwd)
+cd "$root"
+log_dir=$out/log
+bin=$root/build/bin
+. scripts/capture.sh
+
+# Programs are all of bench/*.cpp and experiments/*.cpp, as in CMakeLists.txt; tests are left to run_tests.sh.
+programs=()
+for source in bench/*.cpp experiments/*.cpp; do programs+=("$(basename "$source" .cpp)"); done
+build() {
+  # The CUDA module is a target only where a CUDA compiler was found.
+  grep -q '^build thinwire_cuda:' build/build.ninja && programs+=(thinwire_cuda)
+  ninja -C build -j "$(build_jobs)" "${programs[@]}"
+}
+
+[ $skip_setup = yes ] || quiet_stage setup scripts/setup.sh
+quiet_stage configure cmake --preset default
+quiet_stage build build
+stage doctor "$bin/doctor" --quick --out "$out"
+stage capture capture "$profile" "$out"
+selection=()
+[ -z "$ranks" ] || selection=(--where "ranks=$ranks")
+stage sweep "$bin/sweep" run "$study" --out "$out" "${selection[@]}"
+stage collect "$bin/sweep" collect --out "$out"
+stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out"
+print_stage_times
+echo "Report:  $out/report.html"
+echo "Figures: $out/figures/"
+echo "Results: $out/collected.h5 (docs/results-schema.md says what is in it)"

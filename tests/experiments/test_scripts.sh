@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# labels: unit
+# timeout: 60
+# The scripts that a person starts: usage, what set-up decides, how a failing stage ends. Nothing is installed
+# here: apt and its like are stand-ins that write down how they were called.
+set -uo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/support/shell.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+stand_in() { # NAME SCRIPT
+  printf '#!/bin/bash\n%s\n' "$2" >"$work/bin/$1"
+  chmod +x "$work/bin/$1"
+}
+mkdir "$work/bin"
+stand_in dpkg-query 'p=${@: -1}; grep -qx -- "$p" "$WORK/missing" && exit 1; echo -n installed'
+stand_in apt-get 'echo "apt-get $* [${DEBIAN_FRONTEND-}]" >>"$WORK/calls"; [ ! -e "$WORK/apt-fails" ]'
+stand_in update-alternatives 'echo "Value: $(cat "$WORK/blas" 2>/dev/null || echo /x/openblas-openmp/y)"'
+stand_in id 'cat "$WORK/uid"'
+stand_in sudo '[ "$1" = -n ] && exit $(cat "$WORK/sudo-status"); exec "$@"'
+setup() { run env WORK="$work" PATH="$work/bin:/usr/bin:/bin" "$root/scripts/setup.sh" "$@" </dev/null; }
+calls() { cat "$work/calls" 2>/dev/null || true; }
+reset() { rm -f "$work"/calls "$work"/apt-fails "$work"/blas; echo 0 >"$work/uid"; echo 0 >"$work/sudo-status"; : >"$work/missing"; }
+
+property "set-up with nothing missing installs nothing"
+reset
+setup; expect_status 0; expect_equal "$(calls)" "" "calls of apt-get"
+
+property "set-up as root installs exactly what is missing, without asking"
+reset; printf 'ninja-build\nlibhdf5-dev\n' >"$work/missing"
+setup; expect_status 0; expect_output "apt-get install"
+expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends ninja-build libhdf5-dev [noninteractive]" "last call"
+expect_equal "$(calls | wc -l)" 2 "number of calls"
+
+property "set-up that is only shown changes nothing"
+reset; echo ninja-build >"$work/missing"
+setup --dry-run; expect_status 0; expect_output "ninja-build"; expect_equal "$(calls)" "" "calls of apt-get"
+
+property "an ordinary user whose sudo works installs through it"
+reset; echo ninja-build >"$work/missing"; echo 1000 >"$work/uid"
+setup; expect_status 0; expect_output "sudo"; expect_equal "$(calls | wc -l)" 2 "number of calls"
+
+property "without root and without usable sudo, set-up prints the exact command and ends with 3"
+reset; echo ninja-build >"$work/missing"; echo 1000 >"$work/uid"; echo 1 >"$work/sudo-status"
+setup; expect_status 3; expect_output "apt-get install -y --no-install-recommends ninja-build"; expect_equal "$(calls)" "" "calls of apt-get"
+
+property "an installation that fails ends with 3 and the command to repeat"
+reset; echo ninja-build >"$work/missing"; touch "$work/apt-fails"
+setup; expect_status 3; expect_output "apt-get update"
+
+property "without apt, set-up lists the packages and ends with 3"
+mkdir "$work/bare"
+for tool in env bash sh cat dirname basename; do ln -s "$(command -v $tool)" "$work/bare/$tool"; done
+run env PATH="$work/bare" "$root/scripts/setup.sh"; expect_status 3; expect_output "libopenmpi-dev"; expect_output "--skip-setup"
+
+property "another flavour of OpenBLAS is named, with the command that changes it"
+reset; echo /usr/lib/x/openblas-pthread/libopenblas.so.0 >"$work/blas"
+setup; expect_status 0; expect_output "update-alternatives --set"
+
+property "unknown options end with 2 and the usage, before anything is done"
+for script in run_all.sh run_tests.sh scripts/setup.sh; do
+  run "$root/$script" --no-such-option; expect_status 2; expect_output "--no-such-option"; expect_output "usage: "
+  run "$root/$script" --help; expect_status 0; expect_output "usage: "
+done
+run "$root/run_all.sh" --profile enormous; expect_status 2; expect_output "enormous"
+run "$root/run_all.sh" --ranks many; expect_status 2; expect_output "many"
+run "$root/run_all.sh" --profile; expect_status 2; expect_output "needs a value"
+run "$root/run_tests.sh" --jobs 0; expect_status 2; expect_output "--jobs"
+
+property "a folder that cannot be written ends with 3 and says so"
+touch "$work/file"
+run "$root/run_all.sh" --profile smoke --out "$work/file/below"; expect_status 3; expect_output "$work/file/below"
+
+property "a failing stage stops the script with its own exit status, its name and its last lines"
+cat >"$work/script" <<SCRIPT
+set -euo pipefail
+. "$root/scripts/stages.sh"
+log_dir=$work/log
+quiet_stage first echo all well
+quiet_stage second sh -c 'echo the cause; exit 42'
+quiet_stage third touch "$work/third"
+SCRIPT
+run bash "$work/script"
+expect_status 42; expect_output "stage 'second' failed with exit status 42"; expect_output "the cause"; expect_output "$work/log/second.log"
+[ ! -e "$work/third" ] || fail "the third stage was started"
+
+property "stages read nothing from the terminal"
+cat >"$work/script" <<SCRIPT
+set -euo pipefail
+. "$root/scripts/stages.sh"
+log_dir=$work/log
+stage reader sh -c '! read -r line'
+print_stage_times
+SCRIPT
+run bash "$work/script" <<<"input"
+expect_status 0; expect_output "total"
+finish
