@@ -120,8 +120,10 @@ void ChannelState::give_back(std::unique_ptr<Buffer> buffer) { pool.push_back(st
 
 struct Channel::Impl : ChannelState {
   using ChannelState::ChannelState;
-  Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key, int peer = -1) {
+  Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key, int peer = -1,
+                  Codec* activation = nullptr) {
     auto state = std::make_shared<Operation::State>(*this, kind, in, out, key, peer);
+    state->activation = activation;
     check_request(*state);
     enqueue(state);
     return Operation(std::move(state));
@@ -160,6 +162,12 @@ Operation Channel::send(ConstTensorView in, int to, const MessageKey& key) {
 }
 Operation Channel::receive(TensorView out, int from, const MessageKey& key) {
   return impl_->start(OperationKind::receive, {}, out, key, from);
+}
+Operation Channel::send_backward(ConstTensorView gradient, int to, const MessageKey& key, Channel& activation) {
+  return impl_->start(OperationKind::send, gradient, {}, key, to, activation.codec().codec.get());
+}
+Operation Channel::receive_backward(TensorView input_gradient, int from, const MessageKey& key, Channel& activation) {
+  return impl_->start(OperationKind::receive, {}, input_gradient, key, from, activation.codec().codec.get());
 }
 void Channel::progress() { impl_->progress(); }
 

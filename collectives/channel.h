@@ -97,6 +97,11 @@ class Channel {
   /// those with no collective before them in the queue are in flight together, so both directions at once are safe.
   Operation send(ConstTensorView in, int to, const MessageKey& key);
   Operation receive(TensorView out, int from, const MessageKey& key);
+  /// The gradient of an activation that crossed this boundary through `activation` (same key): it travels as that
+  /// codec's backward rule says (dense, kept elements only, or the gradient of the code), through this channel's own
+  /// codec. Who received the activation sends; `gradient` and `input_gradient` have the activation's shape, f32.
+  Operation send_backward(ConstTensorView gradient, int to, const MessageKey& key, Channel& activation);
+  Operation receive_backward(TensorView input_gradient, int from, const MessageKey& key, Channel& activation);
   /// Advances pending operations; call between instructions (MPI collectives do not progress by themselves).
   void progress();
 

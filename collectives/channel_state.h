@@ -70,6 +70,7 @@ struct Operation::State {
   const TensorView out;
   MessageKey key;
   const int peer;  ///< root, source or destination
+  Codec* activation = nullptr;  ///< a gradient's message: the codec that carried the activation forward
   OperationReport report;
   bool done = false;
 

@@ -24,17 +24,29 @@ class Loan {
   std::unique_ptr<Buffer> buffer_;
 };
 
-/// Encodes with the sender's hooks around it; returns the payload's size.
-std::size_t encode_message(Operation::State& op, std::span<std::byte> payload) {
+/// Whether something other than the tensor itself travels: the gradient of an activation that a codec with a
+/// backward rule of its own carried forward.
+bool reshaped(const Operation::State& op) {
+  return op.activation != nullptr && op.activation->traits().backward != BackwardRule::straight_through;
+}
+
+/// The tensor of `full` shape as it travels, in borrowed memory.
+TensorView travelling(const Operation::State& op, const Shape& full, Buffer& memory) {
+  const Shape shape = op.activation->travel_shape(full);
+  return {memory.as<float>(static_cast<std::size_t>(shape.elements())), shape};
+}
+
+/// Encodes `in` with the sender's hooks around it; returns the payload's size.
+std::size_t encode_message(Operation::State& op, ConstTensorView in, std::span<std::byte> payload) {
   ChannelState& c = op.channel;
   Codec& codec = *c.stack.codec;
-  if (!c.wrapped()) return codec.encode(op.in, op.key, payload);
-  c.local.reshape(op.in.shape());
-  std::memcpy(c.local.view().data(), op.in.data(), op.in.bytes());
+  if (!c.wrapped()) return codec.encode(in, op.key, payload);
+  c.local.reshape(in.shape());
+  std::memcpy(c.local.view().data(), in.data(), in.bytes());
   for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
   const ConstTensorView x = std::as_const(c.local).view();
   const std::size_t bytes = codec.encode(x, op.key, payload);
-  c.own.reshape(op.in.shape());
+  c.own.reshape(in.shape());
   codec.decode(payload.first(bytes), op.key, c.own.view());
   for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
     (*wrapper)->after_encode(x, std::as_const(c.own).view(), op.key);
@@ -45,17 +57,23 @@ std::size_t encode_message(Operation::State& op, std::span<std::byte> payload) {
 Task send_message(Operation::State& op) {
   ChannelState& c = op.channel;
   const DType wire = c.options.wire;
-  Loan buffer(c);
-  const void* data = op.in.data();
-  std::int64_t bytes = op.report.dense_bytes;
+  Loan buffer(c), travel(c);
+  ConstTensorView x = op.in;
+  if (reshaped(op)) {
+    const TensorView gradient = travelling(op, op.in.shape(), *travel);
+    op.compute(Stage::encode, [&] { op.activation->decode_backward(op.in, op.key, gradient); });
+    x = gradient;
+  }
+  const void* data = x.data();
+  std::int64_t bytes = x.elements() * static_cast<std::int64_t>(size_of(wire));
   if (!c.dense()) {
-    const std::size_t most = op.in.elements() > 0 ? c.stack.codec->max_payload_bytes(op.in.shape()) : 0;
+    const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
     (*buffer).reserve(most);
-    bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] { return encode_message(op, {(*buffer).data(), most}); });
+    bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] { return encode_message(op, x, {(*buffer).data(), most}); });
     data = (*buffer).data();
-  } else if (op.in.dtype() != wire) {
+  } else if (x.dtype() != wire) {
     (*buffer).reserve(static_cast<std::size_t>(bytes));
-    op.compute(Stage::encode, [&] { to_wire(op.in, (*buffer).data(), wire); });
+    op.compute(Stage::encode, [&] { to_wire(x, (*buffer).data(), wire); });
     data = (*buffer).data();
   }
   op.report.payload_bytes = bytes;
@@ -66,12 +84,13 @@ Task send_message(Operation::State& op) {
 Task receive_message(Operation::State& op) {
   ChannelState& c = op.channel;
   const DType wire = c.options.wire;
-  Loan buffer(c);
-  const bool direct = c.dense() && op.out.dtype() == wire;
-  std::int64_t most = op.report.dense_bytes;
-  if (!c.dense()) most = op.out.elements() > 0 ? static_cast<std::int64_t>(c.stack.codec->max_payload_bytes(op.out.shape())) : 0;
+  Loan buffer(c), travel(c);
+  const TensorView x = reshaped(op) ? travelling(op, op.out.shape(), *travel) : op.out;
+  const bool direct = c.dense() && x.dtype() == wire;
+  std::int64_t most = x.elements() * static_cast<std::int64_t>(size_of(wire));
+  if (!c.dense()) most = x.elements() > 0 ? static_cast<std::int64_t>(c.stack.codec->max_payload_bytes(x.shape())) : 0;
   if (!direct) (*buffer).reserve(static_cast<std::size_t>(most));
-  void* data = direct ? op.out.data() : (*buffer).data();
+  void* data = direct ? x.data() : (*buffer).data();
   std::int64_t bytes = 0;
   op.report.algorithm = "receive";
   co_await op.transfer({}, [&] { return c.comm->receive(data, most, op.peer, message_tag, &bytes); });
@@ -80,12 +99,15 @@ Task receive_message(Operation::State& op) {
     throw RuntimeFailure("the message has " + std::to_string(bytes) + " bytes instead of " + std::to_string(most) +
                          "; both ends must agree on shape and wire type");
   }
-  if (direct || op.out.elements() == 0) co_return;
-  op.compute(Stage::decode, [&] {
-    if (c.dense()) return from_wire(data, wire, op.out);
-    c.stack.codec->decode({(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, op.out);
-    for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) (*wrapper)->after_decode(op.out, op.key);
-  });
+  if (op.out.elements() == 0) co_return;
+  if (!direct) {
+    op.compute(Stage::decode, [&] {
+      if (c.dense()) return from_wire(data, wire, x);
+      c.stack.codec->decode({(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
+      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) (*wrapper)->after_decode(x, op.key);
+    });
+  }
+  if (reshaped(op)) op.compute(Stage::decode, [&] { op.activation->encode_backward(x, op.key, op.out); });
 }
 
 }  // namespace
