@@ -51,6 +51,14 @@ void split_codes(std::uint64_t v, int bits, std::uint8_t* codes) {
   std::memcpy(codes, &v, 8);
 }
 
+/// f64 to f16, rounded once: the f32 between is truncated with a sticky last bit, so it is no tie that x is not.
+Half half_of(double x) {
+  float f = static_cast<float>(x);
+  if (static_cast<double>(f) > x) f = std::nextafter(f, 0.0f);
+  if (static_cast<double>(f) != x) f = std::bit_cast<float>(std::bit_cast<std::uint32_t>(f) | 1u);
+  return to_half(f);
+}
+
 struct QuantizeOptions {
   int bits = 8;
   bool neighbour = false;
@@ -124,9 +132,9 @@ class Quantize final : public Codec {
         if (squares != nullptr) square += squares[t * stride + c];
       }
       if (bits >= simd::non_finite_bits) check_finite(x, text_of(key));
-      const float scale = options_.l2 ? static_cast<float>(2 * std::sqrt(square / static_cast<double>(std::max<std::int64_t>(1, rows))))
-                                      : std::bit_cast<float>(bits);
-      scales[c] = to_half(scale).bits;
+      const double scale = options_.l2 ? 2 * std::sqrt(square / static_cast<double>(std::max<std::int64_t>(1, rows)))
+                                       : static_cast<double>(std::bit_cast<float>(bits));
+      scales[c] = half_of(scale).bits;
       if (scales[c] >= 0x7c00)
         throw RuntimeFailure("quantize: the scale of column " + std::to_string(c) + " of " + text_of(key) + " is " + std::to_string(scale) +
                              ", beyond f16 (65504); scale the tensor");

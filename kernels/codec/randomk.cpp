@@ -127,7 +127,7 @@ class ReleasedRandomK final : public RandomK {
 
   std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     TW_ASSERT(payload.size() >= max_payload_bytes(x.shape()));
-    check_finite(x, "tensor");
+    if (!all_finite(x.as<float>())) refuse_input(options_, x, key);
     const auto drawn = draw(x.elements(), key);
     const auto source = x.as<float>();
     const float factor = factor_of(options_, x.elements());
