@@ -45,7 +45,7 @@ string(STRIP "${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_t
 string(REGEX REPLACE " +" " " build_flags "${build_flags}")
 string(REGEX REPLACE "[\\\\\"]" "'" build_flags "${build_flags}")
 set(build_info ${CMAKE_BINARY_DIR}/generated/thinwire_build_info.h)
-file(WRITE ${CMAKE_BINARY_DIR}/generated/thinwire_version.h.new "#pragma once\n#define THINWIRE_VERSION \"${PROJECT_VERSION}\"\n")
+file(WRITE ${CMAKE_BINARY_DIR}/generated/thinwire_version.h.new "#pragma once\n#define THINWIRE_VERSION \"${PROJECT_VERSION}\"\n#define THINWIRE_SOURCE_FOLDER \"${CMAKE_SOURCE_DIR}\"\n")
 configure_file(${CMAKE_BINARY_DIR}/generated/thinwire_version.h.new ${CMAKE_BINARY_DIR}/generated/thinwire_version.h COPYONLY)
 add_custom_target(thinwire_build_info
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DHEADER=${build_info}

@@ -59,6 +59,15 @@ foreach(source ${test_sources})
   endif()
 endforeach()
 
+# tests/programs/*.cpp: programs that tests start, not programs of the suite.
+file(GLOB test_programs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/programs/*.cpp)
+foreach(source ${test_programs})
+  get_filename_component(program ${source} NAME_WE)
+  add_executable(${program} ${source})
+  target_link_libraries(${program} PRIVATE thinwire_results)
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/programs)
+endforeach()
+
 foreach(script ${test_scripts})
   file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR}/tests ${script})
   string(REPLACE "/" "." name ${relative})

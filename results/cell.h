@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 namespace thinwire::results {
@@ -16,8 +17,14 @@ using ParameterValue = std::variant<bool, std::int64_t, double, std::string>;
 class Parameters {
  public:
   void set(const std::string& name, ParameterValue value);
-  void set(const std::string& name, const char* value) { set(name, ParameterValue(std::string(value))); }
-  void set(const std::string& name, int value) { set(name, ParameterValue(std::int64_t{value})); }
+  /// Each kind by name: 0.5 must not become an int, nor text a bool, by an implicit conversion.
+  template <typename T>
+  void set(const std::string& name, const T& value) {
+    if constexpr (std::is_same_v<T, bool>) set(name, ParameterValue(value));
+    else if constexpr (std::is_integral_v<T>) set(name, ParameterValue(static_cast<std::int64_t>(value)));
+    else if constexpr (std::is_floating_point_v<T>) set(name, ParameterValue(static_cast<double>(value)));
+    else set(name, ParameterValue(std::string(value)));
+  }
   bool has(const std::string& name) const { return values_.contains(name); }
   void erase(const std::string& name) { values_.erase(name); }
 

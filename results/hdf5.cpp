@@ -24,13 +24,6 @@ Handle access_properties() {
   return access;
 }
 
-Handle creation_properties(std::int64_t user_block) {
-  Handle creation = property_handle(H5Pcreate(H5P_FILE_CREATE));
-  if (H5Pset_userblock(creation.get(), static_cast<hsize_t>(user_block)) < 0)
-    fail_write("HDF5 file", "reserve a user block of " + std::to_string(user_block) + " bytes");
-  return creation;
-}
-
 Handle root_of(Id file, const std::string& path) {
   Handle root(H5Gopen2(file, "/", H5P_DEFAULT), close_group);
   if (root.get() < 0) fail_read(path, "open the root group");
@@ -102,23 +95,21 @@ Group Group::create_group(const std::string& path) const {
   return {file_, std::move(made), file_name_, (path_ == "/" ? "" : path_) + "/" + path};
 }
 
-File File::create(const std::string& path, std::int64_t user_block) {
+File File::create(const std::string& path) {
   quiet();
-  const Handle creation = creation_properties(user_block);
   auto file = std::make_shared<Handle>(
-      H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access_properties().get()), close_file);
+      H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_properties().get()), close_file);
   if (file->get() < 0) fail_write(path, "make the file");
   Handle root = root_of(file->get(), path);
   return {std::move(file), std::move(root), path, "/"};
 }
 
-File File::create_in_memory(std::int64_t user_block) {
+File File::create_in_memory() {
   quiet();
-  const Handle creation = creation_properties(user_block);
   const Handle access = access_properties();
   H5Pset_fapl_core(access.get(), 1 << 20, /*backing_store=*/false);
   const std::string name = "(file in memory)";
-  auto file = std::make_shared<Handle>(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), close_file);
+  auto file = std::make_shared<Handle>(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
   if (file->get() < 0) fail_write(name, "make the file");
   Handle root = root_of(file->get(), name);
   return {std::move(file), std::move(root), name, "/"};

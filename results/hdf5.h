@@ -137,14 +137,15 @@ class Group {
 /// An open file; itself its root group. The file is closed when the last Group of it is gone, or by close().
 class File : public Group {
  public:
-  /// A new file, replacing an old one. `user_block` bytes (0 or a power of two >= 512) stay free at its head.
-  static File create(const std::string& path, std::int64_t user_block = 0);
+  /// A new file, replacing an old one.
+  static File create(const std::string& path);
   /// Throws CorruptData when the file is no HDF5 file or truncated, EnvironmentError when it cannot be read.
   static File open_read(const std::string& path);
   static File open_write(const std::string& path);
   /// A file that lives in memory only, until its bytes are taken by image(): the caller writes them, so that a
-  /// full disk meets one plain write and not the library's cache.
-  static File create_in_memory(std::int64_t user_block = 0);
+  /// full disk meets one plain write and not the library's cache. 512 bytes (or a larger power of two) of
+  /// anything may precede them in a file: HDF5 and h5py look for their own head there too.
+  static File create_in_memory();
   std::vector<std::byte> image();
   /// Flushes and closes; throws RuntimeFailure when data did not reach the disk. Groups of it become invalid.
   void close();

@@ -31,8 +31,9 @@ Handle open_attribute(Id group, const std::string& where, const std::string& obj
 }  // namespace
 
 void Group::set_attribute(const std::string& object, const std::string& name, std::string_view value) const {
-  const std::string padded = value.empty() ? std::string(1, '\0') : std::string(value);
-  put_attribute(group_->get(), place(object), object, name, text_type(padded.size()).get(), padded.data());
+  const std::string text(value);
+  const char* pointer = text.c_str();  // of variable length: h5py then gives str, not bytes
+  put_attribute(group_->get(), place(object), object, name, text_type(0).get(), &pointer);
 }
 void Group::set_attribute(const std::string& object, const std::string& name, std::int64_t value) const {
   put_attribute(group_->get(), place(object), object, name, H5T_NATIVE_INT64, &value);

@@ -17,7 +17,7 @@ namespace thinwire::results {
 
 namespace {
 
-// The seal: one line of text in the user block, in front of HDF5's own data. HDF5 and h5py skip it.
+// The seal: one line of text in front of HDF5's own data. HDF5 and h5py skip it.
 constexpr std::size_t seal_bytes = 512;
 constexpr std::string_view seal_magic = "thinwire-record";
 constexpr std::string_view remedy = "; remove the file and run the cell again (sweep run does)";
@@ -90,7 +90,7 @@ Status worst_status(std::span<const CellRow> rows) {
 
 void write_cell_record(const std::string& path, const CellRecord& record) {
   validate(record);
-  h5::File file = h5::File::create_in_memory(seal_bytes);
+  h5::File file = h5::File::create_in_memory();
   stamp(file);
   file.set_attribute("", "cell_id", record.cell_id);
   file.set_attribute("", "program", record.program);
@@ -102,8 +102,8 @@ void write_cell_record(const std::string& path, const CellRecord& record) {
   file.write_table("links", to_table(std::span<const LinkRow>(record.links), link_columns()));
   file.write_table("provenance", to_table(std::span<const Provenance>(&record.provenance, 1), provenance_columns()));
   const std::vector<std::byte> image = file.image();
-  std::string bytes(reinterpret_cast<const char*>(image.data()), image.size());
-  bytes.replace(0, seal_bytes, seal_of(std::string_view(bytes).substr(seal_bytes), record));
+  const std::string_view content(reinterpret_cast<const char*>(image.data()), image.size());
+  const std::string bytes = seal_of(content, record).append(content);
 
   make_folder(std::filesystem::absolute(path).parent_path().string());
   const std::string temporary = path + ".tmp";

@@ -1,5 +1,5 @@
 // The record of one finished cell: OUT/cells/<cell_id>.h5. It appears complete or not at all, and carries a
-// seal (length and SHA-256 in the 512-byte user block at its head) by which a damaged file is told in one read.
+// seal (length and SHA-256, in 512 bytes in front of the HDF5 data) by which a damaged file is told in one read.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,55 @@
+// A child process: started without a shell, in a process group of its own, and never outliving this one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace thinwire::sweep {
+
+struct Command {
+  std::vector<std::string> arguments;              ///< arguments[0] is looked up in PATH
+  std::map<std::string, std::string> environment;  ///< added to this process's
+  std::string log;                                 ///< stdout and stderr are appended here
+};
+
+/// How a process ended.
+struct Ending {
+  int exit_status = 0;  ///< when `signal` is 0
+  int signal = 0;
+  std::string to_string() const;  ///< "exit status 6", "killed by signal 9"
+};
+
+class Process {
+ public:
+  /// Throws EnvironmentError when the program cannot be started (not found, not executable). The child gets
+  /// SIGTERM when this process dies, even by SIGKILL.
+  explicit Process(const Command& command);
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  /// Ends the whole group if it still runs.
+  ~Process();
+
+  /// The ending, once it has ended; does not wait.
+  std::optional<Ending> poll();
+  /// SIGTERM to the group, SIGKILL to what is left after `grace_seconds`, children of children included
+  /// (ranks live in groups of their own). Returns when nothing is left.
+  void terminate(double grace_seconds);
+
+ private:
+  pid_t pid_ = -1;
+  std::optional<Ending> ending_;
+};
+
+/// Orphaned grandchildren (ranks of a killed mpirun) become children of this process, so that terminate()
+/// finds them. Call once at start.
+void adopt_orphans();
+
+/// Output of a short-lived program (stdout and stderr), or nothing when it cannot be started, fails, or takes
+/// longer than `limit_seconds`.
+std::optional<std::string> output_of(const std::vector<std::string>& arguments, double limit_seconds);
+
+}  // namespace thinwire::sweep

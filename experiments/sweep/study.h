@@ -1,0 +1,68 @@
+// A study file (TOML): grids of cells, each a program with fixed parameters, axes that cross, axes that go
+// together, exclusions and exceptions. Format: docs/sweeps.md.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "results/cell.h"
+
+namespace thinwire::sweep {
+
+using results::Parameters;
+using results::ParameterValue;
+
+/// One axis (`names` has one entry) or several that go together: point i gives values[i][k] to names[k].
+struct Axis {
+  std::vector<std::string> names;
+  std::vector<std::vector<ParameterValue>> points;
+};
+
+/// Holds for a cell when every named parameter has one of the listed values.
+struct Condition {
+  std::map<std::string, std::vector<ParameterValue>> allowed;
+  std::string where;  ///< file:line, for messages
+  bool matches(const Parameters& parameters) const;
+};
+
+struct Override {
+  Condition when;
+  Parameters set;
+};
+
+/// `link` and `ranks` are axes or fixed values like the parameters, but belong to the launch.
+struct Grid {
+  std::string name;
+  std::string program;
+  Parameters fixed;
+  std::vector<Axis> axes;  ///< first axis varies slowest
+  std::vector<Condition> excludes;
+  std::vector<Override> overrides;
+  std::string ranks;       ///< product of parameter names and numbers, e.g. "tp*pp"; empty: tp*pp*dp of those present
+  int omp_threads = 0;     ///< OMP_NUM_THREADS of each rank; 0: 1 with several ranks, else all cores
+  double timeout = 120;    ///< seconds without news from the launch until its running cell is a TIMEOUT
+  std::string where;
+};
+
+struct Study {
+  std::string name;
+  std::string description;
+  std::string path;
+  std::string text;  ///< of the file itself
+  std::vector<Grid> grids;
+};
+
+/// Reads a study and what it includes. Throws EnvironmentError when a file cannot be read, UsageError naming
+/// file and line for everything else: syntax, unknown keys (with the nearest valid one), empty or doubled
+/// axes, axes of different length that should go together.
+Study read_study(const std::string& path);
+
+/// `--set name=value`: every grid that has the parameter gets this single value in place of axis or fixed
+/// value. Throws UsageError when no grid has it (naming the nearest) or it is tied to others.
+void apply_setting(Study& study, const std::string& assignment);
+
+/// A value as typed on a command line.
+ParameterValue value_from_text(const std::string& text);
+
+}  // namespace thinwire::sweep
