@@ -10,6 +10,10 @@
 /// Raise with every change of a signature here or beside a `.cu` file.
 #define THINWIRE_CUDA_ABI_VERSION 1
 
+/// Before the declaration and the definition of an entry point in a `.cu` file:
+///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
+#define THINWIRE_CUDA_ENTRY extern "C" __attribute__((visibility("default")))
+
 extern "C" {
 using thinwire_cuda_abi_version_fn = int();
 /// Number of devices; on an error, or when there is none, `*reason` points to a static sentence.

@@ -1,0 +1,119 @@
+// Memory, streams and events of CUDA devices behind the C functions of core/device_abi.h.
+#include <cstdio>
+
+#include "core/cuda_scope.cuh"
+#include "core/device_abi.h"
+
+using thinwire::cuda::on_device;
+
+THINWIRE_CUDA_ENTRY thinwire_cuda_abi_version_fn thinwire_cuda_abi_version;
+THINWIRE_CUDA_ENTRY thinwire_cuda_device_count_fn thinwire_cuda_device_count;
+THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
+THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
+THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
+THINWIRE_CUDA_ENTRY thinwire_cuda_release_fn thinwire_cuda_release;
+THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_stream_create_fn thinwire_cuda_stream_create;
+THINWIRE_CUDA_ENTRY thinwire_cuda_stream_destroy_fn thinwire_cuda_stream_destroy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_stream_synchronize_fn thinwire_cuda_stream_synchronize;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_create_fn thinwire_cuda_event_create;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_destroy_fn thinwire_cuda_event_destroy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_record_fn thinwire_cuda_event_record;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_wait_fn thinwire_cuda_event_wait;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_finished_fn thinwire_cuda_event_finished;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_elapsed_fn thinwire_cuda_event_elapsed;
+
+int thinwire_cuda_abi_version() { return THINWIRE_CUDA_ABI_VERSION; }
+
+int thinwire_cuda_device_count(int* count, const char** reason) {
+  static char text[256];
+  *count = 0;
+  *reason = nullptr;
+  int found = 0;
+  const cudaError_t error = cudaGetDeviceCount(&found);
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  // Without any driver the runtime reports InsufficientDriver, not NoDevice: the driver's version tells.
+  if (driver == 0)
+    std::snprintf(text, sizeof text, "this machine has no NVIDIA driver (libcuda.so.1 does not load)");
+  else if (error == cudaErrorInsufficientDriver)
+    std::snprintf(text, sizeof text, "the NVIDIA driver supports CUDA %d.%d and the module needs %d.%d: update the driver", driver / 1000,
+                  driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  else if (error == cudaErrorNoDevice || (error == cudaSuccess && found == 0))
+    std::snprintf(text, sizeof text, "the driver sees no CUDA device (CUDA_VISIBLE_DEVICES can hide one)");
+  else if (error != cudaSuccess)
+    std::snprintf(text, sizeof text, "the driver fails: %s", cudaGetErrorString(error));
+  else {
+    int major = 0;
+    const cudaError_t asked = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+    if (asked == cudaSuccess && major >= 8) {
+      *count = found;
+      return 0;
+    }
+    std::snprintf(text, sizeof text, "device 0 has compute capability %d.x, and the kernels need 8.0 or later", major);
+  }
+  *reason = text;
+  return error != cudaSuccess ? static_cast<int>(error) : static_cast<int>(cudaErrorNoDevice);
+}
+
+const char* thinwire_cuda_error_text(int code) { return cudaGetErrorString(static_cast<cudaError_t>(code)); }
+
+int thinwire_cuda_error_is_fatal(int code) {
+  switch (static_cast<cudaError_t>(code)) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContextIsDestroyed: return 1;
+    default: return 0;
+  }
+}
+
+int thinwire_cuda_allocate(void** pointer, std::size_t bytes, int ordinal) {
+  return on_device(ordinal, [&] { return cudaMalloc(pointer, bytes); });
+}
+int thinwire_cuda_release(void* pointer, int ordinal) {
+  return on_device(ordinal, [&] { return cudaFree(pointer); });
+}
+int thinwire_cuda_copy(void* to, const void* from, std::size_t bytes, int ordinal, void* stream) {
+  // Default: the addresses say which side is the host, which unified addressing makes unambiguous.
+  return on_device(ordinal, [&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)); });
+}
+
+int thinwire_cuda_stream_create(void** stream, int ordinal) {
+  return on_device(ordinal, [&] { return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking); });
+}
+int thinwire_cuda_stream_destroy(void* stream, int ordinal) {
+  return on_device(ordinal, [&] { return cudaStreamDestroy(static_cast<cudaStream_t>(stream)); });
+}
+int thinwire_cuda_stream_synchronize(void* stream, int ordinal) {
+  return on_device(ordinal, [&] { return cudaStreamSynchronize(static_cast<cudaStream_t>(stream)); });
+}
+
+int thinwire_cuda_event_create(void** event, int ordinal) {
+  return on_device(ordinal, [&] { return cudaEventCreate(reinterpret_cast<cudaEvent_t*>(event)); });
+}
+int thinwire_cuda_event_destroy(void* event, int ordinal) {
+  return on_device(ordinal, [&] { return cudaEventDestroy(static_cast<cudaEvent_t>(event)); });
+}
+int thinwire_cuda_event_record(void* event, void* stream, int ordinal) {
+  return on_device(ordinal, [&] { return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)); });
+}
+int thinwire_cuda_event_wait(void* stream, void* event, int ordinal) {
+  return on_device(ordinal, [&] { return cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event)); });
+}
+int thinwire_cuda_event_finished(void* event, int* finished) {
+  const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event));
+  *finished = state == cudaSuccess ? 1 : 0;
+  return state == cudaErrorNotReady ? 0 : static_cast<int>(state);
+}
+int thinwire_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
+  return static_cast<int>(cudaEventElapsedTime(milliseconds, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)));
+}

@@ -1,0 +1,110 @@
+// labels: gpu
+// Memory, streams, events and the codec kernels on a real CUDA device, through the module that programs open.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/device_module.h"
+#include "core/tensor.h"
+#include "support/device_codec_cases.h"
+
+namespace thinwire::testing {
+namespace {
+
+class Gpu final : public DeviceUnderTest {
+ public:
+  Gpu() : backend_(device_backend(DeviceKind::cuda)), stream_(backend_.create_stream(0)) {
+    find(cast_encode, "thinwire_cuda_cast_encode");
+    find(cast_decode, "thinwire_cuda_cast_decode");
+    find(quantize_encode, "thinwire_cuda_quantize_encode");
+    find(quantize_decode, "thinwire_cuda_quantize_decode");
+    stream = stream_.handle;
+  }
+  ~Gpu() override { backend_.destroy_stream(stream_); }
+  void* allocate(std::size_t bytes) override {
+    memory_.emplace_back(bytes, Device{DeviceKind::cuda, 0});
+    return memory_.back().data();
+  }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    backend_.copy(to, from, bytes, stream_);
+    backend_.synchronize(stream_);
+  }
+  void read(void* to, const void* from, std::size_t bytes) override { write(to, from, bytes); }
+
+ private:
+  template <typename Function>
+  static void find(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(device_module_symbol(name));
+  }
+  DeviceBackend& backend_;
+  Stream stream_;
+  std::vector<Buffer> memory_;
+};
+
+class CudaDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = why_unavailable(DeviceKind::cuda);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+TEST_F(CudaDevice, MemoryGoesToTheDeviceAndBackUnchanged) {
+  DeviceBackend& gpu = device_backend(DeviceKind::cuda);
+  Stream stream = gpu.create_stream(0);
+  std::vector<int> sent(100'003), received(sent.size());
+  std::iota(sent.begin(), sent.end(), 7);
+  Buffer first(sent.size() * sizeof(int), {DeviceKind::cuda, 0}), second(sent.size() * sizeof(int), {DeviceKind::cuda, 0});
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first.data()) % 64, 0u);
+  gpu.copy(first.data(), sent.data(), sent.size() * sizeof(int), stream);
+  gpu.copy(second.data(), first.data(), sent.size() * sizeof(int), stream);
+  gpu.copy(received.data(), second.data(), sent.size() * sizeof(int), stream);
+  gpu.synchronize(stream);
+  EXPECT_EQ(received, sent);
+  gpu.destroy_stream(stream);
+  EXPECT_EQ(stream.handle, nullptr);
+}
+
+TEST_F(CudaDevice, EventsOrderStreamsAndMeasureTime) {
+  DeviceBackend& gpu = device_backend(DeviceKind::cuda);
+  Stream a = gpu.create_stream(0), b = gpu.create_stream(0);
+  Event begin = gpu.create_event(0), end = gpu.create_event(0);
+  constexpr std::size_t bytes = 64 << 20;
+  Buffer one(bytes, {DeviceKind::cuda, 0}), two(bytes, {DeviceKind::cuda, 0});
+  std::vector<std::byte> pattern(bytes, std::byte{0x5a}), back(bytes);
+  gpu.record(begin, a);
+  gpu.copy(one.data(), pattern.data(), bytes, a);
+  gpu.copy(two.data(), one.data(), bytes, a);
+  gpu.record(end, a);
+  gpu.wait(b, end);  // b reads what a wrote, and only this event says so
+  gpu.copy(back.data(), two.data(), bytes, b);
+  gpu.synchronize(b);
+  EXPECT_EQ(back, pattern);
+  EXPECT_TRUE(gpu.finished(end));
+  EXPECT_GT(gpu.elapsed_ms(begin, end), 0);
+  gpu.destroy_event(begin), gpu.destroy_event(end);
+  gpu.destroy_stream(a), gpu.destroy_stream(b);
+}
+
+TEST_F(CudaDevice, AnImpossibleAllocationThrowsAndTheDeviceStaysUsable) {
+  EXPECT_THROW(Buffer(std::size_t{1} << 50, {DeviceKind::cuda, 0}), RuntimeFailure);
+  EXPECT_NO_THROW(Buffer(1024, {DeviceKind::cuda, 0}));
+}
+
+TEST_F(CudaDevice, CodecsEqualTheHostTwinBitForBitOverAwkwardShapesAndAlignments) {
+  for (const DeviceCodecCase& test : device_codec_cases()) {
+    Gpu device;
+    ASSERT_NO_FATAL_FAILURE(expect_equals_host_twin(device, test));
+  }
+}
+
+TEST_F(CudaDevice, CodecsReportNonFiniteOversizedAndDamagedValuesInTheStatusWord) {
+  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8"}) {
+    Gpu device;
+    expect_reports_bad_values(device, codec);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::testing
