@@ -33,7 +33,7 @@ struct CaptureInfo {
   std::uint64_t seed = 0;
   std::int64_t hidden = 0, layers = 0, heads = 0, vocab = 0;
   double loss_scale = 1;                 ///< factor on every gradient; 1 on activations
-  double bigram_entropy = 0;             ///< nats per byte of the training text
+  double unigram_entropy = 0, bigram_entropy = 0;  ///< nats per byte of the training text
   double loss_early = 0, loss_late = 0;  ///< training loss (nats) at the first captured step of each point
 };
 
