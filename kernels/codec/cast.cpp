@@ -1,6 +1,6 @@
-// A narrower element type: payload = the values rounded to nearest even in f16 or bf16, 2 bytes each, no header.
-// Codes of different ranks add up, so one reduction by sum in that type reduces the tensor (the sum is rounded at
-// every addition; an f16 sum can overflow, a bf16 sum cannot where the f32 sum does not).
+// A narrower element type: payload = the values rounded to nearest even in f16 or bf16, 2 bytes each, no
+// header. Codes of different ranks add up, so one reduction by sum in that type reduces the tensor (the sum
+// is rounded at every addition; an f16 sum can overflow, a bf16 sum cannot where the f32 sum does not).
 #include <cstring>
 
 #include "core/half.h"
@@ -22,7 +22,8 @@ template <typename Code>
 bool any_non_finite(const Code* codes, std::int64_t count) {
   int found = 0;
 #pragma omp simd reduction(| : found)
-  for (std::int64_t i = 0; i < count; ++i) found |= (codes[i].bits & exponent_bits<Code>) == exponent_bits<Code> ? 1 : 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    found |= (codes[i].bits & exponent_bits<Code>) == exponent_bits<Code> ? 1 : 0;
   return found != 0;
 }
 
@@ -85,20 +86,27 @@ class Cast final : public Codec {
     traits_.operators = {ReduceOp::sum};
   }
   const CodecTraits& traits() const override { return traits_; }
-  std::size_t max_payload_bytes(const Shape& shape) const override { return static_cast<std::size_t>(shape.elements()) * 2; }
+  std::size_t max_payload_bytes(const Shape& shape) const override {
+    return static_cast<std::size_t>(shape.elements()) * 2;
+  }
 
   std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     const auto values = x.as<float>();
-    const bool good = to_ == DType::f16 ? narrow<Half>(values, payload.data()) : narrow<BFloat16>(values, payload.data());
+    const bool good =
+        to_ == DType::f16 ? narrow<Half>(values, payload.data()) : narrow<BFloat16>(values, payload.data());
     if (!good) {
       check_finite(x, text_of(key));
-      throw RuntimeFailure("cast: " + text_of(key) + " has a value beyond the range of " + std::string(name_of(to_)) +
-                           "; use cast:to=bf16, or scale the tensor");
+      throw RuntimeFailure("cast: " + text_of(key) + " has a value beyond the range of " +
+                           std::string(name_of(to_)) + "; use cast:to=bf16, or scale the tensor");
     }
     return max_payload_bytes(x.shape());
   }
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
+  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    expand(payload, key, out, false);
+  }
+  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    expand(payload, key, out, true);
+  }
 
   Round begin_round(int, ConstTensorView x, const MessageKey& key, int) override {
     const std::size_t bytes = max_payload_bytes(x.shape());
@@ -107,17 +115,24 @@ class Cast final : public Codec {
     encode(x, key, {sent_.data(), bytes});
     return {{sent_.data(), bytes}, {received_.data(), bytes}, to_, ReduceOp::sum};
   }
-  void end_rounds(const MessageKey& key, int, TensorView sum) override { expand({received_.data(), max_payload_bytes(sum.shape())}, key, sum, false); }
-  void own_decoded(const MessageKey& key, TensorView out) override { expand({sent_.data(), max_payload_bytes(out.shape())}, key, out, false); }
+  void end_rounds(const MessageKey& key, int, TensorView sum) override {
+    expand({received_.data(), max_payload_bytes(sum.shape())}, key, sum, false);
+  }
+  void own_decoded(const MessageKey& key, TensorView out) override {
+    expand({sent_.data(), max_payload_bytes(out.shape())}, key, out, false);
+  }
 
  private:
   void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
     check_payload_size(payload.size(), max_payload_bytes(out.shape()), "cast", out.shape(), key);
     const auto values = out.as<float>();
-    const bool good = to_ == DType::f16 ? widen<Half>(payload.data(), values, add) : widen<BFloat16>(payload.data(), values, add);
+    const bool good = to_ == DType::f16 ? widen<Half>(payload.data(), values, add)
+                                        : widen<BFloat16>(payload.data(), values, add);
     if (!good)
-      throw CorruptData("cast: " + text_of(key) + " arrived with NaN or infinity: the payload is damaged, or a sum over ranks overflowed " +
-                        std::string(name_of(to_)) + " (then use cast:to=bf16)");
+      throw CorruptData(
+          "cast: " + text_of(key) +
+          " arrived with NaN or infinity: the payload is damaged, or a sum over ranks overflowed " +
+          std::string(name_of(to_)) + " (then use cast:to=bf16)");
   }
 
   DType to_;
@@ -129,7 +144,11 @@ const bool registered = register_codec(
     {.name = "cast",
      .summary = "values rounded to a 16-bit float type",
      .source = "IEEE 754 binary16 and bfloat16, round to nearest even",
-     .parameters = {{.name = "to", .kind = ParameterSpec::Kind::choice, .default_value = "f16", .choices = {"f16", "bf16"}, .help = "element type on the wire"}},
+     .parameters = {{.name = "to",
+                     .kind = ParameterSpec::Kind::choice,
+                     .default_value = "f16",
+                     .choices = {"f16", "bf16"},
+                     .help = "element type on the wire"}},
      .has_released_form = false,
      .make = [](const Parameters& p, Form) { return std::make_unique<Cast>(parse_dtype(p.choice("to"))); }});
 

@@ -18,7 +18,8 @@ void copy_f32(ConstTensorView from, TensorView to) {
   TW_ASSERT(source.size() == target.size(), from.shape().to_string() + " against " + to.shape().to_string());
   if (source.empty() || source.data() == target.data()) return;
   parallel_for(static_cast<std::int64_t>(source.size()), [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(target.data() + begin, source.data() + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
+    std::memcpy(target.data() + begin, source.data() + begin,
+                static_cast<std::size_t>(end - begin) * sizeof(float));
   });
 }
 
@@ -32,12 +33,16 @@ constexpr std::uint32_t exponent_mask = 0x7f800000u;
 
 }  // namespace
 
-std::string name_of(Form form) { return form == Form::fair ? "fair" : "released"; }
+std::string name_of(Form form) {
+  return form == Form::fair ? "fair" : "released";
+}
 
 Form parse_form(std::string_view name) {
   if (name == "fair") return Form::fair;
   if (name == "released") return Form::released;
-  throw UsageError("unknown form '" + std::string(name) + "'; forms are: fair (our best implementation), released (literally what the authors' code does)");
+  throw UsageError(
+      "unknown form '" + std::string(name) +
+      "'; forms are: fair (our best implementation), released (literally what the authors' code does)");
 }
 
 void Codec::decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
@@ -46,9 +51,15 @@ void Codec::decode_add(std::span<const std::byte> payload, const MessageKey& key
   accumulate(out.as<float>(), std::as_const(scratch_).as<float>());
 }
 
-Round Codec::begin_round(int, ConstTensorView, const MessageKey&, int) { no_rounds(); }
-void Codec::end_rounds(const MessageKey&, int, TensorView) { no_rounds(); }
-void Codec::own_decoded(const MessageKey&, TensorView) { no_rounds(); }
+Round Codec::begin_round(int, ConstTensorView, const MessageKey&, int) {
+  no_rounds();
+}
+void Codec::end_rounds(const MessageKey&, int, TensorView) {
+  no_rounds();
+}
+void Codec::own_decoded(const MessageKey&, TensorView) {
+  no_rounds();
+}
 
 void Codec::fit(std::span<const ConstTensorView>) {}
 
@@ -69,12 +80,15 @@ void check_finite(ConstTensorView x, std::string_view what) {
       const std::int64_t stop = std::min(end, b + block);
       std::uint32_t bad = 0;
       for (std::int64_t i = b; i < stop; ++i) {
-        const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask;
+        const std::uint32_t bits =
+            std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask;
         bad |= bits == exponent_mask ? 1u : 0u;
       }
       if (bad == 0) continue;
       std::int64_t i = b;
-      while ((std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask) != exponent_mask) ++i;
+      while ((std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask) !=
+             exponent_mask)
+        ++i;
 #pragma omp critical(thinwire_check_finite)
       first = std::min(first, i);
       return;
@@ -83,9 +97,14 @@ void check_finite(ConstTensorView x, std::string_view what) {
   if (first == none) return;
   const float value = values[static_cast<std::size_t>(first)];
   const std::int64_t columns = x.shape().columns();
-  throw RuntimeFailure(std::string(what) + " has " + (value != value ? "NaN" : value > 0 ? "+infinity" : "-infinity") + " at flat index " +
-                       std::to_string(first) + " (row " + std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
-                       ") of shape " + x.shape().to_string() + "; mend the computation that made it, no codec can represent it");
+  throw RuntimeFailure(std::string(what) + " has " +
+                       (value != value ? "NaN"
+                        : value > 0    ? "+infinity"
+                                       : "-infinity") +
+                       " at flat index " + std::to_string(first) + " (row " +
+                       std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
+                       ") of shape " + x.shape().to_string() +
+                       "; mend the computation that made it, no codec can represent it");
 }
 
 }  // namespace thinwire

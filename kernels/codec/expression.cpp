@@ -42,14 +42,19 @@ std::string normalised(const std::string& owner, const ParameterSpec& spec, cons
   };
   switch (spec.kind) {
     case ParameterSpec::Kind::integer: {
-      const auto wanted = [&] { return "an integer from " + text_of(spec.minimum) + " to " + text_of(spec.maximum); };
+      const auto wanted = [&] {
+        return "an integer from " + text_of(spec.minimum) + " to " + text_of(spec.maximum);
+      };
       std::int64_t value = 0;
       if (!parse_whole(text, value)) throw refuse(wanted());
-      if (static_cast<double>(value) < spec.minimum || static_cast<double>(value) > spec.maximum) throw refuse(wanted());
+      if (static_cast<double>(value) < spec.minimum || static_cast<double>(value) > spec.maximum)
+        throw refuse(wanted());
       return std::to_string(value);
     }
     case ParameterSpec::Kind::real: {
-      const auto wanted = [&] { return "a number from " + text_of(spec.minimum) + " to " + text_of(spec.maximum); };
+      const auto wanted = [&] {
+        return "a number from " + text_of(spec.minimum) + " to " + text_of(spec.maximum);
+      };
       std::string digits = text;
       std::erase(digits, '+');
       double value = 0;
@@ -74,20 +79,24 @@ std::vector<std::string> cut(const std::string& text, char separator) {
   std::vector<std::string> pieces(1);
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool digit_follows = i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1]));
-    if (text[i] == separator && !(separator == '+' && digit_follows)) pieces.emplace_back();
-    else pieces.back() += text[i];
+    if (text[i] == separator && !(separator == '+' && digit_follows))
+      pieces.emplace_back();
+    else
+      pieces.back() += text[i];
   }
   return pieces;
 }
 
-CodecExpression::Part parse_part(const std::string& owner, const std::vector<ParameterSpec>& specs, const std::string& assignments) {
+CodecExpression::Part parse_part(const std::string& owner, const std::vector<ParameterSpec>& specs,
+                                 const std::string& assignments) {
   CodecExpression::Part part{owner, {}};
   for (const auto& spec : specs) part.parameters.set(spec.name, normalised(owner, spec, spec.default_value));
   std::vector<std::string> seen;
   for (const auto& assignment : cut(assignments, ',')) {
     const auto equals = assignment.find('=');
     const std::string key = assignment.substr(0, equals);
-    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const ParameterSpec& s) { return s.name == key; });
+    const auto spec =
+        std::find_if(specs.begin(), specs.end(), [&](const ParameterSpec& s) { return s.name == key; });
     if (spec == specs.end()) {
       std::vector<std::string> names;
       for (const auto& s : specs) names.push_back(s.name);
@@ -98,14 +107,17 @@ CodecExpression::Part parse_part(const std::string& owner, const std::vector<Par
       throw UsageError("'" + owner + "': parameter '" + key + "' is given twice; give it once");
     seen.push_back(key);
     if (equals == std::string::npos && spec->kind != ParameterSpec::Kind::flag)
-      throw UsageError("'" + owner + "': parameter '" + key + "' has no value; write " + key + "=VALUE, e.g. " + key + "=" + spec->default_value);
-    part.parameters.set(key, normalised(owner, *spec, equals == std::string::npos ? "true" : assignment.substr(equals + 1)));
+      throw UsageError("'" + owner + "': parameter '" + key + "' has no value; write " + key +
+                       "=VALUE, e.g. " + key + "=" + spec->default_value);
+    part.parameters.set(
+        key, normalised(owner, *spec, equals == std::string::npos ? "true" : assignment.substr(equals + 1)));
   }
   return part;
 }
 
 template <typename Info>
-CodecExpression::Part parse_one(const std::string& text, const std::vector<const Info*>& infos, const char* kind) {
+CodecExpression::Part parse_one(const std::string& text, const std::vector<const Info*>& infos,
+                                const char* kind) {
   const auto colon = text.find(':');
   const std::string name = text.substr(0, colon);
   std::vector<std::string> names;
@@ -114,19 +126,22 @@ CodecExpression::Part parse_one(const std::string& text, const std::vector<const
     if (info->name != name) continue;
     if (colon == std::string::npos) {
       CodecExpression::Part part{name, {}};
-      for (const auto& spec : info->parameters) part.parameters.set(spec.name, normalised(name, spec, spec.default_value));
+      for (const auto& spec : info->parameters)
+        part.parameters.set(spec.name, normalised(name, spec, spec.default_value));
       return part;
     }
     return parse_part(name, info->parameters, text.substr(colon + 1));
   }
-  throw UsageError("unknown " + std::string(kind) + " '" + name + "'" + did_you_mean(name, names) + "; " + kind + "s are: " + joined(names) +
+  throw UsageError("unknown " + std::string(kind) + " '" + name + "'" + did_you_mean(name, names) + "; " +
+                   kind + "s are: " + joined(names) +
                    "; the grammar is NAME[:key=value,...][+WRAPPER[:key=value,...]]...");
 }
 
 std::string canonical_part(const CodecExpression::Part& part, const std::vector<ParameterSpec>& specs) {
   std::string text;
   for (const auto& [name, value] : part.parameters.values()) {  // a map: sorted by name
-    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const ParameterSpec& s) { return s.name == name; });
+    const auto spec =
+        std::find_if(specs.begin(), specs.end(), [&](const ParameterSpec& s) { return s.name == name; });
     if (spec != specs.end() && part.parameters.has_default(*spec)) continue;
     text += (text.empty() ? ":" : ",") + name + "=" + value;
   }
@@ -158,8 +173,12 @@ double Parameters::real(const std::string& name) const {
   TW_ASSERT(parse_whole(value_of(values_, name), value), name + " is no number");
   return value;
 }
-const std::string& Parameters::choice(const std::string& name) const { return value_of(values_, name); }
-bool Parameters::flag(const std::string& name) const { return value_of(values_, name) == "true"; }
+const std::string& Parameters::choice(const std::string& name) const {
+  return value_of(values_, name);
+}
+bool Parameters::flag(const std::string& name) const {
+  return value_of(values_, name) == "true";
+}
 bool Parameters::has_default(const ParameterSpec& spec) const {
   const auto found = values_.find(spec.name);
   return found == values_.end() || found->second == normalised("", spec, spec.default_value);
@@ -167,7 +186,8 @@ bool Parameters::has_default(const ParameterSpec& spec) const {
 
 std::string CodecExpression::canonical() const {
   std::string text = canonical_part(codec, schema_of(codec.name, all_codecs()));
-  for (const auto& wrapper : wrappers) text += "+" + canonical_part(wrapper, schema_of(wrapper.name, all_wrappers()));
+  for (const auto& wrapper : wrappers)
+    text += "+" + canonical_part(wrapper, schema_of(wrapper.name, all_wrappers()));
   return text;
 }
 
@@ -175,7 +195,8 @@ CodecExpression parse_codec(const std::string& text) {
   const std::vector<std::string> parts = cut(text, '+');
   CodecExpression expression;
   expression.codec = parse_one(parts[0], all_codecs(), "codec");
-  for (std::size_t i = 1; i < parts.size(); ++i) expression.wrappers.push_back(parse_one(parts[i], all_wrappers(), "wrapper"));
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    expression.wrappers.push_back(parse_one(parts[i], all_wrappers(), "wrapper"));
   // Contradictions between parameters are the codec's to know: make it once, so that they are refused here,
   // where the configuration is read.
   make_codec(expression);

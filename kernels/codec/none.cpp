@@ -1,5 +1,5 @@
-// The identity: payload = the f32 values. Bit-equal to no codec at all, so it shows what the codec path itself
-// costs, and reduces by one sum of the values. NaN and infinity pass unchanged: nothing hides them.
+// The identity: payload = the f32 values. Bit-equal to no codec at all, so it shows what the codec path
+// itself costs, and reduces by one sum of the values. NaN and infinity pass unchanged: nothing hides them.
 #include <cstring>
 
 #include "kernels/codec/registry.h"
@@ -12,7 +12,8 @@ namespace {
 
 void copy_bytes(const void* from, void* to, std::size_t bytes) {
   parallel_for(static_cast<std::int64_t>(bytes), 128 * 1024, [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin, static_cast<std::size_t>(end - begin));
+    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                static_cast<std::size_t>(end - begin));
   });
 }
 
@@ -25,7 +26,9 @@ class None final : public Codec {
     traits_.operators = {ReduceOp::sum};
   }
   const CodecTraits& traits() const override { return traits_; }
-  std::size_t max_payload_bytes(const Shape& shape) const override { return static_cast<std::size_t>(shape.elements()) * sizeof(float); }
+  std::size_t max_payload_bytes(const Shape& shape) const override {
+    return static_cast<std::size_t>(shape.elements()) * sizeof(float);
+  }
 
   std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
     copy_bytes(x.as<float>().data(), payload.data(), x.bytes());
@@ -59,12 +62,13 @@ class None final : public Codec {
   Tensor sent_, received_;
 };
 
-const bool registered = register_codec({.name = "none",
-                                        .summary = "no compression: the f32 values as they are",
-                                        .source = "the uncompressed twin, sent through the codec path",
-                                        .parameters = {},
-                                        .has_released_form = false,
-                                        .make = [](const Parameters&, Form) { return std::make_unique<None>(); }});
+const bool registered =
+    register_codec({.name = "none",
+                    .summary = "no compression: the f32 values as they are",
+                    .source = "the uncompressed twin, sent through the codec path",
+                    .parameters = {},
+                    .has_released_form = false,
+                    .make = [](const Parameters&, Form) { return std::make_unique<None>(); }});
 
 }  // namespace
 }  // namespace thinwire

@@ -6,8 +6,10 @@
 //   decoded  = (code - half) / half * scale        (f32; the released form rounds to f16 after every step)
 // Payload, no header (its size follows from the shape and is checked):
 //   scales f16 [h], then the codes.
-//   packing=chunk:     h in 8/B consecutive chunks of ceil(h / (8/B)) columns; byte i of a row holds column i of every
-//                      chunk, the first chunk in the highest bits. Columns missing in the last chunk have code half.
+//   packing=chunk:     h in 8/B consecutive chunks of ceil(h / (8/B)) columns; byte i of a row holds column i
+//   of every
+//                      chunk, the first chunk in the highest bits. Columns missing in the last chunk have
+//                      code half.
 //   packing=neighbour: one bit stream over the flattened message, first code in the highest bits, last byte
 //                      filled with zero bits.
 #include <bit>
@@ -29,8 +31,8 @@ namespace {
 constexpr std::size_t stream_from_bytes = 8 << 20;  // larger outputs bypass the caches
 constexpr float epsilon = 1e-6f;
 
-/// Eight codes of `bits` bits, one per byte of `codes` (first in the lowest address), as the lowest 8 * bits bits
-/// of the result, first code highest: neighbours are joined three times, pairs of 1, 2 and 4 codes.
+/// Eight codes of `bits` bits, one per byte of `codes` (first in the lowest address), as the lowest 8 * bits
+/// bits of the result, first code highest: neighbours are joined three times, pairs of 1, 2 and 4 codes.
 std::uint64_t join_codes(const std::uint8_t* codes, int bits) {
   std::uint64_t v = 0;
   std::memcpy(&v, codes, 8);
@@ -51,7 +53,8 @@ void split_codes(std::uint64_t v, int bits, std::uint8_t* codes) {
   std::memcpy(codes, &v, 8);
 }
 
-/// f64 to f16, rounded once: the f32 between is truncated with a sticky last bit, so it is no tie that x is not.
+/// f64 to f16, rounded once: the f32 between is truncated with a sticky last bit, so it is no tie that x is
+/// not.
 Half half_of(double x) {
   float f = static_cast<float>(x);
   if (static_cast<double>(f) > x) f = std::nextafter(f, 0.0f);
@@ -68,7 +71,8 @@ struct QuantizeOptions {
 
 class Quantize final : public Codec {
  public:
-  explicit Quantize(QuantizeOptions options) : options_(options), half_(static_cast<float>(1 << (options.bits - 1))) {}
+  explicit Quantize(QuantizeOptions options)
+      : options_(options), half_(static_cast<float>(1 << (options.bits - 1))) {}
 
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override {
@@ -86,19 +90,26 @@ class Quantize final : public Codec {
     for (std::size_t c = 0; c < columns; ++c) divisor[c] = round_to_half(to_float(Half{scales[c]}) + epsilon);
     if (columns > 0) std::memcpy(payload.data(), scales, 2 * columns);
     auto* codes = reinterpret_cast<std::uint8_t*>(payload.data() + 2 * columns);
-    if (options_.neighbour) write_neighbours(x, divisor, codes);
-    else write_chunks(x, divisor, codes);
+    if (options_.neighbour)
+      write_neighbours(x, divisor, codes);
+    else
+      write_chunks(x, divisor, codes);
     return max_payload_bytes(shape);
   }
 
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
+  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    expand(payload, key, out, false);
+  }
+  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    expand(payload, key, out, true);
+  }
 
  private:
   int chunks() const { return options_.neighbour ? 1 : 8 / options_.bits; }
   std::int64_t chunk_width(const Shape& shape) const { return (shape.columns() + chunks() - 1) / chunks(); }
   std::int64_t code_bytes(const Shape& shape) const {
-    return options_.neighbour ? (shape.elements() * options_.bits + 7) / 8 : shape.rows() * chunk_width(shape);
+    return options_.neighbour ? (shape.elements() * options_.bits + 7) / 8
+                              : shape.rows() * chunk_width(shape);
   }
 
   // The scales as f16 bits; the pass over x also finds NaN and infinity.
@@ -112,7 +123,8 @@ class Quantize final : public Codec {
     std::memset(maxima, 0, threads * stride * sizeof(std::uint32_t));
     double* squares = options_.l2 ? squares_.as<double>(threads * stride) : nullptr;
     if (squares != nullptr) std::memset(squares, 0, threads * stride * sizeof(double));
-    const std::int64_t grain = std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, x.shape().columns()));
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, x.shape().columns()));
     parallel_ranges(rows, grain, 4, [&](std::int64_t begin, std::int64_t end, int thread) {
       const std::size_t own = static_cast<std::size_t>(thread) * stride;
       const float* first = values + static_cast<std::size_t>(begin) * columns;
@@ -132,19 +144,21 @@ class Quantize final : public Codec {
         if (squares != nullptr) square += squares[t * stride + c];
       }
       if (bits >= simd::non_finite_bits) check_finite(x, text_of(key));
-      const double scale = options_.l2 ? 2 * std::sqrt(square / static_cast<double>(std::max<std::int64_t>(1, rows)))
-                                       : static_cast<double>(std::bit_cast<float>(bits));
+      const double scale = options_.l2
+                               ? 2 * std::sqrt(square / static_cast<double>(std::max<std::int64_t>(1, rows)))
+                               : static_cast<double>(std::bit_cast<float>(bits));
       scales[c] = half_of(scale).bits;
       if (scales[c] >= 0x7c00)
-        throw RuntimeFailure("quantize: the scale of column " + std::to_string(c) + " of " + text_of(key) + " is " + std::to_string(scale) +
-                             ", beyond f16 (65504); scale the tensor");
+        throw RuntimeFailure("quantize: the scale of column " + std::to_string(c) + " of " + text_of(key) +
+                             " is " + std::to_string(scale) + ", beyond f16 (65504); scale the tensor");
     }
   }
 
-  // Calls row(r, values, divisor) for rows [begin, end). The released form divides in f16, so it passes rounded
-  // quotients and ones instead.
+  // Calls row(r, values, divisor) for rows [begin, end). The released form divides in f16, so it passes
+  // rounded quotients and ones instead.
   template <typename Row>
-  void for_rows(const float* x, const float* divisor, std::size_t columns, std::int64_t begin, std::int64_t end, int thread, const Row& row) {
+  void for_rows(const float* x, const float* divisor, std::size_t columns, std::int64_t begin,
+                std::int64_t end, int thread, const Row& row) {
     if (!options_.half_arithmetic) {
       for (std::int64_t r = begin; r < end; ++r) row(r, x + static_cast<std::size_t>(r) * columns, divisor);
       return;
@@ -168,9 +182,11 @@ class Quantize final : public Codec {
     const auto columns = static_cast<std::size_t>(x.shape().columns());
     const auto width = static_cast<std::size_t>(chunk_width(x.shape()));
     over_rows(x.shape(), [&](std::int64_t begin, std::int64_t end, int thread) {
-      for_rows(x.as<float>().data(), divisor, columns, begin, end, thread, [&](std::int64_t r, const float* row, const float* by) {
-        simd::quantize_row(row, by, columns, static_cast<std::size_t>(chunks()), options_.bits, codes + static_cast<std::size_t>(r) * width);
-      });
+      for_rows(x.as<float>().data(), divisor, columns, begin, end, thread,
+               [&](std::int64_t r, const float* row, const float* by) {
+                 simd::quantize_row(row, by, columns, static_cast<std::size_t>(chunks()), options_.bits,
+                                    codes + static_cast<std::size_t>(r) * width);
+               });
     });
   }
 
@@ -182,14 +198,16 @@ class Quantize final : public Codec {
       std::uint8_t* waiting = pending.as<std::uint8_t>(columns + 16);
       std::size_t count = 0;
       std::uint8_t* to = codes + begin * static_cast<std::int64_t>(columns) * options_.bits / 8;
-      for_rows(x.as<float>().data(), divisor, columns, begin, end, thread, [&](std::int64_t, const float* row, const float* by) {
-        simd::quantize_row(row, by, columns, 1, options_.bits, waiting + count);
-        count += columns;
-        std::size_t done = 0;
-        for (; done + 8 <= count; done += 8) to = put(to, join_codes(waiting + done, options_.bits), options_.bits);
-        std::memmove(waiting, waiting + done, count - done);
-        count -= done;
-      });
+      for_rows(x.as<float>().data(), divisor, columns, begin, end, thread,
+               [&](std::int64_t, const float* row, const float* by) {
+                 simd::quantize_row(row, by, columns, 1, options_.bits, waiting + count);
+                 count += columns;
+                 std::size_t done = 0;
+                 for (; done + 8 <= count; done += 8)
+                   to = put(to, join_codes(waiting + done, options_.bits), options_.bits);
+                 std::memmove(waiting, waiting + done, count - done);
+                 count -= done;
+               });
       if (count == 0) return;
       std::memset(waiting + count, 0, 8 - count);
       put(to, join_codes(waiting, options_.bits), (static_cast<int>(count) * options_.bits + 7) / 8);
@@ -229,16 +247,21 @@ class Quantize final : public Codec {
         }
         float* target = values + static_cast<std::size_t>(r) * columns;
         if (!options_.half_arithmetic) {
-          simd::dequantize_row(row, step, columns, static_cast<std::size_t>(chunks()), options_.bits, target, add, stream);
+          simd::dequantize_row(row, step, columns, static_cast<std::size_t>(chunks()), options_.bits, target,
+                               add, stream);
           continue;
         }
         const std::span<float> product(scratch.values.as<float>(columns), columns);
         const std::span<Half> rounded(scratch.halves.as<Half>(columns), columns);
-        simd::dequantize_row(row, step, columns, static_cast<std::size_t>(chunks()), options_.bits, product.data(), false, false);
-        convert(std::span<const float>(product), rounded);  // the quotient is exact in f16, so only the product rounds
+        simd::dequantize_row(row, step, columns, static_cast<std::size_t>(chunks()), options_.bits,
+                             product.data(), false, false);
+        convert(std::span<const float>(product),
+                rounded);  // the quotient is exact in f16, so only the product rounds
         convert(std::span<const Half>(rounded), product);
-        if (add) accumulate(std::span<float>(target, columns), std::span<const float>(product));
-        else std::memcpy(target, product.data(), columns * sizeof(float));
+        if (add)
+          accumulate(std::span<float>(target, columns), std::span<const float>(product));
+        else
+          std::memcpy(target, product.data(), columns * sizeof(float));
       }
       if (stream) simd::stream_fence();
     });
@@ -248,7 +271,8 @@ class Quantize final : public Codec {
     Buffer values, halves, ones, codes;
   };
   // The codes of the next row of the bit stream, one per byte. `held` codes of it were split earlier.
-  const std::uint8_t* next_row(RowScratch& scratch, const std::uint8_t*& from, const std::uint8_t* end, std::size_t columns, std::size_t& held) {
+  const std::uint8_t* next_row(RowScratch& scratch, const std::uint8_t*& from, const std::uint8_t* end,
+                               std::size_t columns, std::size_t& held) {
     // Twice a row: the codes in use at the front, what was split too far behind them.
     std::uint8_t* codes = scratch.codes.as<std::uint8_t>(columns + 16);
     std::uint8_t spare[8];
@@ -256,8 +280,7 @@ class Quantize final : public Codec {
     std::memcpy(codes, spare, held);
     while (held < columns) {
       std::uint64_t joined = 0;
-      for (int i = 0; i < options_.bits; ++i, ++from)
-        joined = joined << 8 | (from < end ? *from : 0u);
+      for (int i = 0; i < options_.bits; ++i, ++from) joined = joined << 8 | (from < end ? *from : 0u);
       split_codes(joined, options_.bits, codes + held);
       held += 8;
     }
@@ -267,8 +290,10 @@ class Quantize final : public Codec {
 
   template <typename Body>
   void over_rows(const Shape& shape, const Body& body) {
-    if (rows_.size() < static_cast<std::size_t>(omp_get_max_threads())) rows_.resize(static_cast<std::size_t>(omp_get_max_threads()));
-    const std::int64_t grain = std::max<std::int64_t>(8, default_grain / std::max<std::int64_t>(1, shape.columns()));
+    if (rows_.size() < static_cast<std::size_t>(omp_get_max_threads()))
+      rows_.resize(static_cast<std::size_t>(omp_get_max_threads()));
+    const std::int64_t grain =
+        std::max<std::int64_t>(8, default_grain / std::max<std::int64_t>(1, shape.columns()));
     parallel_ranges(shape.rows(), grain, 8, body);
   }
 
@@ -285,24 +310,37 @@ std::unique_ptr<Codec> make_quantize(const Parameters& p, Form form) {
   const bool whole = options.bits == 2 || options.bits == 4 || options.bits == 8;
   const std::string& packing = p.choice("packing");
   if (packing == "chunk" && !whole)
-    throw UsageError("'quantize:bits=" + std::to_string(options.bits) + ",packing=chunk': chunk packing needs bits 2, 4 or 8; use packing=neighbour");
+    throw UsageError("'quantize:bits=" + std::to_string(options.bits) +
+                     ",packing=chunk': chunk packing needs bits 2, 4 or 8; use packing=neighbour");
   options.neighbour = packing == "neighbour" || !whole;
   options.l2 = p.choice("norm") == "l2";
   options.half_arithmetic = form == Form::released;
   return std::make_unique<Quantize>(options);
 }
 
-const bool registered = register_codec(
-    {.name = "quantize",
-     .summary = "uniform codes of 1 to 8 bits with one f16 scale per channel",
-     .source = "Bian et al. (arXiv 2301.02654) as released in MCBench; packing=neighbour: AQ-SGD (arXiv 2206.01299)",
-     .parameters = {{.name = "bits", .kind = ParameterSpec::Kind::integer, .default_value = "8", .minimum = 1, .maximum = 8, .help = "bits per element"},
-                    {.name = "packing", .kind = ParameterSpec::Kind::choice, .default_value = "auto", .choices = {"auto", "chunk", "neighbour"},
-                     .help = "order of the codes in a byte; auto: chunk for 2, 4 and 8 bits"},
-                    {.name = "norm", .kind = ParameterSpec::Kind::choice, .default_value = "max", .choices = {"max", "l2"},
-                     .help = "scale of a channel: largest magnitude, or 2 sqrt(mean square)"}},
-     .has_released_form = true,
-     .make = make_quantize});
+const bool registered =
+    register_codec({.name = "quantize",
+                    .summary = "uniform codes of 1 to 8 bits with one f16 scale per channel",
+                    .source = "Bian et al. (arXiv 2301.02654) as released in MCBench; packing=neighbour: "
+                              "AQ-SGD (arXiv 2206.01299)",
+                    .parameters = {{.name = "bits",
+                                    .kind = ParameterSpec::Kind::integer,
+                                    .default_value = "8",
+                                    .minimum = 1,
+                                    .maximum = 8,
+                                    .help = "bits per element"},
+                                   {.name = "packing",
+                                    .kind = ParameterSpec::Kind::choice,
+                                    .default_value = "auto",
+                                    .choices = {"auto", "chunk", "neighbour"},
+                                    .help = "order of the codes in a byte; auto: chunk for 2, 4 and 8 bits"},
+                                   {.name = "norm",
+                                    .kind = ParameterSpec::Kind::choice,
+                                    .default_value = "max",
+                                    .choices = {"max", "l2"},
+                                    .help = "scale of a channel: largest magnitude, or 2 sqrt(mean square)"}},
+                    .has_released_form = true,
+                    .make = make_quantize});
 
 }  // namespace
 }  // namespace thinwire

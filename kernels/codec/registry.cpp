@@ -19,7 +19,8 @@ template <typename Info>
 bool add(std::map<std::string, Info>& all, const char* kind, Info info) {
   const std::string name = info.name;
   TW_ASSERT(!name.empty() && info.make, std::string(kind) + " without a name or a maker");
-  TW_ASSERT(all.emplace(name, std::move(info)).second, std::string(kind) + " '" + name + "' is registered twice");
+  TW_ASSERT(all.emplace(name, std::move(info)).second,
+            std::string(kind) + " '" + name + "' is registered twice");
   return true;
 }
 
@@ -32,15 +33,24 @@ std::vector<const Info*> list(const std::map<std::string, Info>& all) {
 
 }  // namespace
 
-bool register_codec(CodecInfo info) { return add(codecs(), "codec", std::move(info)); }
-bool register_wrapper(WrapperInfo info) { return add(wrappers(), "wrapper", std::move(info)); }
+bool register_codec(CodecInfo info) {
+  return add(codecs(), "codec", std::move(info));
+}
+bool register_wrapper(WrapperInfo info) {
+  return add(wrappers(), "wrapper", std::move(info));
+}
 
-std::vector<const CodecInfo*> all_codecs() { return list(codecs()); }
-std::vector<const WrapperInfo*> all_wrappers() { return list(wrappers()); }
+std::vector<const CodecInfo*> all_codecs() {
+  return list(codecs());
+}
+std::vector<const WrapperInfo*> all_wrappers() {
+  return list(wrappers());
+}
 
 CodecStack make_codec(const CodecExpression& expression, Form form) {
   const auto found = codecs().find(expression.codec.name);
-  TW_ASSERT(found != codecs().end(), "an expression that did not come from parse_codec: " + expression.codec.name);
+  TW_ASSERT(found != codecs().end(),
+            "an expression that did not come from parse_codec: " + expression.codec.name);
   const CodecInfo& info = found->second;
   if (form == Form::released && !info.has_released_form) {
     std::string with;

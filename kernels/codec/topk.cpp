@@ -1,6 +1,7 @@
 // Top-K sparsification of a whole message (Bian et al., arXiv 2301.02654, papers/activation_compression.md
 // section 2.2; global top-k of |x| over the flattened tensor, not per token or sample):
-//   kept = the k elements of largest |x|, k = count, or round(fraction * elements) and at least 1, at most all;
+//   kept = the k elements of largest |x|, k = count, or round(fraction * elements) and at least 1, at most
+//   all;
 //          among equal magnitudes the lower position is kept
 //   decoded = kept values at their positions, 0 elsewhere
 // Payload, no header (k and the size follow from the shape and are checked):
@@ -32,7 +33,9 @@ struct TopKOptions {
 
 class TopK final : public Codec {
  public:
-  explicit TopK(TopKOptions options) : options_(options), masks_(remembered_messages) { traits_.backward = BackwardRule::masked; }
+  explicit TopK(TopKOptions options) : options_(options), masks_(remembered_messages) {
+    traits_.backward = BackwardRule::masked;
+  }
 
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override {
@@ -44,27 +47,34 @@ class TopK final : public Codec {
     TW_ASSERT(payload.size() >= bytes);
     selection_.select(x, kept(x.shape()), key);
     if (!mover_.gather(selection_, x.as<float>(), 1, options_.values, payload.data()))
-      throw RuntimeFailure("topk: " + text_of(key) + " has a value beyond f16 (65504); use values=f32, or scale the tensor");
+      throw RuntimeFailure("topk: " + text_of(key) +
+                           " has a value beyond f16 (65504); use values=f32, or scale the tensor");
     const auto positions = payload.subspan(value_bytes(x.shape()), bytes - value_bytes(x.shape()));
     writer_.write(options_.index, selection_, positions.data());
     if (key.pass != Pass::evaluate) masks_.remember(key, positions);
     return bytes;
   }
 
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
+  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    expand(payload, key, out, false);
+  }
+  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    expand(payload, key, out, true);
+  }
 
   Shape travel_shape(const Shape& shape) const override { return Shape{kept(shape)}; }
   void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) override {
     TW_ASSERT(travel.elements() == kept(decoded_gradient.shape()));
     open_mask(decoded_gradient.shape(), key);
-    if (!mover_.gather(reader_, decoded_gradient.as<float>(), 1, DType::f32, reinterpret_cast<std::byte*>(travel.as<float>().data())))
+    if (!mover_.gather(reader_, decoded_gradient.as<float>(), 1, DType::f32,
+                       reinterpret_cast<std::byte*>(travel.as<float>().data())))
       check_finite(decoded_gradient, "gradient of " + text_of(key));
   }
   void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) override {
     TW_ASSERT(travel.elements() == kept(input_gradient.shape()));
     open_mask(input_gradient.shape(), key);
-    if (!mover_.scatter(reader_, reinterpret_cast<const std::byte*>(travel.as<float>().data()), DType::f32, 1, input_gradient.as<float>(), false))
+    if (!mover_.scatter(reader_, reinterpret_cast<const std::byte*>(travel.as<float>().data()), DType::f32, 1,
+                        input_gradient.as<float>(), false))
       check_finite(travel, "gradient of " + text_of(key));
   }
 
@@ -75,7 +85,9 @@ class TopK final : public Codec {
     const auto k = static_cast<std::int64_t>(std::llround(options_.fraction * static_cast<double>(elements)));
     return std::min(std::max<std::int64_t>(k, 1), elements);
   }
-  std::size_t value_bytes(const Shape& shape) const { return static_cast<std::size_t>(kept(shape)) * size_of(options_.values); }
+  std::size_t value_bytes(const Shape& shape) const {
+    return static_cast<std::size_t>(kept(shape)) * size_of(options_.values);
+  }
 
   void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
     const Shape& shape = out.shape();
@@ -90,8 +102,10 @@ class TopK final : public Codec {
   void open_mask(const Shape& shape, const MessageKey& key) {
     std::span<const std::byte> positions;
     if (!masks_.find(key, positions))
-      throw RuntimeFailure("topk: the kept positions of " + text_of(key) + " are not remembered: the forward message must be among the last " +
-                           std::to_string(masks_.capacity()) + " of the channel and not sent in evaluation; keep fewer micro-batches in flight");
+      throw RuntimeFailure("topk: the kept positions of " + text_of(key) +
+                           " are not remembered: the forward message must be among the last " +
+                           std::to_string(masks_.capacity()) +
+                           " of the channel and not sent in evaluation; keep fewer micro-batches in flight");
     reader_.open(options_.index, shape.elements(), kept(shape), positions, key);
   }
 
@@ -106,12 +120,28 @@ class TopK final : public Codec {
 
 const std::vector<ParameterSpec>& schema() {
   static const std::vector<ParameterSpec> specs = {
-      {.name = "fraction", .kind = ParameterSpec::Kind::real, .default_value = "0.01", .minimum = 0, .maximum = 1, .help = "kept share of the elements of a message"},
-      {.name = "count", .kind = ParameterSpec::Kind::integer, .default_value = "0", .minimum = 0, .maximum = 1e15,
+      {.name = "fraction",
+       .kind = ParameterSpec::Kind::real,
+       .default_value = "0.01",
+       .minimum = 0,
+       .maximum = 1,
+       .help = "kept share of the elements of a message"},
+      {.name = "count",
+       .kind = ParameterSpec::Kind::integer,
+       .default_value = "0",
+       .minimum = 0,
+       .maximum = 1e15,
        .help = "kept elements of a message, instead of fraction; 0: by fraction"},
-      {.name = "index", .kind = ParameterSpec::Kind::choice, .default_value = "compact", .choices = {"compact", "int32", "int64"},
+      {.name = "index",
+       .kind = ParameterSpec::Kind::choice,
+       .default_value = "compact",
+       .choices = {"compact", "int32", "int64"},
        .help = "how positions are sent; the released form sends int64"},
-      {.name = "values", .kind = ParameterSpec::Kind::choice, .default_value = "f16", .choices = {"f16", "f32"}, .help = "element type of the kept values"}};
+      {.name = "values",
+       .kind = ParameterSpec::Kind::choice,
+       .default_value = "f16",
+       .choices = {"f16", "f32"},
+       .help = "element type of the kept values"}};
   return specs;
 }
 
@@ -120,19 +150,23 @@ std::unique_ptr<Codec> make_topk(const Parameters& p, Form form) {
   options.fraction = p.real("fraction");
   options.count = p.integer("count");
   if (options.count > 0 && !p.has_default(schema()[0]))
-    throw UsageError("'topk:count=" + std::to_string(options.count) + "' contradicts fraction=" + p.values().at("fraction") + "; give one of them");
+    throw UsageError("'topk:count=" + std::to_string(options.count) +
+                     "' contradicts fraction=" + p.values().at("fraction") + "; give one of them");
   const std::string& index = p.choice("index");
-  options.index = form == Form::released || index == "int64" ? IndexForm::int64 : index == "int32" ? IndexForm::int32 : IndexForm::compact;
+  options.index = form == Form::released || index == "int64" ? IndexForm::int64
+                  : index == "int32"                         ? IndexForm::int32
+                                                             : IndexForm::compact;
   options.values = parse_dtype(p.choice("values"));
   return std::make_unique<TopK>(options);
 }
 
-const bool registered = register_codec({.name = "topk",
-                                        .summary = "the k elements of largest magnitude and their positions",
-                                        .source = "Bian et al. (arXiv 2301.02654): global top-k of |x|; positions: Elias-Fano",
-                                        .parameters = schema(),
-                                        .has_released_form = true,
-                                        .make = make_topk});
+const bool registered =
+    register_codec({.name = "topk",
+                    .summary = "the k elements of largest magnitude and their positions",
+                    .source = "Bian et al. (arXiv 2301.02654): global top-k of |x|; positions: Elias-Fano",
+                    .parameters = schema(),
+                    .has_released_form = true,
+                    .make = make_topk});
 
 }  // namespace
 }  // namespace thinwire

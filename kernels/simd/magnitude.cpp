@@ -4,10 +4,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/magnitude.cpp"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
-#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -23,8 +22,9 @@ HWY_INLINE hn::Vec<I32> Magnitude(hn::Vec<F32> v) {
   return hn::And(hn::BitCast(I32(), v), hn::Set(I32(), 0x7fffffff));
 }
 
-std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint32_t lower, std::uint16_t* HWY_RESTRICT index,
-                           float* HWY_RESTRICT value, std::uint32_t& maximum) {
+std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint32_t lower,
+                           std::uint16_t* HWY_RESTRICT index, float* HWY_RESTRICT value,
+                           std::uint32_t& maximum) {
   const F32 d;
   const I32 di;
   const U32 du;
@@ -69,11 +69,13 @@ void ColumnMaximum(const float* HWY_RESTRICT x, std::size_t rows, std::size_t co
     std::size_t c = 0;
     for (; c + lanes <= columns; c += lanes) {
       const auto a = hn::Max(Magnitude(hn::LoadU(d, row + c)), Magnitude(hn::LoadU(d, row + stride + c)));
-      const auto b = hn::Max(Magnitude(hn::LoadU(d, row + 2 * stride + c)), Magnitude(hn::LoadU(d, row + 3 * stride + c)));
+      const auto b = hn::Max(Magnitude(hn::LoadU(d, row + 2 * stride + c)),
+                             Magnitude(hn::LoadU(d, row + 3 * stride + c)));
       hn::StoreU(hn::Max(hn::LoadU(di, m + c), hn::Max(a, b)), di, m + c);
     }
     for (; c < columns; ++c)
-      for (std::size_t s = 0; s < 4; ++s) maximum[c] = std::max(maximum[c], magnitude_bits(row[s * stride + c]));
+      for (std::size_t s = 0; s < 4; ++s)
+        maximum[c] = std::max(maximum[c], magnitude_bits(row[s * stride + c]));
   }
   for (; r < rows; ++r) {
     const float* row = x + r * stride;
@@ -122,14 +124,17 @@ HWY_EXPORT(ColumnMaximum);
 HWY_EXPORT(MaximumBits);
 HWY_EXPORT(StreamCopy);
 
-std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index, float* value,
-                             std::uint32_t& maximum) {
+std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index,
+                             float* value, std::uint32_t& maximum) {
   return HWY_DYNAMIC_DISPATCH(CollectAtLeast)(x, n, lower, index, value, maximum);
 }
-void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, std::uint32_t* maximum) {
+void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
+                    std::uint32_t* maximum) {
   HWY_DYNAMIC_DISPATCH(ColumnMaximum)(x, rows, columns, stride, maximum);
 }
-std::uint32_t maximum_bits(const float* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(MaximumBits)(x, n); }
+std::uint32_t maximum_bits(const float* x, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(MaximumBits)(x, n);
+}
 void stream_copy(float* to, const float* from, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(StreamCopy)(to, from, n);
   hwy::FlushStream();

@@ -10,7 +10,9 @@
 namespace thinwire::simd {
 
 /// The bits of |x|; at least `non_finite_bits` for NaN and infinity.
-inline std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
+inline std::uint32_t magnitude_bits(float x) {
+  return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
+}
 inline constexpr std::uint32_t non_finite_bits = 0x7f800000u;
 
 /// Elements that the output arrays of collect_at_least must have beyond what it returns.
@@ -18,11 +20,13 @@ inline constexpr std::size_t collect_slack = 64;
 
 /// Appends (index, value) of every x[i] with magnitude_bits(x[i]) >= lower, in ascending order of i, for
 /// n <= 65536. Returns how many. `maximum` is raised to the largest magnitude bits seen.
-std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index, float* value,
-                             std::uint32_t& maximum);
+std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index,
+                             float* value, std::uint32_t& maximum);
 
-/// maximum[c] = max(maximum[c], magnitude bits of x[r, c]) for x [rows, columns], rows `stride` elements apart.
-void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, std::uint32_t* maximum);
+/// maximum[c] = max(maximum[c], magnitude bits of x[r, c]) for x [rows, columns], rows `stride` elements
+/// apart.
+void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
+                    std::uint32_t* maximum);
 
 /// Largest magnitude bits of n values; 0 for none.
 std::uint32_t maximum_bits(const float* x, std::size_t n);

@@ -5,10 +5,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/uniform_codes.cpp"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
-#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -21,12 +20,13 @@ using U8 = hn::Rebind<std::uint8_t, F32>;
 // std::nearbyint rounds half to even in the default rounding mode, as NearestInt does.
 HWY_INLINE std::uint32_t ScalarCode(float x, float divisor, float half) {
   const float y = std::min(std::max(x / divisor * half, -half), half - 1);
-  return static_cast<std::uint32_t>(static_cast<std::int32_t>(std::nearbyint(y)) + static_cast<std::int32_t>(half));
+  return static_cast<std::uint32_t>(static_cast<std::int32_t>(std::nearbyint(y)) +
+                                    static_cast<std::int32_t>(half));
 }
 
 template <int kChunks>
-void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor, std::size_t columns, int bits,
-                 std::uint8_t* HWY_RESTRICT out) {
+void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor, std::size_t columns,
+                 int bits, std::uint8_t* HWY_RESTRICT out) {
   const F32 d;
   const I32 di;
   const std::size_t lanes = hn::Lanes(d);
@@ -51,15 +51,16 @@ void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor,
     std::uint32_t packed = 0;
     for (std::size_t j = 0; j < kChunks; ++j) {
       const std::size_t c = j * width + i;
-      packed = packed << bits | (c < columns ? ScalarCode(x[c], divisor[c], half_value) : static_cast<std::uint32_t>(half_value));
+      packed = packed << bits | (c < columns ? ScalarCode(x[c], divisor[c], half_value)
+                                             : static_cast<std::uint32_t>(half_value));
     }
     out[i] = static_cast<std::uint8_t>(packed);
   }
 }
 
 template <int kChunks, bool kAdd, bool kStream>
-void DequantizeRow(const std::uint8_t* HWY_RESTRICT in, const float* HWY_RESTRICT step, std::size_t columns, int bits,
-                   float* HWY_RESTRICT out) {
+void DequantizeRow(const std::uint8_t* HWY_RESTRICT in, const float* HWY_RESTRICT step, std::size_t columns,
+                   int bits, float* HWY_RESTRICT out) {
   const F32 d;
   const I32 di;
   const std::size_t lanes = hn::Lanes(d);
@@ -71,11 +72,15 @@ void DequantizeRow(const std::uint8_t* HWY_RESTRICT in, const float* HWY_RESTRIC
     const auto packed = hn::PromoteTo(di, hn::LoadU(U8(), in + i));
     for (std::size_t j = 0; j < kChunks; ++j) {
       const std::size_t c = j * width + i;
-      const auto code = kChunks == 1 ? packed : hn::And(hn::ShiftRightSame(packed, bits * static_cast<int>(kChunks - 1 - j)), mask);
+      const auto code =
+          kChunks == 1 ? packed
+                       : hn::And(hn::ShiftRightSame(packed, bits * static_cast<int>(kChunks - 1 - j)), mask);
       auto value = hn::Mul(hn::ConvertTo(d, hn::Sub(code, middle)), hn::LoadU(d, step + c));
       if (kAdd) value = hn::Add(value, hn::LoadU(d, out + c));
-      if (kStream) hn::Stream(value, d, out + c);
-      else hn::StoreU(value, d, out + c);
+      if (kStream)
+        hn::Stream(value, d, out + c);
+      else
+        hn::StoreU(value, d, out + c);
     }
   }
   for (; i < width; ++i)
@@ -88,27 +93,36 @@ void DequantizeRow(const std::uint8_t* HWY_RESTRICT in, const float* HWY_RESTRIC
     }
 }
 
-void Quantize(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits, std::uint8_t* out) {
+void Quantize(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
+              std::uint8_t* out) {
   switch (chunks) {
-    case 1: return QuantizeRow<1>(x, divisor, columns, bits, out);
-    case 2: return QuantizeRow<2>(x, divisor, columns, bits, out);
-    default: return QuantizeRow<4>(x, divisor, columns, bits, out);
+    case 1:
+      return QuantizeRow<1>(x, divisor, columns, bits, out);
+    case 2:
+      return QuantizeRow<2>(x, divisor, columns, bits, out);
+    default:
+      return QuantizeRow<4>(x, divisor, columns, bits, out);
   }
 }
 
 template <bool kAdd, bool kStream>
-void DequantizeChunks(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks, int bits, float* out) {
+void DequantizeChunks(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks,
+                      int bits, float* out) {
   switch (chunks) {
-    case 1: return DequantizeRow<1, kAdd, kStream>(in, step, columns, bits, out);
-    case 2: return DequantizeRow<2, kAdd, kStream>(in, step, columns, bits, out);
-    default: return DequantizeRow<4, kAdd, kStream>(in, step, columns, bits, out);
+    case 1:
+      return DequantizeRow<1, kAdd, kStream>(in, step, columns, bits, out);
+    case 2:
+      return DequantizeRow<2, kAdd, kStream>(in, step, columns, bits, out);
+    default:
+      return DequantizeRow<4, kAdd, kStream>(in, step, columns, bits, out);
   }
 }
-void Dequantize(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks, int bits, float* out, bool add,
-                bool stream) {
+void Dequantize(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks, int bits,
+                float* out, bool add, bool stream) {
   const std::size_t vector_bytes = hn::Lanes(F32()) * sizeof(float);
   const std::size_t width_bytes = (columns + chunks - 1) / chunks * sizeof(float);
-  const bool aligned = reinterpret_cast<std::uintptr_t>(out) % vector_bytes == 0 && (chunks == 1 || width_bytes % vector_bytes == 0);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out) % vector_bytes == 0 &&
+                       (chunks == 1 || width_bytes % vector_bytes == 0);
   if (add) return DequantizeChunks<true, false>(in, step, columns, chunks, bits, out);
   if (stream && aligned) return DequantizeChunks<false, true>(in, step, columns, chunks, bits, out);
   return DequantizeChunks<false, false>(in, step, columns, chunks, bits, out);
@@ -123,14 +137,17 @@ namespace thinwire::simd {
 HWY_EXPORT(Quantize);
 HWY_EXPORT(Dequantize);
 
-void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits, std::uint8_t* out) {
+void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
+                  std::uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(Quantize)(x, divisor, columns, chunks, bits, out);
 }
-void dequantize_row(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks, int bits, float* out, bool add,
-                    bool stream) {
+void dequantize_row(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks,
+                    int bits, float* out, bool add, bool stream) {
   HWY_DYNAMIC_DISPATCH(Dequantize)(in, step, columns, chunks, bits, out, add, stream);
 }
-void stream_fence() { hwy::FlushStream(); }
+void stream_fence() {
+  hwy::FlushStream();
+}
 
 }  // namespace thinwire::simd
 #endif  // HWY_ONCE

@@ -11,12 +11,13 @@ namespace thinwire::simd {
 /// bytes; byte i holds the codes of x[i], x[c + i], x[2c + i], ..., the first in the highest bits. With
 /// half = 2^(bits-1):  code = clamp(round_half_even(x / divisor * half), -half, half - 1) + half.
 /// Columns beyond the last count as zero: code half. Needs chunks * bits <= 8, finite x, divisor > 0.
-void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits, std::uint8_t* out);
+void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
+                  std::uint8_t* out);
 
 /// The inverse: out[c] = (code - half) * step[c]; `add` adds to out instead. `stream`: stores that bypass the
 /// caches where alignment allows (call stream_fence() at the end).
-void dequantize_row(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks, int bits, float* out, bool add,
-                    bool stream);
+void dequantize_row(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks,
+                    int bits, float* out, bool add, bool stream);
 void stream_fence();
 
 }  // namespace thinwire::simd

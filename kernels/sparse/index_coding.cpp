@@ -9,11 +9,14 @@
 
 namespace thinwire {
 
-static_assert(std::endian::native == std::endian::little, "positions are copied to the wire as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "positions are copied to the wire as they lie in memory");
 
 namespace {
 
-std::int64_t buckets_of(std::int64_t elements, int low_bits) { return (elements + (std::int64_t{1} << low_bits) - 1) >> low_bits; }
+std::int64_t buckets_of(std::int64_t elements, int low_bits) {
+  return (elements + (std::int64_t{1} << low_bits) - 1) >> low_bits;
+}
 
 std::int64_t compact_bytes(std::int64_t elements, std::int64_t kept, int low_bits) {
   return kept * low_bits / 8 + (kept + buckets_of(elements, low_bits) + 7) / 8;
@@ -28,9 +31,12 @@ int compact_low_bits(std::int64_t elements, std::int64_t kept) {
 
 std::size_t index_bytes(IndexForm form, std::int64_t elements, std::int64_t kept) {
   switch (form) {
-    case IndexForm::int32: return static_cast<std::size_t>(kept) * 4;
-    case IndexForm::int64: return static_cast<std::size_t>(kept) * 8;
-    case IndexForm::compact: break;
+    case IndexForm::int32:
+      return static_cast<std::size_t>(kept) * 4;
+    case IndexForm::int64:
+      return static_cast<std::size_t>(kept) * 8;
+    case IndexForm::compact:
+      break;
   }
   const int low_bits = compact_low_bits(elements, kept);
   return low_bits == 0 ? 0 : static_cast<std::size_t>(compact_bytes(elements, kept, low_bits));
@@ -86,11 +92,13 @@ void IndexWriter::write(IndexForm form, const SparsePositions& positions, std::b
   }
 }
 
-void IndexReader::corrupt(const char* why) const { 
-  throw CorruptData("sparse payload of " + text_of(key_) + ": " + why + ": it is damaged, or was made for another shape or expression");
+void IndexReader::corrupt(const char* why) const {
+  throw CorruptData("sparse payload of " + text_of(key_) + ": " + why +
+                    ": it is damaged, or was made for another shape or expression");
 }
 
-void IndexReader::open(IndexForm form, std::int64_t elements, std::int64_t kept, std::span<const std::byte> bytes, const MessageKey& key) {
+void IndexReader::open(IndexForm form, std::int64_t elements, std::int64_t kept,
+                       std::span<const std::byte> bytes, const MessageKey& key) {
   form_ = form;
   elements_ = elements;
   kept_ = kept;
@@ -104,7 +112,8 @@ void IndexReader::open(IndexForm form, std::int64_t elements, std::int64_t kept,
   if (form != IndexForm::compact) {
     open_flat();
   } else if (low_bits_ == 0) {
-    for (std::size_t b = 0; b < starts_.size(); ++b) starts_[b] = std::min(elements, static_cast<std::int64_t>(b) * sparse_block);
+    for (std::size_t b = 0; b < starts_.size(); ++b)
+      starts_[b] = std::min(elements, static_cast<std::int64_t>(b) * sparse_block);
   } else {
     open_compact();
   }
@@ -130,8 +139,10 @@ void IndexReader::open_flat() {
     std::int64_t high = kept_;
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
-      if (flat(middle) < bound) low = middle + 1;
-      else high = middle;
+      if (flat(middle) < bound)
+        low = middle + 1;
+      else
+        high = middle;
     }
     starts_[b] = low;
   }
@@ -144,7 +155,8 @@ void IndexReader::open_compact() {
   const std::int64_t length = kept_ + buckets;  // bits
   const std::int64_t per_block = low_bits_ == 8 ? 256 : 1;
   const auto stream = bytes_.subspan(static_cast<std::size_t>(kept_ * low_bits_ / 8));
-  stream_.assign(stream.size() / 8 + 2, ~std::uint64_t{0});  // ones behind the end, as the last byte is filled
+  stream_.assign(stream.size() / 8 + 2,
+                 ~std::uint64_t{0});  // ones behind the end, as the last byte is filled
   std::memcpy(stream_.data(), stream.data(), stream.size());
   bits_.assign(starts_.size(), 0);
   std::size_t block = 0;
@@ -189,7 +201,8 @@ std::span<const std::uint16_t> IndexReader::offsets(std::int64_t block, std::uin
     if (count > 0) std::memcpy(scratch, bytes_.data() + first * 2, static_cast<std::size_t>(count) * 2);
     int bad = 0;
     for (std::int64_t i = 1; i < count; ++i) bad |= scratch[i] <= scratch[i - 1] ? 1 : 0;
-    if (bad != 0 || (count > 0 && scratch[count - 1] >= length)) corrupt("positions are not ascending inside the tensor");
+    if (bad != 0 || (count > 0 && scratch[count - 1] >= length))
+      corrupt("positions are not ascending inside the tensor");
   } else {
     const auto* low = reinterpret_cast<const std::uint8_t*>(bytes_.data()) + first;
     std::int64_t bit = bits_[static_cast<std::size_t>(block)];
@@ -219,7 +232,8 @@ std::span<const std::uint16_t> IndexReader::offsets(std::int64_t block, std::uin
       }
       i = end;
     }
-    if (bad != 0 || (count > 0 && scratch[count - 1] >= length)) corrupt("positions are not ascending inside the tensor");
+    if (bad != 0 || (count > 0 && scratch[count - 1] >= length))
+      corrupt("positions are not ascending inside the tensor");
   }
   return {scratch, static_cast<std::size_t>(count)};
 }

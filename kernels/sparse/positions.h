@@ -1,6 +1,6 @@
 // Which elements of a flattened tensor a sparse message keeps, and moving their values. A tensor is walked in
-// blocks of 65536 elements: positions inside a block are 16-bit offsets, a block and what it keeps stay in the
-// second-level cache, and threads own whole blocks.
+// blocks of 65536 elements: positions inside a block are 16-bit offsets, a block and what it keeps stay in
+// the second-level cache, and threads own whole blocks.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,9 @@
 namespace thinwire {
 
 inline constexpr std::int64_t sparse_block = 1 << 16;
-constexpr std::int64_t sparse_blocks(std::int64_t elements) { return (elements + sparse_block - 1) / sparse_block; }
+constexpr std::int64_t sparse_blocks(std::int64_t elements) {
+  return (elements + sparse_block - 1) / sparse_block;
+}
 
 class SparsePositions {
  public:
@@ -30,17 +32,18 @@ class SparsePositions {
   std::int64_t kept() const { return start(sparse_blocks(elements())); }
 };
 
-/// Moves values between a dense tensor and the dense list of kept elements, in order of position. Lists are raw
-/// bytes of f32 or f16, of any alignment. Keeps scratch memory per thread.
+/// Moves values between a dense tensor and the dense list of kept elements, in order of position. Lists are
+/// raw bytes of f32 or f16, of any alignment. Keeps scratch memory per thread.
 class SparseMover {
  public:
-  /// list[i] = factor * x[position i]. False when a listed value is NaN or infinite (an f16 one: overflowed), and,
-  /// with `scan`, when any value of x is.
-  bool gather(const SparsePositions& positions, std::span<const float> x, float factor, DType type, std::byte* list,
-              bool scan = false);
-  /// out = 0 but out[position i] = factor * list[i]; `add`: out[position i] += that, the rest stays. False when a
-  /// listed value is NaN or infinite.
-  bool scatter(const SparsePositions& positions, const std::byte* list, DType type, float factor, std::span<float> out, bool add);
+  /// list[i] = factor * x[position i]. False when a listed value is NaN or infinite (an f16 one: overflowed),
+  /// and, with `scan`, when any value of x is.
+  bool gather(const SparsePositions& positions, std::span<const float> x, float factor, DType type,
+              std::byte* list, bool scan = false);
+  /// out = 0 but out[position i] = factor * list[i]; `add`: out[position i] += that, the rest stays. False
+  /// when a listed value is NaN or infinite.
+  bool scatter(const SparsePositions& positions, const std::byte* list, DType type, float factor,
+               std::span<float> out, bool add);
 
  private:
   struct Scratch {

@@ -5,12 +5,15 @@
 
 namespace thinwire {
 
-RandomPositions::RandomPositions(std::uint64_t seed, std::uint64_t stream, std::int64_t elements, std::int64_t k)
+RandomPositions::RandomPositions(std::uint64_t seed, std::uint64_t stream, std::int64_t elements,
+                                 std::int64_t k)
     : seed_(seed),
       stream_(stream),
       elements_(elements),
       k_(std::min(k, elements)),
-      phase_(elements > 0 ? static_cast<std::int64_t>(Random(seed, stream).below(0, static_cast<std::uint64_t>(elements))) : 0) {}
+      phase_(elements > 0 ? static_cast<std::int64_t>(
+                                Random(seed, stream).below(0, static_cast<std::uint64_t>(elements)))
+                          : 0) {}
 
 // floor((k * position + phase) / n): a staircase with k steps over the tensor and a random phase.
 std::int64_t RandomPositions::start(std::int64_t block) const {
@@ -23,7 +26,8 @@ std::int64_t RandomPositions::start(std::int64_t block) const {
 std::span<const std::uint16_t> RandomPositions::offsets(std::int64_t block, std::uint16_t* scratch) const {
   const std::int64_t length = std::min(sparse_block, elements_ - block * sparse_block);
   const std::int64_t count = start(block + 1) - start(block);
-  // Rejection on a bitmap: draw until enough different offsets are marked. Beyond a half, mark those left out.
+  // Rejection on a bitmap: draw until enough different offsets are marked. Beyond a half, mark those left
+  // out.
   const bool complement = count > length / 2;
   const std::int64_t marks = complement ? length - count : count;
   std::uint64_t map[sparse_block / 64];
@@ -37,7 +41,9 @@ std::span<const std::uint16_t> RandomPositions::offsets(std::int64_t block, std:
       // A full block takes two offsets from a word; a short last one scales all 32 bits (bias below 2^-16).
       const int halves = length == sparse_block ? 2 : 1;
       for (int h = 0; h < halves && marked < marks; ++h) {
-        const std::uint64_t offset = halves == 2 ? (bits >> 16 * h & 0xffffu) : std::uint64_t{bits} * static_cast<std::uint64_t>(length) >> 32;
+        const std::uint64_t offset = halves == 2
+                                         ? (bits >> 16 * h & 0xffffu)
+                                         : std::uint64_t{bits} * static_cast<std::uint64_t>(length) >> 32;
         std::uint64_t& word = map[offset / 64];
         const std::uint64_t bit = std::uint64_t{1} << offset % 64;
         marked += (word & bit) == 0 ? 1 : 0;
@@ -52,7 +58,8 @@ std::span<const std::uint16_t> RandomPositions::offsets(std::int64_t block, std:
       word = ~word;
       if (w == words - 1 && length % 64 != 0) word &= (std::uint64_t{1} << length % 64) - 1;
     }
-    for (; word != 0; word &= word - 1) scratch[out++] = static_cast<std::uint16_t>(w * 64 + std::countr_zero(word));
+    for (; word != 0; word &= word - 1)
+      scratch[out++] = static_cast<std::uint16_t>(w * 64 + std::countr_zero(word));
   }
   return {scratch, out};
 }

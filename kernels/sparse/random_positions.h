@@ -1,8 +1,9 @@
 // k of n positions drawn without replacement, equal on every rank that asks with the same stream.
-// Distribution: stratified by blocks of 65536 positions. A block gets its share of k, rounded so that every position
-// of the tensor is kept with probability exactly k / n (systematic rounding with one random phase; Madow 1949);
-// inside a block all subsets of that size are equally likely. Up to 65536 elements this is the uniform k-subset.
-// O(k) random numbers, no table of n, blocks are independent of each other: threads and ranks need only their own.
+// Distribution: stratified by blocks of 65536 positions. A block gets its share of k, rounded so that every
+// position of the tensor is kept with probability exactly k / n (systematic rounding with one random phase;
+// Madow 1949); inside a block all subsets of that size are equally likely. Up to 65536 elements this is the
+// uniform k-subset. O(k) random numbers, no table of n, blocks are independent of each other: threads and
+// ranks need only their own.
 #pragma once
 
 #include "core/random.h"

@@ -10,8 +10,8 @@
 
 namespace thinwire {
 
-/// A ring: the newest `capacity` messages; the oldest gives way and its memory is used again. A message that is
-/// remembered again (recomputation) keeps its place.
+/// A ring: the newest `capacity` messages; the oldest gives way and its memory is used again. A message that
+/// is remembered again (recomputation) keeps its place.
 class RecentMessages {
  public:
   explicit RecentMessages(std::size_t capacity) : slots_(capacity) {}

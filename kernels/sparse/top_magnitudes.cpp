@@ -16,10 +16,12 @@ constexpr std::int64_t sample_size = 16384;
 constexpr std::int64_t sample_run = 16;  // neighbours per random position: one cache line
 
 // Bits to drop so that [lower, upper] falls into the bins.
-int shift_for(std::uint32_t lower, std::uint32_t upper) { return std::max(0, static_cast<int>(std::bit_width(upper - lower)) - 11); }
+int shift_for(std::uint32_t lower, std::uint32_t upper) {
+  return std::max(0, static_cast<int>(std::bit_width(upper - lower)) - 11);
+}
 
-// From the highest bin down: the bin that holds the element of rank `rank` (1: the largest). `rank` becomes the
-// rank inside that bin.
+// From the highest bin down: the bin that holds the element of rank `rank` (1: the largest). `rank` becomes
+// the rank inside that bin.
 std::uint32_t bin_of_rank(const std::uint32_t* histogram, std::int64_t& rank) {
   for (int b = bins - 1; b > 0; --b) {
     if (histogram[b] >= rank) return static_cast<std::uint32_t>(b);
@@ -28,8 +30,10 @@ std::uint32_t bin_of_rank(const std::uint32_t* histogram, std::int64_t& rank) {
   return 0;
 }
 
-// The magnitude of rank `rank` among values of [lower, upper]; `rank` becomes the rank among equals. Reorders.
-std::uint32_t value_of_rank(std::vector<std::uint32_t>& values, std::uint32_t lower, std::uint32_t upper, std::int64_t& rank) {
+// The magnitude of rank `rank` among values of [lower, upper]; `rank` becomes the rank among equals.
+// Reorders.
+std::uint32_t value_of_rank(std::vector<std::uint32_t>& values, std::uint32_t lower, std::uint32_t upper,
+                            std::int64_t& rank) {
   std::uint32_t histogram[bins];
   for (;;) {
     const int shift = shift_for(lower, upper);
@@ -63,13 +67,15 @@ void TopMagnitudes::Collected::make_room(std::size_t more) {
 
 std::span<const std::uint16_t> TopMagnitudes::offsets(std::int64_t block, std::uint16_t*) const {
   const Run& run = runs_[static_cast<std::size_t>(block)];
-  const auto* all = reinterpret_cast<const std::uint16_t*>(collected_[static_cast<std::size_t>(run.thread)].offsets.data());
+  const auto* all =
+      reinterpret_cast<const std::uint16_t*>(collected_[static_cast<std::size_t>(run.thread)].offsets.data());
   return {all + run.first, run.count};
 }
 
 const float* TopMagnitudes::values(std::int64_t block) const {
   const Run& run = runs_[static_cast<std::size_t>(block)];
-  return reinterpret_cast<const float*>(collected_[static_cast<std::size_t>(run.thread)].values.data()) + run.first;
+  return reinterpret_cast<const float*>(collected_[static_cast<std::size_t>(run.thread)].values.data()) +
+         run.first;
 }
 
 void TopMagnitudes::select(ConstTensorView x, std::int64_t k, const MessageKey& key) {
@@ -82,7 +88,8 @@ void TopMagnitudes::select(ConstTensorView x, std::int64_t k, const MessageKey& 
 
   // The rank in the sample that bounds the k-th magnitude from below: its expectation and a margin of four
   // standard deviations, doubled because neighbours resemble each other.
-  const double expected = elements_ > 0 ? static_cast<double>(k) / static_cast<double>(elements_) * sample_size : 0;
+  const double expected =
+      elements_ > 0 ? static_cast<double>(k) / static_cast<double>(elements_) * sample_size : 0;
   auto rank = static_cast<std::int64_t>(std::ceil(expected + 8 * std::sqrt(expected) + 16));
   std::uint32_t lower = 0, maximum = 0;
   for (;;) {
@@ -95,6 +102,16 @@ void TopMagnitudes::select(ConstTensorView x, std::int64_t k, const MessageKey& 
   keep(find_threshold(lower, maximum, k));
 }
 
+// Calls body(first, last) on ranges of the threads' lists, by their threads if there is enough in them.
+template <typename Body>
+void TopMagnitudes::over_lists(const Body& body) {
+  std::size_t total = 0;
+  for (const Collected& c : collected_) total += c.count;
+  const auto lists = static_cast<std::int64_t>(collected_.size());
+  if (static_cast<std::int64_t>(total) <= default_grain) return body(std::int64_t{0}, lists);
+  parallel_ranges(lists, 1, 1, [&](std::int64_t first, std::int64_t last, int) { body(first, last); });
+}
+
 std::uint32_t TopMagnitudes::sampled_bound(std::span<const float> x, std::int64_t rank) {
   const std::uint64_t lines = static_cast<std::uint64_t>(elements_ / sample_run);
   sample_.resize(static_cast<std::size_t>(sample_size));
@@ -102,8 +119,8 @@ std::uint32_t TopMagnitudes::sampled_bound(std::span<const float> x, std::int64_
     // Upper 32 random bits times the number of lines: fine for any tensor below 2^32 lines.
     const std::uint64_t line = (mix_stream(0x746f706bull, static_cast<std::uint64_t>(i)) >> 32) * lines >> 32;
     for (std::int64_t j = 0; j < sample_run; ++j)
-      sample_[static_cast<std::size_t>(i * sample_run + j)] =
-          simd::magnitude_bits(x[static_cast<std::size_t>(line * sample_run + static_cast<std::uint64_t>(j))]);
+      sample_[static_cast<std::size_t>(i * sample_run + j)] = simd::magnitude_bits(
+          x[static_cast<std::size_t>(line * sample_run + static_cast<std::uint64_t>(j))]);
   }
   return value_of_rank(sample_, 0, 0x7fffffffu, rank);
 }
@@ -111,42 +128,45 @@ std::uint32_t TopMagnitudes::sampled_bound(std::span<const float> x, std::int64_
 std::int64_t TopMagnitudes::collect(std::span<const float> x, std::uint32_t lower, std::uint32_t& maximum) {
   for (Collected& c : collected_) c.count = 0, c.first_block = c.last_block = 0;
   std::int64_t total = 0;
-  parallel_ranges(elements_, default_grain, sparse_block, [&](std::int64_t begin, std::int64_t end, int thread) {
-    Collected& c = collected_[static_cast<std::size_t>(thread)];
-    c.first_block = begin / sparse_block;
-    c.last_block = (end + sparse_block - 1) / sparse_block;
-    std::uint32_t largest = lower;
-    for (std::int64_t b = c.first_block; b < c.last_block; ++b) {
-      const auto length = static_cast<std::size_t>(std::min(sparse_block, end - b * sparse_block));
-      c.make_room(length + simd::collect_slack);
-      const std::size_t found =
-          simd::collect_at_least(x.data() + b * sparse_block, length, lower, reinterpret_cast<std::uint16_t*>(c.offsets.data()) + c.count,
-                                 reinterpret_cast<float*>(c.values.data()) + c.count, largest);
-      runs_[static_cast<std::size_t>(b)] = {thread, c.count, found};
-      c.count += found;
-    }
+  parallel_ranges(
+      elements_, default_grain, sparse_block, [&](std::int64_t begin, std::int64_t end, int thread) {
+        Collected& c = collected_[static_cast<std::size_t>(thread)];
+        c.first_block = begin / sparse_block;
+        c.last_block = (end + sparse_block - 1) / sparse_block;
+        std::uint32_t largest = lower;
+        for (std::int64_t b = c.first_block; b < c.last_block; ++b) {
+          const auto length = static_cast<std::size_t>(std::min(sparse_block, end - b * sparse_block));
+          c.make_room(length + simd::collect_slack);
+          const std::size_t found =
+              simd::collect_at_least(x.data() + b * sparse_block, length, lower,
+                                     reinterpret_cast<std::uint16_t*>(c.offsets.data()) + c.count,
+                                     reinterpret_cast<float*>(c.values.data()) + c.count, largest);
+          runs_[static_cast<std::size_t>(b)] = {thread, c.count, found};
+          c.count += found;
+        }
 #pragma omp critical(thinwire_top_magnitudes)
-    {
-      maximum = std::max(maximum, largest);
-      total += static_cast<std::int64_t>(c.count);
-    }
-  });
+        {
+          maximum = std::max(maximum, largest);
+          total += static_cast<std::int64_t>(c.count);
+        }
+      });
   return total;
 }
 
-TopMagnitudes::Threshold TopMagnitudes::find_threshold(std::uint32_t lower, std::uint32_t maximum, std::int64_t k) {
+TopMagnitudes::Threshold TopMagnitudes::find_threshold(std::uint32_t lower, std::uint32_t maximum,
+                                                       std::int64_t k) {
   if (k == 0) return {simd::non_finite_bits, 0};
   std::int64_t rank = k;
   // The first histogram and cut over all that was collected, by the threads that collected it.
   const int shift = shift_for(lower, maximum);
-  const auto lists = static_cast<std::int64_t>(collected_.size());
-  parallel_ranges(lists, 1, 1, [&](std::int64_t first, std::int64_t last, int) {
+  over_lists([&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
       Collected& c = collected_[static_cast<std::size_t>(t)];
       // Two histograms in turn: neighbours in one bin do not wait for each other's increment.
       c.histogram.assign(2 * bins, 0);
       const auto* values = reinterpret_cast<const float*>(c.values.data());
-      for (std::size_t i = 0; i < c.count; ++i) ++c.histogram[(i & 1) * bins + ((simd::magnitude_bits(values[i]) - lower) >> shift)];
+      for (std::size_t i = 0; i < c.count; ++i)
+        ++c.histogram[(i & 1) * bins + ((simd::magnitude_bits(values[i]) - lower) >> shift)];
     }
   });
   std::vector<std::uint32_t>& merged = sample_;
@@ -169,21 +189,21 @@ TopMagnitudes::Threshold TopMagnitudes::find_threshold(std::uint32_t lower, std:
 }
 
 void TopMagnitudes::keep(Threshold threshold) {
-  const auto lists = static_cast<std::int64_t>(collected_.size());
   // The first `equal` elements of the threshold's magnitude, in order of position, stay: how many of them
   // belong to each thread's list?
   std::vector<std::uint32_t>& equal_in = sample_;
   equal_in.assign(collected_.size(), 0);
-  parallel_ranges(lists, 1, 1, [&](std::int64_t first, std::int64_t last, int) {
+  over_lists([&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
       const Collected& c = collected_[static_cast<std::size_t>(t)];
       const auto* values = reinterpret_cast<const float*>(c.values.data());
       std::uint32_t equal = 0;
-      for (std::size_t i = 0; i < c.count; ++i) equal += simd::magnitude_bits(values[i]) == threshold.bits ? 1u : 0u;
+      for (std::size_t i = 0; i < c.count; ++i)
+        equal += simd::magnitude_bits(values[i]) == threshold.bits ? 1u : 0u;
       equal_in[static_cast<std::size_t>(t)] = equal;
     }
   });
-  parallel_ranges(lists, 1, 1, [&](std::int64_t first, std::int64_t last, int) {
+  over_lists([&](std::int64_t first, std::int64_t last) {
     std::int64_t before = 0;
     for (std::int64_t t = 0; t < last; ++t) {
       const std::int64_t here = equal_in[static_cast<std::size_t>(t)];

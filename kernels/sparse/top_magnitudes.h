@@ -1,6 +1,7 @@
 // Exact selection of the k largest |x| of a tensor; among equal magnitudes the lower position wins. No sort:
 //   1. a random sample bounds the k-th magnitude from below (with a margin of some standard deviations),
-//   2. one SIMD pass collects every element from the bound on (and again with a lower bound in the rare case that
+//   2. one SIMD pass collects every element from the bound on (and again with a lower bound in the rare case
+//   that
 //      these are fewer than k),
 //   3. histograms of the collected magnitudes, each 2048 times finer than the last, find the k-th exactly,
 //   4. the collected elements above it stay, and the first of those equal to it.
@@ -15,8 +16,8 @@ namespace thinwire {
 
 class TopMagnitudes final : public SparsePositions {
  public:
-  /// Selects min(k, elements) elements of `x`; throws RuntimeFailure naming the message and the position when x
-  /// holds NaN or infinity. Until the next call this object is the selection, values included.
+  /// Selects min(k, elements) elements of `x`; throws RuntimeFailure naming the message and the position when
+  /// x holds NaN or infinity. Until the next call this object is the selection, values included.
   void select(ConstTensorView x, std::int64_t k, const MessageKey& key);
 
   std::int64_t elements() const override { return elements_; }
@@ -38,10 +39,12 @@ class TopMagnitudes final : public SparsePositions {
     std::size_t first = 0, count = 0;
   };
   struct Threshold {
-    std::uint32_t bits = 0;   // magnitude of the k-th element
-    std::int64_t equal = 0;   // how many of that magnitude are kept
+    std::uint32_t bits = 0;  // magnitude of the k-th element
+    std::int64_t equal = 0;  // how many of that magnitude are kept
   };
 
+  template <typename Body>
+  void over_lists(const Body& body);
   std::uint32_t sampled_bound(std::span<const float> x, std::int64_t rank_in_sample);
   std::int64_t collect(std::span<const float> x, std::uint32_t lower, std::uint32_t& maximum);
   Threshold find_threshold(std::uint32_t lower, std::uint32_t maximum, std::int64_t k);

@@ -1,5 +1,5 @@
-// Scalar float64 references of the codecs: written from the formulas, without looking at speed, and without any
-// code of kernels/ or core/half.h.
+// Scalar float64 references of the codecs: written from the formulas, without looking at speed, and without
+// any code of kernels/ or core/half.h.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace thinwire::reference {
 
-/// Nearest number with `precision` significand bits and smallest positive value 2^least, ties to even; infinity
-/// from `limit` on.
+/// Nearest number with `precision` significand bits and smallest positive value 2^least, ties to even;
+/// infinity from `limit` on.
 inline double round_to_format(double x, int precision, int least, double limit) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
@@ -20,15 +20,23 @@ inline double round_to_format(double x, int precision, int least, double limit) 
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
   return std::abs(rounded) >= limit ? std::copysign(INFINITY, x) : rounded;
 }
-inline double to_f16(double x) { return round_to_format(x, 11, -24, 65536.0); }
-inline double to_bf16(double x) { return round_to_format(x, 8, -133, std::ldexp(1.0, 128)); }
+inline double to_f16(double x) {
+  return round_to_format(x, 11, -24, 65536.0);
+}
+inline double to_bf16(double x) {
+  return round_to_format(x, 8, -133, std::ldexp(1.0, 128));
+}
 
 /// Positions of the k largest |x|, ascending; lower positions win ties.
 inline std::vector<std::size_t> top_positions(const std::vector<float>& x, std::size_t k) {
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return std::abs(x[a]) > std::abs(x[b]); });
-  order.resize(std::min(k, x.size()));
+  k = std::min(k, x.size());
+  std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
+                   [&](std::size_t a, std::size_t b) {
+                     return std::abs(x[a]) > std::abs(x[b]) || (std::abs(x[a]) == std::abs(x[b]) && a < b);
+                   });
+  order.resize(k);
   std::sort(order.begin(), order.end());
   return order;
 }
@@ -45,7 +53,8 @@ struct Quantized {
   std::vector<std::vector<bool>> is_tie;  // quotient within 1e-6 of a half: f32 and f64 may round apart
   std::vector<double> decoded;            // flat
 };
-inline Quantized quantize(const std::vector<float>& x, std::size_t rows, std::size_t columns, int bits, bool l2 = false) {
+inline Quantized quantize(const std::vector<float>& x, std::size_t rows, std::size_t columns, int bits,
+                          bool l2 = false) {
   const double half = std::ldexp(1.0, bits - 1);
   Quantized q;
   q.scale.assign(columns, 0.0);
@@ -65,7 +74,8 @@ inline Quantized quantize(const std::vector<float>& x, std::size_t rows, std::si
       const double quotient = x[r * columns + c] / divisor * half;
       const double y = std::clamp(std::nearbyint(quotient), -half, half - 1);
       q.codes[r][c] = static_cast<int>(y + half);
-      q.is_tie[r][c] = std::abs(quotient - std::floor(quotient) - 0.5) < 1e-6 * std::max(1.0, std::abs(quotient));
+      q.is_tie[r][c] =
+          std::abs(quotient - std::floor(quotient) - 0.5) < 1e-6 * std::max(1.0, std::abs(quotient));
       q.decoded[r * columns + c] = y / half * q.scale[c];
     }
   }
@@ -79,7 +89,8 @@ inline std::vector<int> pack_chunks(const std::vector<std::vector<int>>& codes, 
     const std::size_t width = (row.size() + chunks - 1) / chunks;
     for (std::size_t i = 0; i < width; ++i) {
       int byte = 0;
-      for (std::size_t j = 0; j < chunks; ++j) byte = byte * (1 << bits) + (j * width + i < row.size() ? row[j * width + i] : 1 << (bits - 1));
+      for (std::size_t j = 0; j < chunks; ++j)
+        byte = byte * (1 << bits) + (j * width + i < row.size() ? row[j * width + i] : 1 << (bits - 1));
       bytes.push_back(byte);
     }
   }

@@ -33,7 +33,8 @@ Sent send(const std::string& expression, const std::vector<float>& x, Shape shap
     std::memcpy(&h, payload.data() + 2 * c, 2);
     sent.scale.push_back(to_float(h));
   }
-  for (std::size_t i = 2 * static_cast<std::size_t>(shape.columns()); i < payload.size(); ++i) sent.bytes.push_back(static_cast<int>(payload[i]));
+  for (std::size_t i = 2 * static_cast<std::size_t>(shape.columns()); i < payload.size(); ++i)
+    sent.bytes.push_back(static_cast<int>(payload[i]));
   sent.decoded.assign(x.size(), -7.0f);
   stack.codec->decode(payload, key_of("quantize"), TensorView(sent.decoded.data(), shape));
   return sent;
@@ -42,7 +43,8 @@ Sent send(const std::string& expression, const std::vector<float>& x, Shape shap
 // The codes of one channel, for whatever packing holds one code per byte.
 std::vector<int> codes_of_channel(int bits, const std::vector<float>& x) {
   std::vector<int> codes;
-  const Sent sent = send("quantize:packing=neighbour,bits=" + std::to_string(bits), x, Shape{static_cast<std::int64_t>(x.size()), 1});
+  const Sent sent = send("quantize:packing=neighbour,bits=" + std::to_string(bits), x,
+                         Shape{static_cast<std::int64_t>(x.size()), 1});
   int held = 0, count = 0;
   for (const int byte : sent.bytes)
     for (int b = 7; b >= 0; --b) {
@@ -62,15 +64,19 @@ TEST(QuantizePublishedVectors, CodesAndValuesOfOneChannelWithScaleOne) {
     std::vector<int> codes;
     std::vector<float> values;
   };
-  const Expected expected[] = {{2, {0, 1, 2, 3, 3, 3}, {-1, -0.5f, 0, 0.5f, 0.5f, 0.5f}},
-                               {3, {0, 2, 4, 5, 7, 7}, {-1, -0.5f, 0, 0.25f, 0.75f, 0.75f}},
-                               {4, {0, 4, 8, 10, 14, 15}, {-1, -0.5f, 0, 0.25f, 0.75f, 0.875f}},
-                               {6, {0, 16, 32, 42, 56, 63}, {-1, -0.5f, 0, 0.3125f, 0.75f, 0.96875f}},
-                               {8, {0, 64, 128, 166, 225, 255}, {-1, -0.5f, 0, 0.296875f, 0.7578125f, 0.9921875f}}};
+  const Expected expected[] = {
+      {2, {0, 1, 2, 3, 3, 3}, {-1, -0.5f, 0, 0.5f, 0.5f, 0.5f}},
+      {3, {0, 2, 4, 5, 7, 7}, {-1, -0.5f, 0, 0.25f, 0.75f, 0.75f}},
+      {4, {0, 4, 8, 10, 14, 15}, {-1, -0.5f, 0, 0.25f, 0.75f, 0.875f}},
+      {6, {0, 16, 32, 42, 56, 63}, {-1, -0.5f, 0, 0.3125f, 0.75f, 0.96875f}},
+      {8, {0, 64, 128, 166, 225, 255}, {-1, -0.5f, 0, 0.296875f, 0.7578125f, 0.9921875f}}};
   for (const Expected& e : expected) {
     EXPECT_EQ(codes_of_channel(e.bits, x), e.codes) << e.bits << " bits";
-    EXPECT_EQ(send("quantize:bits=" + std::to_string(e.bits), x, Shape{6, 1}).decoded, e.values) << e.bits << " bits";
-    EXPECT_EQ(send("quantize:bits=" + std::to_string(e.bits), x, Shape{6, 1}, Form::released).decoded, e.values) << e.bits << " bits";
+    EXPECT_EQ(send("quantize:bits=" + std::to_string(e.bits), x, Shape{6, 1}).decoded, e.values)
+        << e.bits << " bits";
+    EXPECT_EQ(send("quantize:bits=" + std::to_string(e.bits), x, Shape{6, 1}, Form::released).decoded,
+              e.values)
+        << e.bits << " bits";
   }
 }
 
@@ -83,7 +89,8 @@ TEST(QuantizePublishedVectors, TiesGoToEvenAndTheEpsilonIsAnF16Sum) {
 TEST(QuantizePublishedVectors, AZeroChannelHasTheMiddleCodeAndDecodesToZero) {
   for (int bits = 1; bits <= 8; ++bits) {
     EXPECT_EQ(codes_of_channel(bits, {0, 0, 0}), std::vector<int>(3, 1 << (bits - 1)));
-    EXPECT_EQ(send("quantize:bits=" + std::to_string(bits), {0, 0, 0}, Shape{3, 1}).decoded, std::vector<float>(3, 0.0f));
+    EXPECT_EQ(send("quantize:bits=" + std::to_string(bits), {0, 0, 0}, Shape{3, 1}).decoded,
+              std::vector<float>(3, 0.0f));
   }
 }
 
@@ -97,7 +104,8 @@ std::vector<int> packed_second_row(const std::string& packing, int bits, const s
   for (const int code : codes) x.push_back((static_cast<float>(code) - half) / half);
   const Sent sent = send("quantize:packing=" + packing + ",bits=" + std::to_string(bits), x,
                          Shape{static_cast<std::int64_t>(above + 1), static_cast<std::int64_t>(columns)});
-  const std::size_t skip = packing == "chunk" ? above * ((columns * static_cast<std::size_t>(bits) + 7) / 8) : above * columns * static_cast<std::size_t>(bits) / 8;
+  const std::size_t skip = packing == "chunk" ? above * ((columns * static_cast<std::size_t>(bits) + 7) / 8)
+                                              : above * columns * static_cast<std::size_t>(bits) / 8;
   return {sent.bytes.begin() + static_cast<std::ptrdiff_t>(skip), sent.bytes.end()};
 }
 
@@ -113,18 +121,24 @@ TEST(QuantizePublishedVectors, NeighbourPacking) {
   EXPECT_EQ(packed_second_row("neighbour", 3, {5, 2, 7}), (std::vector<int>{171, 128}));
 }
 
-const Shape shapes[] = {{1}, {1, 1}, {2}, {7, 13}, {3, 5, 17}, {1, 64}, {64, 1}, {31, 37}, {16, 128}, {97, 3}, {5, 1031}, {3, 67}, {65, 130}};
+const Shape shapes[] = {{1},      {1, 1},    {2},     {7, 13},   {3, 5, 17}, {1, 64},  {64, 1},
+                        {31, 37}, {16, 128}, {97, 3}, {5, 1031}, {3, 67},    {65, 130}};
 
-void expect_reference(const std::string& expression, int bits, bool neighbour, bool l2, Shape shape, std::uint64_t seed) {
+void expect_reference(const std::string& expression, int bits, bool neighbour, bool l2, Shape shape,
+                      std::uint64_t seed) {
   SCOPED_TRACE(expression + " " + shape.to_string() + " seed " + std::to_string(seed));
   auto x = normal_numbers(shape.elements(), seed);
-  const auto rows = static_cast<std::size_t>(shape.rows()), columns = static_cast<std::size_t>(shape.columns());
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::exp2(static_cast<float>(i % columns % 11) - 5);  // channels differ in scale
+  const auto rows = static_cast<std::size_t>(shape.rows()),
+             columns = static_cast<std::size_t>(shape.columns());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] *= std::exp2(static_cast<float>(i % columns % 11) - 5);  // channels differ in scale
   const auto expected = reference::quantize(x, rows, columns, bits, l2);
   const Sent sent = send(expression, x, shape);
-  const auto bytes = neighbour ? reference::pack_neighbours(expected.codes, bits) : reference::pack_chunks(expected.codes, bits);
+  const auto bytes = neighbour ? reference::pack_neighbours(expected.codes, bits)
+                               : reference::pack_chunks(expected.codes, bits);
   ASSERT_EQ(sent.bytes.size(), bytes.size());
-  for (std::size_t c = 0; c < columns; ++c) ASSERT_EQ(sent.scale[c], static_cast<float>(expected.scale[c])) << "column " << c;
+  for (std::size_t c = 0; c < columns; ++c)
+    ASSERT_EQ(sent.scale[c], static_cast<float>(expected.scale[c])) << "column " << c;
   bool any_tie = false;
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t c = 0; c < columns; ++c) {
@@ -132,7 +146,8 @@ void expect_reference(const std::string& expression, int bits, bool neighbour, b
         any_tie = true;
         continue;
       }
-      ASSERT_EQ(sent.decoded[r * columns + c], static_cast<float>(expected.decoded[r * columns + c])) << "row " << r << " column " << c;
+      ASSERT_EQ(sent.decoded[r * columns + c], static_cast<float>(expected.decoded[r * columns + c]))
+          << "row " << r << " column " << c;
     }
   if (!any_tie) {
     EXPECT_EQ(sent.bytes, bytes);
@@ -145,8 +160,10 @@ TEST(Quantize, EqualsItsFloat64ReferenceForEveryWidthPackingAndShape) {
     for (int bits = 1; bits <= 8; ++bits) {
       const std::string b = std::to_string(bits);
       expect_reference("quantize:packing=neighbour,bits=" + b, bits, true, false, shape, ++seed);
-      expect_reference("quantize:norm=l2,bits=" + b, bits, bits != 2 && bits != 4 && bits != 8, true, shape, ++seed);
-      if (bits == 2 || bits == 4 || bits == 8) expect_reference("quantize:bits=" + b, bits, false, false, shape, ++seed);
+      expect_reference("quantize:norm=l2,bits=" + b, bits, bits != 2 && bits != 4 && bits != 8, true, shape,
+                       ++seed);
+      if (bits == 2 || bits == 4 || bits == 8)
+        expect_reference("quantize:bits=" + b, bits, false, false, shape, ++seed);
     }
 }
 
@@ -215,7 +232,8 @@ TEST(Quantize, AScaleBeyondF16IsRefused) {
   CodecStack stack = make_codec("quantize:bits=8");
   const std::vector<float> x = {1.0f, 70000.0f};
   std::vector<std::byte> payload(stack.codec->max_payload_bytes(Shape{1, 2}));
-  EXPECT_THROW(stack.codec->encode(ConstTensorView(x.data(), Shape{1, 2}), key_of("a"), payload), RuntimeFailure);
+  EXPECT_THROW(stack.codec->encode(ConstTensorView(x.data(), Shape{1, 2}), key_of("a"), payload),
+               RuntimeFailure);
 }
 
 TEST(Quantize, ADamagedScaleIsRefused) {
@@ -226,7 +244,8 @@ TEST(Quantize, ADamagedScaleIsRefused) {
   std::vector<float> out(4);
   for (const std::uint16_t bad : {0x7c00, 0x7e00, 0xbc00, 0xfc00}) {
     std::memcpy(payload.data() + 2, &bad, 2);
-    EXPECT_THROW(stack.codec->decode(payload, key_of("a"), TensorView(out.data(), Shape{2, 2})), CorruptData) << bad;
+    EXPECT_THROW(stack.codec->decode(payload, key_of("a"), TensorView(out.data(), Shape{2, 2})), CorruptData)
+        << bad;
   }
 }
 
