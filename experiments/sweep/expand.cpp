@@ -36,7 +36,8 @@ std::int64_t ranks_of_layout(const Parameters& parameters) {
 }
 
 int ranks_of(const Grid& grid, Parameters& parameters) {
-  const bool has_layout = parameters.has("tp") || parameters.has("pp") || parameters.has("dp");
+  // An expression over the layout ("tp*pp", "2*dp") is the author's word on it; a plain number is held against it.
+  bool follows_layout = false;
   const std::int64_t layout = ranks_of_layout(parameters);
   std::int64_t ranks = layout;
   if (parameters.has("ranks")) {
@@ -49,12 +50,13 @@ int ranks_of(const Grid& grid, Parameters& parameters) {
       std::string name = grid.ranks.substr(from, to - from);
       std::erase(name, ' ');
       ranks *= factor(grid, parameters, name);
+      follows_layout |= name == "tp" || name == "pp" || name == "dp";
       from = to + 1;
     }
   }
   if (ranks < 1 || ranks > most_ranks)
     throw UsageError(grid.where + ": the grid `" + grid.name + "` asks for " + std::to_string(ranks) + " ranks; 1 to " + std::to_string(most_ranks) + " are possible");
-  if (has_layout && layout != ranks)
+  if (!follows_layout && layout > 1 && layout != ranks)
     throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: the layout (tp*pp*dp) of " + parameters.canonical_json() + " needs " +
                      std::to_string(layout) + " ranks, but ranks is " + std::to_string(ranks));
   return static_cast<int>(ranks);

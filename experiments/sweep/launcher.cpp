@@ -78,6 +78,7 @@ Command command_for(const Places& places, const std::string& id, const Launch& l
                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                          {"OMP_NUM_THREADS", std::to_string(threads)},
                          {"HDF5_USE_FILE_LOCKING", "FALSE"}};
+  command.folder = places.out;  // relative paths among the parameters (capture.h5) are meant from there
   command.log = places.log(id);
   return command;
 }

@@ -39,7 +39,8 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
 }
 
 // Runs in the child between fork and exec: async-signal-safe calls only. Reports errno through `report`.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int output, int report, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, const char* folder, int output, int report,
+                         pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // mpirun and launch.sh take their ranks with them on SIGTERM
   if (getppid() == parent) {         // else the parent died before the line above
@@ -51,7 +52,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     for (int s : {SIGINT, SIGTERM, SIGPIPE}) signal(s, SIG_DFL);
-    execvpe(arguments[0], arguments, environment);
+    if (*folder == '\0' || chdir(folder) == 0) execvpe(arguments[0], arguments, environment);
     const int error = errno;
     if (write(report, &error, sizeof error) < 0) _exit(126);
   }
@@ -67,7 +68,7 @@ pid_t start(const Command& command, int output) {
   if (pipe2(report, O_CLOEXEC) != 0) throw RuntimeFailure(std::string("cannot make a pipe: ") + std::strerror(errno));
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(argument_pointers.data(), environment_pointers.data(), output, report[1], parent);
+  if (pid == 0) become(argument_pointers.data(), environment_pointers.data(), command.folder.c_str(), output, report[1], parent);
   close(report[1]);
   int error = errno;
   const bool started = pid > 0 && read(report[0], &error, sizeof error) == 0;  // the pipe closes at a successful exec
@@ -162,7 +163,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& arguments, 
   if (pipe2(output, O_CLOEXEC | O_NONBLOCK) != 0) return std::nullopt;
   pid_t pid = -1;
   try {
-    pid = start({arguments, {}, ""}, output[1]);
+    pid = start({arguments, {}, "", ""}, output[1]);
   } catch (const EnvironmentError&) {
     close(output[0]);
     close(output[1]);

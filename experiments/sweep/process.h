@@ -13,6 +13,7 @@ namespace thinwire::sweep {
 struct Command {
   std::vector<std::string> arguments;              ///< arguments[0] is looked up in PATH
   std::map<std::string, std::string> environment;  ///< added to this process's
+  std::string folder;                              ///< working folder; empty: this process's
   std::string log;                                 ///< stdout and stderr are appended here
 };
 

@@ -171,7 +171,7 @@ struct Reader {
   Grid grid_of(const std::string& path, const toml::table& table, const toml::table* head) {
     if (head == nullptr)
       require_known(path, table, "[[grid]]",
-                    {"name", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "parameters", "axes", "zip", "exclude", "override"});
+                    {"name", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "without", "parameters", "axes", "zip", "exclude", "override"});
     const toml::table& own = head != nullptr ? *head : table;
     Grid grid;
     grid.where = at(path, table);
@@ -187,6 +187,11 @@ struct Reader {
     if (const toml::node* timeout = own.get("timeout")) grid.timeout = timeout->value_or(-1.0);
     if (!(grid.timeout > 0)) throw UsageError(grid.where + ": timeout must be a positive number of seconds");
     grid.fixed = defaults;
+    if (const toml::node* without = table.get("without"); without != nullptr && head == nullptr)
+      for (const ParameterValue& name : list(path, *without, "without")) {
+        if (!defaults.has(results::to_text(name))) throw UsageError(at(path, *without) + ": without = `" + results::to_text(name) + "`: [parameters] of the study has no such name");
+        grid.fixed.erase(results::to_text(name));
+      }
     std::set<std::string> here;  // names this grid itself gives a value to: each only once
     const auto claim = [&](const std::string& name, const toml::node& node) {
       if (!here.insert(name).second) throw UsageError(at(path, node) + ": `" + name + "` is given twice in one grid (parameters, axes, zip, or keys of the grid)");
