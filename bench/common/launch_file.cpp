@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "core/error.h"
 #include "core/sha256.h"
@@ -12,9 +12,8 @@ namespace thinwire::bench {
 
 Launch read_launch_file(const std::string& path) {
   std::ifstream file(path);
-  std::ostringstream buffer;
-  if (!file || !(buffer << file.rdbuf())) throw EnvironmentError("launch file " + path + " cannot be read; check the path given to --cells");
-  const std::string text = buffer.str();
+  if (!file) throw EnvironmentError("launch file " + path + " cannot be read; check the path given to --cells");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   Launch launch;
   launch.hash = sha256_hex(text);
   try {

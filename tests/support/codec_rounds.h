@@ -76,7 +76,7 @@ inline std::vector<float> normal_numbers(std::int64_t count, std::uint64_t seed)
 
 /// ||a - b|| / ||b||, in float64.
 template <typename A, typename B>
-double relative_l2(const A& a, const B& b) {
+double relative_difference(const A& a, const B& b) {
   double wrong = 0, all = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
