@@ -15,6 +15,7 @@ OperationReport sum_of(const OperationReport& a, const OperationReport& b) {
   s.transfer_us += a.transfer_us;
   s.decode_us += a.decode_us;
   s.total_us += a.total_us;
+  s.untimed_us += a.untimed_us;
   s.encode_cpu_us += a.encode_cpu_us;
   s.decode_cpu_us += a.decode_cpu_us;
   s.dense_bytes += a.dense_bytes;

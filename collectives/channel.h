@@ -18,7 +18,8 @@ struct OperationReport {
   double encode_us = 0;    ///< all codec work before or between transfers (rounds included)
   double transfer_us = 0;  ///< waiting for the link
   double decode_us = 0;
-  double total_us = 0;
+  double total_us = 0;    ///< start to end, without untimed_us
+  double untimed_us = 0;  ///< emptying token buckets before timed transfers
   double encode_cpu_us = 0;  ///< CPU time of the same work (all threads of the rank)
   double decode_cpu_us = 0;
   std::int64_t dense_bytes = 0;    ///< the tensor in its wire type

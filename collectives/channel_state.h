@@ -10,6 +10,7 @@
 
 #include "collectives/channel.h"
 #include "collectives/cost_terms.h"
+#include "collectives/empty_bucket.h"
 #include "collectives/ring.h"
 #include "collectives/sections.h"
 #include "collectives/task.h"
@@ -40,7 +41,7 @@ struct ChannelState {
   std::vector<std::unique_ptr<Buffer>> pool;
 
   // Scratch of the collective operation at the front.
-  Buffer wire_in, wire_out, payload, received, drain_out, drain_in;
+  Buffer wire_in, wire_out, payload, received;
   Tensor local, own, mean, sum;
   std::vector<std::int64_t> sizes, offsets, peer_sizes;
   /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for its replay.
@@ -100,7 +101,8 @@ struct Operation::State {
     if (channel.sections.mode() == ComputeMode::replay) round = channel.sections.remembered_round(key_of_section);
     return round;
   }
-  /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes it.
+  /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes it, so
+  /// what `start` refers to must live as long as the co_await expression.
   struct Arrival {
     State& operation;
     bool await_ready() { return operation.poll(); }
@@ -109,9 +111,9 @@ struct Operation::State {
   };
   template <typename Start>
   Arrival transfer(LinkBytes link, Start&& start) {
-    before_transfer(link.sent);
     count(link);
-    begin_transfer(start());
+    if (must_empty_bucket()) empty_bucket(link.sent, std::forward<Start>(start));
+    else begin_transfer(start());
     return Arrival{*this};
   }
   void count(LinkBytes link) {
@@ -123,7 +125,8 @@ struct Operation::State {
   friend struct ChannelState;
   SectionKey next_section();
   void charge(Stage stage, const SectionTime& time);
-  void before_transfer(std::int64_t bytes);
+  bool must_empty_bucket();
+  void empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start);
   void begin_transfer(RequestPtr request);
   bool poll();
   void finish();
@@ -131,10 +134,12 @@ struct Operation::State {
   std::vector<std::int64_t> samples_;
   Task task_;
   std::coroutine_handle<> resume_;
+  std::unique_ptr<EmptyBucket> bucket_;  ///< being emptied; then start_ begins the transfer
+  std::function<RequestPtr()> start_;
   RequestPtr pending_;
   int section_ = 0;
   bool idle_ = true;  ///< the link had nothing to do since the last transfer
-  std::int64_t start_ns_ = 0, transfer_start_ns_ = 0, excluded_ns_ = 0;
+  std::int64_t start_ns_ = 0, transfer_start_ns_ = 0;
 };
 
 /// Throws UsageError for what a channel cannot do: types, shapes, ranks.

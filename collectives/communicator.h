@@ -57,7 +57,8 @@ class Communicator {
                                   std::span<const std::int64_t> receive_offsets) = 0;
   virtual RequestPtr broadcast(void* data, std::int64_t bytes, int root) = 0;
   virtual RequestPtr send(const void* data, std::int64_t bytes, int to, int tag) = 0;
-  /// Messages longer than `bytes` throw RuntimeFailure. `received` (optional) gets the actual size.
+  /// Messages longer than `bytes` throw RuntimeFailure. `received` (optional) gets the actual size. Beyond 1 GiB a
+  /// receive advances only when it is tested: test it in turn with what its sender waits for.
   virtual RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received = nullptr) = 0;
   virtual void barrier() = 0;
 };

@@ -6,12 +6,6 @@
 #include "core/tensor_names.h"
 
 namespace thinwire {
-namespace {
-
-constexpr int drain_tag = 31001;
-
-}  // namespace
-
 std::string name_of(OperationKind kind) {
   const char* const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "send", "receive"};
   return names[static_cast<std::size_t>(kind)];
@@ -45,39 +39,17 @@ void Operation::State::charge(Stage stage, const SectionTime& time) {
   (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
 }
 
-// A token bucket that had time to fill lets its content through at memory speed. Where asked to, the rank
-// empties it with an untimed message just before the timed one (docs/measuring.md).
-void Operation::State::before_transfer(std::int64_t bytes) {
+// The link is idle before an operation's first transfer and while codec work runs.
+bool Operation::State::must_empty_bucket() {
   const bool was_idle = std::exchange(idle_, false);
-  ChannelState& c = channel;
-  const int n = c.size();
-  if (c.bucket_bytes == 0 || !was_idle || n == 1) return;
-  const std::int64_t start = now_ns();
-  if (collective()) {
-    // Half-way round, so that with several ranks per host the message crosses the link. Two buckets' worth at
-    // most: emptying it needs no more, and every rank must drain alike.
-    const int shift = std::max(1, n / 2);
-    const auto amount = std::min<std::int64_t>(std::max<std::int64_t>(bytes, 1), 2 * c.bucket_bytes);
-    c.drain_out.reserve(static_cast<std::size_t>(amount));
-    c.drain_in.reserve(static_cast<std::size_t>(2 * c.bucket_bytes));
-    RequestPtr in_request = c.comm->receive(c.drain_in.data(), 2 * c.bucket_bytes, (c.rank() - shift + n) % n, drain_tag);
-    RequestPtr out_request = c.comm->send(c.drain_out.data(), amount, (c.rank() + shift) % n, drain_tag);
-    in_request->wait();
-    out_request->wait();
-    c.comm->barrier();
-  } else if (kind == OperationKind::send) {
-    const auto amount = std::min<std::int64_t>(std::max<std::int64_t>(bytes, 1), 2 * c.bucket_bytes);
-    c.drain_out.reserve(static_cast<std::size_t>(amount));
-    c.comm->send(c.drain_out.data(), amount, peer, drain_tag)->wait();
-    std::byte acknowledgement{};
-    c.comm->receive(&acknowledgement, 1, peer, drain_tag)->wait();
-  } else {
-    c.drain_in.reserve(static_cast<std::size_t>(2 * c.bucket_bytes));
-    c.comm->receive(c.drain_in.data(), 2 * c.bucket_bytes, peer, drain_tag)->wait();
-    const std::byte acknowledgement{};
-    c.comm->send(&acknowledgement, 1, peer, drain_tag)->wait();
-  }
-  excluded_ns_ += now_ns() - start;
+  return was_idle && channel.bucket_bytes > 0 && channel.size() > 1;
+}
+
+void Operation::State::empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start) {
+  using Role = EmptyBucket::Role;
+  const Role role = collective() ? Role::exchange : kind == OperationKind::send ? Role::sender : Role::receiver;
+  bucket_ = std::make_unique<EmptyBucket>(*channel.comm, role, peer, bytes, channel.bucket_bytes);
+  start_ = std::move(start);
 }
 
 void Operation::State::begin_transfer(RequestPtr request) {
@@ -87,6 +59,12 @@ void Operation::State::begin_transfer(RequestPtr request) {
 }
 
 bool Operation::State::poll() {
+  if (bucket_ != nullptr) {
+    if (!bucket_->test()) return false;
+    report.untimed_us += bucket_->untimed_us();
+    bucket_.reset();
+    begin_transfer(std::exchange(start_, nullptr)());
+  }
   if (pending_ == nullptr) return true;
   if (!pending_->test()) return false;
   report.transfer_us += static_cast<double>(now_ns() - transfer_start_ns_) * 1e-3;
@@ -122,7 +100,7 @@ bool Operation::State::advance() {
 }
 
 void Operation::State::finish() {
-  report.total_us = static_cast<double>(now_ns() - start_ns_ - excluded_ns_) * 1e-3;
+  report.total_us = static_cast<double>(now_ns() - start_ns_) * 1e-3 - report.untimed_us;
   channel.meter.add(report);
   done = true;
 }

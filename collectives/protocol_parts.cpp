@@ -87,7 +87,8 @@ Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* se
   const bool ring = c.options.algorithm == DenseAlgorithm::ring;
   op.report.algorithm = ring ? "ring all_reduce" : "library all_reduce (counted as ring)";
   const LinkBytes link = ring_all_reduce_bytes(elements, static_cast<std::int64_t>(size_of(dtype)), c.rank(), c.size());
-  return op.transfer(link, [&] {
+  // By value: the transfer may begin after this function has returned.
+  return op.transfer(link, [=, &c] {
     return ring ? c.ring.all_reduce(send, receive, elements, dtype, reduce_op)
                 : c.comm->all_reduce(send, receive, elements, dtype, reduce_op);
   });

@@ -11,7 +11,8 @@ namespace {
 void check_type(const Operation::State& op, const ConstTensorView& x) {
   if (x.device().kind != DeviceKind::host) refuse(op, "tensors of this channel lie on the host; copy the tensor there");
   const DType wire = op.channel.options.wire;
-  if (!op.channel.dense()) {
+  const bool moves = op.kind == OperationKind::all_gather || op.kind == OperationKind::broadcast || !op.collective();
+  if (!op.channel.dense() || (op.channel.protocol != Protocol::dense && !moves)) {
     if (x.dtype() != DType::f32) refuse(op, "a codec takes f32, not " + std::string(name_of(x.dtype())));
     return;
   }

@@ -1,0 +1,132 @@
+#include "collectives/link_calibration.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "collectives/machine.h"
+#include "core/clock.h"
+#include "core/device.h"
+#include "core/random.h"
+#include "core/statistics.h"
+
+namespace thinwire {
+namespace {
+
+constexpr int calibration_tag = 31010;
+constexpr std::int64_t small_frame = 1500, large_frame = 9000;  // MTU below 1 Gbit/s, and from there
+
+/// Ranks that share this rank's host name: namespaces of one machine have names of their own.
+int ranks_on_this_host(Communicator& world) {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  const std::uint64_t mine = hash_name(name);
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(&mine, sizeof mine, all.data())->wait();
+  return static_cast<int>(std::count(all.begin(), all.end(), mine));
+}
+
+double maximum_over_ranks(Communicator& world, double value) {
+  double result = value;
+  world.all_reduce(&value, &result, 1, DType::f64, ReduceOp::max)->wait();
+  return result;
+}
+
+/// Waits for both, each needing the other's progress; returns when the receive was done.
+std::int64_t finish(Request* send, Request* receive) {
+  std::int64_t arrived = 0;
+  Waiter waiter;
+  for (bool sent = send == nullptr, received = receive == nullptr; !sent || !received; waiter.pause()) {
+    if (!received && receive->test()) {
+      received = true;
+      arrived = now_ns();
+    }
+    if (!sent) sent = send->test();
+  }
+  return arrived;
+}
+
+/// Microseconds of one message on this rank; 0 where it receives none.
+double transfer_us(Communicator& world, std::int64_t bytes, bool both_ways, Buffer& out, Buffer& in) {
+  const int n = world.size(), shift = std::max(1, n / 2), me = world.rank();
+  const bool sends = both_ways || me == 0;
+  const bool receives = both_ways || me == shift;
+  const int to = (me + shift) % n, from = (me - shift + n) % n;
+  std::int64_t first = 0, second = 0;
+  std::vector<RequestPtr> receiving, sending;
+  for (int i = 0; i < 2 && receives; ++i) receiving.push_back(world.receive(in.data() + i * bytes, bytes, from, calibration_tag));
+  for (int i = 0; i < 2 && sends; ++i) sending.push_back(world.send(out.data(), bytes, to, calibration_tag));
+  first = finish(nullptr, receives ? receiving[0].get() : nullptr);
+  second = finish(nullptr, receives ? receiving[1].get() : nullptr);
+  for (RequestPtr& request : sending) request->wait();
+  return static_cast<double>(second - first) * 1e-3;
+}
+
+}  // namespace
+
+double nominal_link_gbps(const std::string& link) {
+  if (link.rfind("netns:", 0) != 0) return std::numeric_limits<double>::quiet_NaN();
+  double rate = 0;
+  char unit[8] = {};
+  int used = 0;
+  const std::string text = link.substr(6);
+  if (std::sscanf(text.c_str(), "%lf%7[a-z]%n", &rate, unit, &used) != 2 || used != static_cast<int>(text.size()) || !(rate > 0)) {
+    throw UsageError("link '" + link + "' names no rate; write netns:100mbit or netns:1gbit");
+  }
+  const std::string suffix = unit;
+  if (suffix == "gbit") return rate;
+  if (suffix == "mbit") return rate * 1e-3;
+  if (suffix == "kbit") return rate * 1e-6;
+  throw UsageError("link '" + link + "': unit '" + suffix + "' is none of kbit, mbit, gbit");
+}
+
+std::int64_t token_bucket_bytes(const std::string& link) {
+  const double gbps = nominal_link_gbps(link);
+  if (std::isnan(gbps)) return 0;
+  const std::int64_t frame = gbps < 1 ? small_frame : large_frame;
+  return std::max(static_cast<std::int64_t>(gbps * 1e9 / 8 * 160e-6), 2 * frame);
+}
+
+std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link, std::span<const std::int64_t> sizes,
+                                     const CalibrationOptions& options) {
+  std::vector<LinkRate> rates;
+  if (world.size() < 2) return rates;
+  const double nominal = nominal_link_gbps(link);
+  const double sharing = maximum_over_ranks(world, ranks_on_this_host(world));
+  Buffer out, in;
+  for (std::int64_t bytes : sizes) {
+    if (bytes <= 0) continue;
+    out.reserve(static_cast<std::size_t>(bytes));
+    in.reserve(static_cast<std::size_t>(2 * bytes));
+    for (bool both_ways : {false, true}) {
+      std::vector<double> times;
+      for (int i = 0; i < options.repetitions; ++i) {
+        world.barrier();
+        sleep_until_ns(now_ns() + static_cast<std::int64_t>(options.idle_gap_s * 1e9));
+        world.barrier();
+        times.push_back(maximum_over_ranks(world, transfer_us(world, bytes, both_ways, out, in)));
+      }
+      LinkRate row;
+      row.bytes = bytes;
+      row.direction = both_ways ? "both_ways" : "one_way";
+      // One rank alone has its host's link to itself.
+      row.nominal_gbps = both_ways ? nominal / sharing : nominal;
+      row.measured_gbps = static_cast<double>(bytes) * 8e-3 / std::max(median(times), 1e-3);
+      const double difference = row.measured_gbps / row.nominal_gbps - 1;
+      if (!std::isnan(difference) && std::abs(difference) > options.tolerance) {
+        row.trusted = false;
+        char text[160];
+        std::snprintf(text, sizeof text, "%lld bytes %s at %.4g Gbit/s instead of %.4g (%+.0f %%)", static_cast<long long>(bytes),
+                      both_ways ? "both ways" : "one way", row.measured_gbps, row.nominal_gbps, difference * 100);
+        row.reason = text;
+      }
+      rates.push_back(row);
+    }
+  }
+  return rates;
+}
+
+}  // namespace thinwire
