@@ -21,9 +21,9 @@ def draw(collected):
         columns=COLUMNS)
     cells = collected.cells.where(traffic=CLASSES)
     usable = data.timed(cells)
-    usable = usable.where(np.isfinite(usable["break_even_gbps"]) & np.isfinite(usable["link_gbps"]) & (usable["family"] != "none"))
+    usable = usable.where(np.isfinite(usable["break_even_gbps"]) & data.positive(usable["link_gbps"]) & (usable["family"] != "none"))
     if not len(usable):
-        return drawing.without_data(data.why_none(cells.where(np.isfinite(cells["link_gbps"])), "compressed cells on a link of known rate"))
+        return drawing.without_data(data.why_none(cells.where(_rated(cells)), "compressed cells on a link of known rate"))
     links = data.links(usable)
     points = [_point(row) for row in usable.rows()]
     brackets = _brackets(usable, links) if len(links) > 1 else []
@@ -57,6 +57,11 @@ def draw(collected):
         drawing.seen.insert(0, f"Over all rated links the sign of (speed-up − 1) agrees with the prediction in {right} of {len(decided)} cells "
                                f"({words.percent(right, len(decided))}).")
     return drawing
+
+
+def _rated(cells):
+    """Mask of the rows on a link that has a measured rate, or at least one in its name."""
+    return np.array([np.isfinite(rate) or np.isfinite(data.nominal_gbps(link)) for rate, link in zip(cells["link_gbps"], cells["link"])], dtype=bool)
 
 
 def _point(row):

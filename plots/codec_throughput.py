@@ -18,7 +18,7 @@ def draw(collected):
                     "(solid encode, dotted decode). The largest tensor that each codec was measured on.",
         columns=COLUMNS)
     cells = collected.cells.where(traffic="codec")
-    usable = cells.where((np.isfinite(cells["encode_gbps"]) | np.isfinite(cells["decode_gbps"])), status="OK")
+    usable = cells.where(data.positive(cells["encode_gbps"]) | data.positive(cells["decode_gbps"]), status="OK")
     if not len(usable):
         return drawing.without_data(data.why_none(cells, "codecs alone (bench_codec)"))
     rows = _rows(usable)
@@ -86,7 +86,7 @@ def _fractions(axes, rows, labels):
             y = labels.index((row["label"], row["codec_family"], row["form"])) + (-0.14 if row["direction"] == "encode" else 0.14)
             axes.plot([row["target"]] * 2, [y - 0.16, y + 0.16], color=style.INK, linewidth=1.6,
                       linestyle="-" if row["direction"] == "encode" else (0, (1, 1)), zorder=2.5)
-    known = [r["bound_fraction"] for r in rows if np.isfinite(r["bound_fraction"])]
+    known = [r["bound_fraction"] for r in rows if data.positive(r["bound_fraction"])]
     axes.set_xlim(0, max([1.05] + [1.05 * k for k in known]))
     _dots(axes, rows, labels, "bound_fraction")
     if not known:

@@ -186,8 +186,24 @@ def group_size(row):
     return int(row["dp"] if row["dp"] > 1 else row["ranks"])
 
 
+def scheme_of(row):
+    """How an embedding gradient is synchronised, `fused` or `two-step`, from the operation's name (else from method,
+    protocol or tensor); empty for other traffic."""
+    if row["traffic"] != "embedding":
+        return ""
+    for name in ("operation", "method", "protocol", "tensor"):
+        text = row[name].lower().replace("-", "_").replace(" ", "_")
+        if "fused" in text:
+            return "fused"
+        if "two_step" in text or "twostep" in text:
+            return "two-step"
+    return row["operation"].replace("_", " ") or "unnamed"
+
+
 def _derive(cells):
     cells = _spread_over_classes(cells)
+    # A codec alone crosses no link, wherever its bench ran.
+    cells = cells.with_column("link", ["" if traffic == "codec" else link for traffic, link in zip(cells["traffic"], cells["link"])])
     rows = cells.rows()
     cells = cells.with_column("family", [family_of(r["codec"] or r["method"]) for r in rows])
     labels = [label_of(r["method"], r["codec"]) for r in rows]
@@ -198,6 +214,7 @@ def _derive(cells):
             codecs_of.setdefault(label, set()).add(row["codec"])
     labels = [r["codec"] if len(codecs_of.get(label, ())) > 1 else label for label, r in zip(labels, rows)]
     cells = cells.with_column("label", labels)
+    cells = cells.with_column("scheme", [scheme_of(r) for r in rows])
     cells = cells.with_column("layout", [f"({r['tp']},{r['pp']})" for r in rows])
     cells = cells.with_column("shape", [f"{r['batch']}×{r['seq']}" for r in rows])
     cells = cells.with_column("group", [group_size(r) for r in rows], np.int64)
@@ -212,7 +229,7 @@ def _spread_over_classes(cells):
     for i, row in enumerate(cells.rows()):
         wanted = [row["traffic"]]
         if not row["traffic"] and row["status"] != "OK":
-            wanted = classes_of.get(row["program"]) or (["tp_forward"] * (row["tp"] > 1) + ["pp_forward"] * (row["pp"] > 1)) or [""]
+            wanted = classes_of.get(row["program"]) or (["tp_forward"] * int(row["tp"] > 1) + ["pp_forward"] * int(row["pp"] > 1)) or [""]
         pick += [i] * len(wanted)
         classes += wanted
     return cells.take(np.array(pick, dtype=int)).with_column("traffic", classes)
@@ -251,7 +268,12 @@ def nominal_gbps(link):
 
 def timed(cells):
     """Rows that carry a trustworthy timing verdict: status OK and a speed-up (NaN where compute was oversubscribed)."""
-    return cells.where(np.isfinite(cells["speedup"]) & (cells["speedup"] > 0), status="OK")
+    return cells.where(positive(cells["speedup"]), status="OK")
+
+
+def positive(values):
+    """Mask of the finite values above zero: what a logarithmic axis can show."""
+    return np.isfinite(values) & (values > 0)
 
 
 def delivered(cells):

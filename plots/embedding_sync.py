@@ -19,7 +19,6 @@ def draw(collected):
     usable = usable.where(usable["link_bytes"] > 0) if len(usable) else usable
     if not len(usable):
         return drawing.without_data(data.why_none(cells, "the embedding gradient (bench_embedding)"))
-    usable = usable.with_column("scheme", [scheme_of(row) for row in usable.rows()])
     links = data.links(cells)
     labels = [(l, f, form) for (l, f) in data.methods(usable) for form in sorted(set(usable.where(label=l)["form"]))]
     schemes = [s for s in ("two-step", "fused") if s in usable.distinct("scheme")] + sorted(set(usable["scheme"]) - set(HATCH))
@@ -32,7 +31,7 @@ def draw(collected):
     axes[0, 0].set_yticks(range(len(labels)), [l + ("" if form == "fair" else f" ({form})") for l, _, form in labels])
     for panel, link in zip(axes[0, 1:], links):
         here = usable.where(link=link)
-        here = here.where(np.isfinite(here["total_us"])) if len(here) else here
+        here = here.where(data.positive(here["total_us"])) if len(here) else here
         panel.set_title(style.link_name(link))
         if not len(here):
             reason = data.why_none(cells.where(link=link), f"the embedding gradient on {link}")
@@ -43,17 +42,6 @@ def draw(collected):
         _panel(panel, "total_us", link, here, labels, schemes, drawing.rows, 1e3, "time (ms)")
         drawing.seen.append(_seen(link, here))
     return drawing
-
-
-def scheme_of(row):
-    """`fused` or `two-step`, from the operation's name (else from method, protocol or tensor)."""
-    for name in ("operation", "method", "protocol", "tensor"):
-        text = row[name].lower().replace("-", "_").replace(" ", "_")
-        if "fused" in text:
-            return "fused"
-        if "two_step" in text or "twostep" in text:
-            return "two-step"
-    return row["operation"].replace("_", " ") or "unnamed"
 
 
 def _panel(axes, column, link, cells, labels, schemes, drawn, unit, axis):

@@ -12,8 +12,8 @@ def draw(collected):
     drawing = Drawing(
         name="error_vs_ratio", title="What an error buys: result error against link ratio",
         how_to_read="Right is fewer bytes on the link, down is a more exact result. A large marker is the median over shapes, tensors and "
-                    "links of one method in one group size; small dots are single cells; a thin line joins the same method in groups of "
-                    "different size. The stepped line is the Pareto front. Exact results sit on the bottom line. Neither coordinate "
+                    "links of one method in the largest group of ranks, smaller markers are smaller groups, joined by a thin line; dots are "
+                    "single cells. The stepped line is the Pareto front. Exact results sit on the bottom line. Neither coordinate "
                     "depends on time, so rows of mistrusted links count here.",
         columns=COLUMNS)
     panels = {traffic: _points(data.delivered(collected.cells).where(traffic=traffic)) for traffic in CLASSES}
@@ -23,7 +23,7 @@ def draw(collected):
     handles = (style.family_handles({p["codec_family"] for p in everything})
                + style.protocol_handles({(p["form"], p["protocol"]) for p in everything if p["what"] == "median"})
                + style.kind_handles({p["kind"] for p in everything}))
-    figure, axes = style.canvas(2, 2, height=8.2, legend_rows=style.legend_rows(handles, 7))
+    figure, axes = style.canvas(2, 2, height=9.0, legend_rows=style.legend_rows(handles, 7))
     style.legend(figure, handles, 7)
     drawing.figure = figure
     late = []
@@ -33,12 +33,12 @@ def draw(collected):
             style.empty_panel(panel, reason)
             drawing.gaps.append(f"{traffic}: {reason}")
         else:
-            late.append((panel, _panel(panel, points)))
+            late.append((panel, *_panel(panel, points)))
             drawing.seen.append(_seen(traffic, points))
         panel.set_title(f"{data.TRAFFIC_NAMES[traffic]} ({traffic})")
         drawing.rows += points
     style.freeze_layout(figure)
-    left_out = [text for panel, labels in late for text in style.place_labels(panel, labels)]
+    left_out = [text for panel, labels, dots in late for text in style.place_labels(panel, labels, dots)]
     if left_out:
         drawing.gaps.append(f"no room for the label(s) {words.listing(left_out)}; their points are drawn and listed in the CSV.")
     return drawing
@@ -46,8 +46,9 @@ def draw(collected):
 
 def _points(cells):
     """Dictionaries of COLUMNS: every single cell, and the medians with their place on the front."""
-    cells = cells.where(np.isfinite(cells["ratio"]) & (cells["ratio"] > 0) & np.isfinite(cells["relative_l2"]))
+    cells = cells.where(data.positive(cells["ratio"]) & np.isfinite(cells["relative_l2"]) & (cells["relative_l2"] >= 0))
     points, medians = [], []
+    cells = cells.with_column("label", [f"{label}, {scheme}" if scheme else label for label, scheme in zip(cells["label"], cells["scheme"])])
     order = {pair: i for i, pair in enumerate(data.methods(cells))}
     names = ("label", "family", "form", "protocol", "kind", "group")
     for key, rows in sorted(cells.groups(*names), key=lambda g: (order[g[0][:2]], g[0][2:])):
@@ -72,7 +73,7 @@ def _front(points):
 
 
 def _panel(axes, points):
-    """Draws one class; returns the labels that are placed once the layout is final."""
+    """Draws one class; returns the labels, placed once the layout is final, and the points that they should not hide."""
     positive = [p["relative_l2"] for p in points if p["relative_l2"] > 0]
     low, high = style.log_limits(positive) if positive else (1e-3, 1.0)
     floor = low / (high / low) ** 0.08
@@ -101,8 +102,13 @@ def _panel(axes, points):
     front = _front(medians)
     axes.step([p["ratio"] for p in front], [place(p) for p in front], where="pre", color=style.INK, linewidth=1.0,
               linestyle=(0, (4, 2)), alpha=0.65, zorder=1.5)
-    several = len({p["group"] for p in medians}) > 1
-    return [(p["ratio"], place(p), p["label"] + (f" ({p['group']})" if several else ""), style.colour(p["codec_family"])) for p in medians]
+    widest = {}
+    for p in medians:
+        name = (p["label"], p["form"], p["protocol"], p["kind"])
+        if name not in widest or p["group"] > widest[name]["group"]:
+            widest[name] = p
+    labels = [(p["ratio"], place(p), p["label"], style.colour(p["codec_family"])) for p in widest.values()]
+    return labels, [(p["ratio"], place(p)) for p in medians]
 
 
 def _seen(traffic, points):

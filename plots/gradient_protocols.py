@@ -16,7 +16,7 @@ def draw(collected):
         columns=COLUMNS)
     cells = collected.cells.where(traffic="dp_gradient")
     usable = data.delivered(cells)
-    usable = usable.where(np.isfinite(usable["ratio"]) & (usable["ratio"] > 0))
+    usable = usable.where(data.positive(usable["ratio"]))
     if not len(usable):
         return drawing.without_data(data.why_none(cells, "data-parallel gradients (bench_gradient)"))
     links = data.links(cells)
@@ -34,7 +34,7 @@ def draw(collected):
         tick.set_fontweight("bold")
     for panel, link in zip(axes[0, 1:], links):
         here = data.delivered(cells).where(link=link)
-        here = here.where(np.isfinite(here["speedup"]) & (here["speedup"] > 0))
+        here = here.where(data.positive(here["speedup"]))
         panel.set_title(style.link_name(link))
         if not len(here):
             reason = data.why_none(cells.where(link=link), f"gradients on {link}")
@@ -50,9 +50,12 @@ def draw(collected):
 
 
 def _panel(axes, column, link, cells, labels, pairs, drawn):
-    offsets = {pair: (0.0 if len(pairs) == 1 else 0.5 * (i / (len(pairs) - 1) - 0.5)) for i, pair in enumerate(pairs)}
+    used = {}  # protocols of each codec, spread evenly around its line
+    for label, pair in sorted(set(zip(cells["label"], zip(cells["form"], cells["protocol"]))), key=lambda u: (u[0], pairs.index(u[1]))):
+        used.setdefault(label, []).append(pair)
+    offset = lambda label, pair: 0.26 * (used[label].index(pair) - (len(used[label]) - 1) / 2)
     for (label, family, form, protocol, kind), rows in cells.groups("label", "family", "form", "protocol", "kind"):
-        y = labels.index((label, family)) + offsets[form, protocol]
+        y = labels.index((label, family)) + offset(label, (form, protocol))
         base = {"panel": column, "link": link, "label": label, "codec_family": family, "form": form, "protocol": protocol, "kind": kind}
         singles = []
         for (tensor,), same in rows.groups("tensor"):

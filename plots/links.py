@@ -11,7 +11,7 @@ TOLERANCE = 0.15
 
 def draw(collected):
     drawing = Drawing(
-        name="links", title="Can the links be trusted? Measured against nominal rate",
+        name="links", title="Link calibration: measured against nominal rate",
         how_to_read="Each point is one calibration with the message size of a cell, after an idle gap and an emptied token bucket. Left: "
                     "the rate; dashed lines are nominal rates. Right: measured / nominal with the accepted band of ±15 %; a cross marks a "
                     "calibration outside it, whose rows are MISTRUSTED.",
@@ -25,7 +25,7 @@ def draw(collected):
     names = _ordered({r["link"] for r in drawing.rows}, drawing.rows)
     tints = {link: style.LINK_COLOURS[i % len(style.LINK_COLOURS)] for i, link in enumerate(names)}
     handles = [style.Line2D([], [], color=tints[n], marker="s", linestyle="", label=n) for n in names]
-    handles += [style.Line2D([], [], color=style.SOFT, marker=MARKERS.get(d, "s"), linestyle="", label=d.replace("_", " ")) for d in sorted({r["direction"] for r in drawing.rows})]
+    handles += [style.Line2D([], [], color=style.SOFT, marker=MARKERS.get(d, "s"), linestyle="", markerfacecolor="none" if d == "both_ways" else style.SOFT, label=d.replace("_", " ")) for d in sorted({r["direction"] for r in drawing.rows})]
     handles.append(style.Line2D([], [], color="#b42318", marker="x", linestyle="", label="not trusted"))
     figure, axes = style.canvas(1, 2, height=3.6, legend_rows=style.legend_rows(handles, 7))
     style.legend(figure, handles, 7)
@@ -55,8 +55,9 @@ def _ordered(links, rows):
 
 def _points(axes, rows, tints, column):
     for r in rows:
-        axes.scatter(r["bytes"], r[column], marker=MARKERS.get(r["direction"], "s"), s=30, color=tints[r["link"]], edgecolors="white", linewidths=0.6,
-                     zorder=3)
+        both = r["direction"] == "both_ways"
+        axes.scatter(r["bytes"], r[column], marker=MARKERS.get(r["direction"], "s"), s=48 if both else 20, facecolors="none" if both else tints[r["link"]],
+                     edgecolors=tints[r["link"]], linewidths=1.0, zorder=3)
         if not r["trusted"]:
             axes.scatter(r["bytes"], r[column], marker="x", s=60, color="#b42318", linewidths=1.4, zorder=4)
     low, high = style.log_limits([max(1, r["bytes"]) for r in rows])

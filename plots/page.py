@@ -37,6 +37,8 @@ table { border-collapse:collapse; font-size:.86rem; line-height:1.4; min-width:3
 caption { text-align:left; color:var(--soft); padding:0 0 .4rem; font-size:.86rem }
 th, td { text-align:left; padding:.38rem .8rem .38rem 0; border-bottom:1px solid var(--line); vertical-align:top }
 th { font-weight:600; white-space:nowrap; border-bottom:2px solid #cbd2d9 }
+td.w { white-space:nowrap }
+td:last-child { min-width:9rem }
 td.n, th.n { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap }
 tbody tr:hover { background:var(--pale) }
 .yes { color:#0b5394; font-weight:600 } .no { color:#9a4b00; font-weight:600 }
@@ -52,7 +54,7 @@ def text(value):
 
 def table(caption, header, rows, numeric=(), verdicts=()):
     """An HTML table; columns in `numeric` are right-aligned, in `verdicts` coloured by their first word (yes, no)."""
-    side = lambda i: ' class="n"' if i in numeric else ""
+    side = lambda i, value="": ' class="n"' if i in numeric else ' class="w"' if 0 < len(str(value)) <= 26 else ""
 
     def cell(i, value):
         word = str(value).split(" ")[0].rstrip(",:;")
@@ -60,7 +62,7 @@ def table(caption, header, rows, numeric=(), verdicts=()):
         return f'<span class="{word}">{inner}</span>' if i in verdicts and word in ("yes", "no") else inner
 
     head = "".join(f"<th{side(i)}>{text(h)}</th>" for i, h in enumerate(header))
-    body = "".join("<tr>" + "".join(f"<td{side(i)}>{cell(i, v)}</td>" for i, v in enumerate(row)) + "</tr>\n" for row in rows)
+    body = "".join("<tr>" + "".join(f"<td{side(i, v)}>{cell(i, v)}</td>" for i, v in enumerate(row)) + "</tr>\n" for row in rows)
     caption = f"<caption>{text(caption)}</caption>" if caption else ""
     return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'
 

@@ -21,7 +21,7 @@ def draw(collected):
     spectra = collected.spectra
     if not len(spectra):
         return drawing.without_data("no data because the collected file has no table /spectra: capture_traffic writes it.")
-    figure, axes = style.canvas(1, 5, height=3.5, legend_rows=1, gridspec_kw={"width_ratios": [1, 1, 1, 1, 1.15]})
+    figure, axes = style.canvas(1, 5, height=3.5, legend_rows=1, gridspec_kw={"width_ratios": [1, 1, 1, 1, 1.25]})
     style.legend(figure, [style.Line2D([], [], color=style.SOFT, linestyle="--", label="earliest step"), style.Line2D([], [], color=style.SOFT, label="latest step")], 2)
     drawing.figure = figure
     finite = spectra["singular_value"][np.isfinite(spectra["singular_value"]) & (spectra["singular_value"] > 0)]
@@ -88,7 +88,7 @@ def _rho(spectra):
 
 
 def _rho_panel(axes, dots):
-    axes.set_title("rho90")
+    axes.set_title("rho90 (for 90 % energy)")
     names = [name for kind, centred, name, _ in PANELS]
     for y, (kind, centred, _, tint) in enumerate(PANELS):
         here = [d for d in dots if (d["kind"], d["centred"]) == (kind, centred)]
@@ -101,7 +101,7 @@ def _rho_panel(axes, dots):
     axes.set_yticks(range(len(PANELS)), [style.wrap(n, 10) for n in names])
     axes.set_ylim(len(PANELS) - 0.4, -0.6)
     axes.set_xlim(0, max([0.2] + [1.1 * d["value"] for d in dots]))
-    axes.set_xlabel("share of values for 90 % energy")
+    axes.set_xlabel("share of the values")
     axes.tick_params(axis="y", length=0)
 
 

@@ -14,7 +14,7 @@ LIMIT = 3.0  # colours saturate at 2^3 and 2^-3
 
 def draw(collected):
     drawing = Drawing(
-        name="speedup_map", title="Does it pay? Speed-up over the dense twin in every activation cell",
+        name="speedup_map", title="Speed-up map: encode, transfer and decode against the dense twin, cell by cell",
         how_to_read="Each box is one cell of the study: a number above 1 (blue) means that encode, transfer and decode together took less "
                     "time than the uncompressed twin in the same job, below 1 (orange) more. Columns are micro-batch × sequence within a "
                     "layout (tensor, pipeline). An asterisk and hatching mark a MISTRUSTED link; words mark cells without a result; a dash "
@@ -28,14 +28,14 @@ def draw(collected):
     names = sorted({(l, f, form) for l, f, form in zip(cells["label"], cells["family"], cells["form"])}, key=lambda n: (order[n[:2]], n[2]))
     columns = {t: sorted({(r["tp"], r["pp"], r["batch"], r["seq"]) for r in cells.where(traffic=t).rows()}) for t in CLASSES}
     widths = [max(3, len(columns[t])) for t in CLASSES]
-    figure, axes = style.canvas(len(links), 2, height=len(links) * (1.05 + 0.235 * max(len(names), 3)), legend_rows=0,
+    figure, axes = style.canvas(len(links), 2, height=len(links) * (1.2 + 0.215 * max(len(names), 3)), legend_rows=0,
                                 gridspec_kw={"width_ratios": widths})
     drawing.figure = figure
     for line, link in zip(axes, links):
         for panel, traffic in zip(line, CLASSES):
             here = cells.where(link=link, traffic=traffic)
             name = style.link_name(link, data.rate_of(cells, link))
-            panel.set_title(f"{name}: {traffic}", pad=26)
+            panel.set_title(f"{name}: {traffic}", pad=32)
             boxes = _boxes(here, names, columns[traffic])
             if not boxes:
                 reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
@@ -128,5 +128,8 @@ def _seen(link, traffic, boxes):
     text += (f"The largest speed-up is {words.times(best_box['speedup'])} by {best_box['label']} at {best_box['layout']} {best_box['shape']}."
              if best_box["speedup"] > data.PAYS else
              f"None pays here; the nearest is {best_box['label']} at {best_box['layout']} {best_box['shape']} with {words.times(best_box['speedup'])}.")
+    noise = [b["speedup"] for b in boxes if b["label"] == "none" and b["status"] == "OK" and np.isfinite(b["speedup"])]
+    if noise:
+        text += f" The uncompressed method itself measures {words.number(min(noise))} to {words.times(max(noise))}: the noise of one cell."
     marked = [f"{sum(b['status'] == s for b in boxes)} {s}" for s in data.STATUSES[1:] if any(b["status"] == s for b in boxes)]
     return text + (f" Marked cells: {words.listing(marked)}." if marked else "")

@@ -13,12 +13,15 @@ COLUMNS = ("link", "traffic", "layout", "shape", "label", "form", "status", "enc
 def draw(collected):
     drawing = Drawing(
         name="stage_split", title="Where the time goes: encode, transfer, decode against the dense twin",
-        how_to_read="One representative cell per traffic class, the same on every link: the layout and shape with the most valid rows, of "
-                    "those the largest. Bars are medians over repetitions of the slowest rank; the vertical line is the uncompressed twin "
+        how_to_read="One representative cell per traffic class, the same on every link: the largest shape and widest group that "
+                    "nearly all methods have a valid row for. Bars are medians over repetitions of the slowest rank; the vertical line is the uncompressed twin "
                     "measured in the same job. The number at a bar's end is total time and speed-up. A bar that leaves the panel ends in an arrow.",
         columns=COLUMNS)
     cells = collected.cells.where(traffic=CLASSES)
-    usable = cells.where(np.isfinite(cells["encode_us"]) & np.isfinite(cells["transfer_us"]) & np.isfinite(cells["decode_us"]), status=("OK", "MISTRUSTED"))
+    valid = np.ones(len(cells), dtype=bool)
+    for stage in STAGES:
+        valid &= np.isfinite(cells[f"{stage}_us"]) & (cells[f"{stage}_us"] >= 0)
+    usable = cells.where(valid, status=("OK", "MISTRUSTED"))
     if not len(usable):
         return drawing.without_data(data.why_none(cells, "activation cells"))
     links = data.links(cells)
@@ -48,17 +51,21 @@ def draw(collected):
 
 
 def _representative(cells):
-    """(layout, shape) with the most rows; of those the most tokens, then the widest group."""
+    """(layout, shape) with the most tokens, then the widest group, among those that have nearly the most rows."""
     if not len(cells):
         return None
-    best = max(cells.groups("layout", "shape"), key=lambda g: (len(g[1]), g[1]["batch"][0] * g[1]["seq"][0], g[1]["group"][0]))
-    return best[0]
+    groups = cells.groups("layout", "shape")
+    enough = 0.9 * max(len(rows) for _, rows in groups)
+    tokens = lambda rows: rows["batch"][0] * rows["seq"][0]
+    return max((g for g in groups if len(g[1]) >= enough), key=lambda g: (tokens(g[1]), g[1]["group"][0], len(g[1])))[0]
 
 
 def _bars(cells, chosen):
     layout, shape = chosen
     cells = cells.where(layout=layout, shape=shape)
     order = {pair: i for i, pair in enumerate(data.methods(cells))}
+    if not len(cells):
+        return []
     twin = cells.median("twin_us")
     bars = []
     for (label, family, form), rows in sorted(cells.groups("label", "family", "form"), key=lambda g: (order[g[0][:2]], g[0][2])):

@@ -49,6 +49,7 @@ def _summary(collected, options):
     if len(over) and over.max() > 1:
         text.append(f"Up to {words.number(float(over.max()))} ranks shared a core: encode and decode were measured one rank at a time and replayed "
                     "as timed waits around the real transfer (compute = timed); only such rows have a speed-up.")
+    text.append(_classes(cells))
     parts.append(f'<p>{page.text(" ".join(t for t in text if t))}</p>\n')
     rows = []
     for link, rate, count, total, statuses in verdicts.link_counts(collected):
@@ -67,6 +68,15 @@ def _summary(collected, options):
     return "".join(parts)
 
 
+def _classes(cells):
+    """Rows per traffic class, and which classes no figure draws: nothing is left out in silence."""
+    counts = {t or "no class": int(np.sum(cells["traffic"] == t)) for t in cells.distinct("traffic")}
+    drawn = set(verdicts.CLASSES) | {"codec"}
+    hidden = [t for t in counts if t not in drawn]
+    text = f"Rows by traffic class: {words.listing([f'{n} {t}' for t, n in counts.items()], 12)}." if counts else ""
+    return text + (f" No figure draws {words.listing(hidden, 12)}; their rows are in the collected file." if hidden else "")
+
+
 def _verdict(collected):
     found = verdicts.verdicts(collected)
     if not found:
@@ -74,14 +84,15 @@ def _verdict(collected):
     rows = []
     for v in found:
         answer = "no" if not v.pays else f"yes, all {v.methods}" if len(v.pays) == v.methods else f"yes, {len(v.pays)} of {v.methods}"
-        rows.append([v.link, v.traffic, answer, words.times(v.median_speedup), _name(v.best), words.times(v.best[1]), words.times(v.best[2]),
-                     words.number(v.best[3]), _name(v.low_error), words.times(v.low_error[1]) if v.low_error else "n/a", words.listing(v.never, 6) or "–"])
-    header = ["link", "traffic", "does it pay?", "median", "fastest", "its median", "its best", "its error", f"fastest, error ≤ {data.LOW_ERROR:g}",
-              "its median", "never pay"]
+        rows.append([v.link, v.traffic, answer, words.times(v.median_speedup), _name(v.best), words.times(v.best[1]), words.number(v.best[3]),
+                     _name(v.low_error), words.times(v.low_error[1]) if v.low_error else "n/a", words.number(v.low_error[3]) if v.low_error else "n/a",
+                     words.listing(v.never, 4) or "–"])
+    header = ["link", "traffic", "does it pay?", "median", "fastest", "speed-up", "error", f"with error ≤ {data.LOW_ERROR:g}", "speed-up", "error",
+              "never pay"]
     intro = (f"A method pays where the median speed-up over its cells exceeds {data.PAYS:g}; one that never pays exceeds it in no cell. The error is the "
              f"relative L2 error of one operation's result. It says nothing about the effect on training: a method can be fast and useless, which is "
              f"why the fastest method with an error of at most {data.LOW_ERROR:g} stands beside it.")
-    return f"<p>{page.text(intro)}</p>" + page.sentences(_headline(found)) + page.table("", header, rows, numeric=(3, 5, 6, 7, 9), verdicts=(2,))
+    return f"<p>{page.text(intro)}</p>" + page.sentences(_headline(found)) + page.table("", header, rows, numeric=(3, 5, 6, 8, 9), verdicts=(2,))
 
 
 def _name(entry):

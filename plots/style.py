@@ -7,9 +7,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib import patheffects
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 INK, SOFT, GRID = "#1f2933", "#616e7c", "#e4e7eb"
@@ -33,8 +35,8 @@ STATUS_MARKS = {"SKIPPED": "skip", "FAILED": "fail", "TIMEOUT": "time", "WRONG":
 
 _MARKERS = {
     ("fair", "dense"): "o", ("fair", "rounds"): "s", ("fair", "gather"): "^", ("fair", "two_shot"): "D",
-    ("fair", "point_to_point"): "P",
-    ("released", "dense"): "h", ("released", "rounds"): "p", ("released", "gather"): "v", ("released", "two_shot"): "d",
+    ("fair", "point_to_point"): "h",
+    ("released", "dense"): "8", ("released", "rounds"): "p", ("released", "gather"): "v", ("released", "two_shot"): "d",
     ("released", "point_to_point"): "X",
 }
 
@@ -42,6 +44,7 @@ _MARKERS = {
 SPEEDUP_COLOURS = LinearSegmentedColormap.from_list(
     "speedup", ["#7f3b08", "#c9741a", "#f3c48b", "#f7f7f5", "#a9cfe5", "#4a97c9", "#134f85"])
 
+HALO = [patheffects.withStroke(linewidth=2.2, foreground="white")]
 WIDTH = 11.0  # inches; 1056 CSS pixels, the width of the report's column
 
 
@@ -157,7 +160,8 @@ def wrap(text, width):
 
 
 def log_limits(values, pad=0.12):
-    """Limits of a logarithmic axis around positive values, at least a factor of 2 apart."""
+    """Limits of a logarithmic axis around the positive finite values, at least a factor of 2 apart."""
+    values = [v for v in values if math.isfinite(v) and v > 0] or [1.0]
     low, high = float(np.min(values)), float(np.max(values))
     if high < 2 * low:
         low, high = low / math.sqrt(2), high * math.sqrt(2)
@@ -186,9 +190,9 @@ def freeze_layout(figure):
     figure.set_layout_engine("none")
 
 
-def place_labels(axes, labels, fontsize=7.5):
+def place_labels(axes, labels, avoid=(), fontsize=7.5):
     """Writes (x, y, text, colour) beside their points so that no two labels overlap and none leaves the panel; a label
-    that has to move away keeps a hairline to its point. Returns the texts for which no free place was found.
+    that has to move away keeps a hairline to its point. Points in `avoid` are covered only if need be. Returns the texts for which no free place was found.
 
     Call after `freeze_layout`: greedy, nearest free place of 16 directions and growing distance."""
     renderer = axes.figure.canvas.get_renderer()
@@ -196,8 +200,9 @@ def place_labels(axes, labels, fontsize=7.5):
     frame = axes.get_window_extent(renderer)
     to_pixels = lambda x, y: axes.transData.transform((x, y))
     points = [to_pixels(x, y) for x, y, _, _ in labels]
-    taken = [text.get_window_extent(renderer) for text in axes.texts if text.get_text() and text.get_visible()]
-    dots = [Bbox.from_bounds(px - 4 * scale, py - 4 * scale, 8 * scale, 8 * scale) for px, py in points]
+    obstacles = [to_pixels(x, y) for x, y in avoid] + points
+    taken = [Text.get_window_extent(text, renderer) for text in axes.texts if text.get_text() and text.get_visible()]
+    dots = [Bbox.from_bounds(px - 4 * scale, py - 4 * scale, 8 * scale, 8 * scale) for px, py in obstacles]
     left_out = []
     for (x, y, text, tint), (px, py) in zip(labels, points):
         probe = axes.text(x, y, text, fontsize=fontsize)
@@ -225,6 +230,6 @@ def place_labels(axes, labels, fontsize=7.5):
         taken.append(box)
         ax, ay = axes.transData.inverted().transform((cx, cy))
         far = distance > 10
-        axes.annotate(text, xy=(x, y), xytext=(ax, ay), fontsize=fontsize, color=tint, ha="center", va="center", zorder=5,
+        axes.annotate(text, xy=(x, y), xytext=(ax, ay), fontsize=fontsize, color=tint, ha="center", va="center", zorder=5, path_effects=HALO,
                       arrowprops={"arrowstyle": "-", "color": tint, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 2} if far else None)
     return left_out

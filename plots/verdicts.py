@@ -52,7 +52,8 @@ def _verdict(link, traffic, valid):
     names = method_names(valid)
     valid = valid.with_column("name", names)
     medians, largest, errors = {}, {}, {}
-    for (name,), rows in valid.groups("name"):
+    in_order = lambda group: (data.method_order(group[1]["label"][0], group[1]["family"][0]), group[0])
+    for (name,), rows in sorted(valid.groups("name"), key=in_order):
         medians[name], largest[name] = rows.median("speedup"), float(rows["speedup"].max())
         errors[name] = rows.median("relative_l2")
     describe = lambda name: (name, medians[name], largest[name], errors[name])
@@ -65,14 +66,15 @@ def _verdict(link, traffic, valid):
 
 
 def method_names(cells):
-    """Label of each row; with the protocol or form behind it where the same label occurs with several of them."""
+    """Label of each row (and scheme of an embedding); with the protocol or form behind it where the same label occurs with several of them."""
     protocols, forms = {}, {}
     for row in zip(cells["label"], cells["protocol"], cells["form"]):
         protocols.setdefault(row[0], set()).add(row[1])
         forms.setdefault(row[0], set()).add(row[2])
     suffix = lambda label, protocol, form: ((f" by {protocol.replace('_', ' ')}" if len(protocols[label]) > 1 and protocol else "")
                                             + (f", {form}" if len(forms[label]) > 1 else ""))
-    return [label + suffix(label, p, f) for label, p, f in zip(cells["label"], cells["protocol"], cells["form"])]
+    return [label + (f" {s}" if s else "") + suffix(label, p, f)
+            for label, s, p, f in zip(cells["label"], cells["scheme"], cells["protocol"], cells["form"])]
 
 
 def reasons(collected, limit=12):

@@ -8,7 +8,8 @@ def number(value, digits=2):
         return "n/a"
     if value == 0:
         return "0"
-    magnitude = math.floor(math.log10(abs(value)))
+    rounded = float(f"{value:.{digits - 1}e}")  # 0.996 has the magnitude of the 1.0 that is printed
+    magnitude = math.floor(math.log10(abs(rounded)))
     if -4 <= magnitude < 5:
         text = f"{value:.{max(0, digits - 1 - magnitude)}f}"
         return text if magnitude < digits else f"{value:,.0f}"
