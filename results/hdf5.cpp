@@ -126,7 +126,6 @@ std::vector<std::byte> File::image() {
 }
 
 static std::shared_ptr<Handle> open(const std::string& path, unsigned mode) {
-  quiet();
   if (access(path.c_str(), F_OK) != 0)
     throw EnvironmentError(path + ": no such file; check the path, or run the step that writes it");
   if (access(path.c_str(), mode == H5F_ACC_RDONLY ? R_OK : W_OK) != 0)
@@ -138,12 +137,14 @@ static std::shared_ptr<Handle> open(const std::string& path, unsigned mode) {
 }
 
 File File::open_read(const std::string& path) {
+  quiet();  // before the macros below, which start the library
   auto file = open(path, H5F_ACC_RDONLY);
   Handle root = root_of(file->get(), path);
   return {std::move(file), std::move(root), path, "/"};
 }
 
 File File::open_write(const std::string& path) {
+  quiet();
   auto file = open(path, H5F_ACC_RDWR);
   Handle root = root_of(file->get(), path);
   return {std::move(file), std::move(root), path, "/"};
@@ -164,6 +165,7 @@ void File::close() {
 }
 
 std::string library_version() {
+  quiet();
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);

@@ -6,6 +6,9 @@ namespace thinwire::h5::detail {
 
 void quiet() {
   thread_local const bool done = [] {
+    // Files are closed explicitly. HDF5's own clean-up at exit would try again to write what did not fit on a
+    // full disk, and crash.
+    H5dont_atexit();
     H5open();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     return true;

@@ -334,6 +334,9 @@ class Surroundings(SweepCase):
 set -u
 mount -t tmpfs -o size=400k tmpfs "$1"; shift
 "$@"; echo "first $?"
+head -c 400000 /dev/zero > "$OUT"/ballast 2>/dev/null
+$SWEEP collect --out "$OUT"; echo "collect $?"
+rm "$OUT"/ballast
 ls "$OUT"/cells/*.h5 | wc -l
 ls "$OUT"/cells/ | grep -c tmp
 mount -o remount,size=64m tmpfs "$OUT"
@@ -341,10 +344,12 @@ mount -o remount,size=64m tmpfs "$OUT"
 wc -l < "$OUT"/ran.txt
 """
         result = subprocess.run(enter + ["bash", "-c", script, "-", self.out] + self.command("run", study), capture_output=True, text=True,
-                                env=dict(os.environ, OUT=self.out), timeout=120, check=False)
-        lines = [l for l in result.stdout.split("\n") if l and l.split()[0] in ("first", "second") or l.isdigit()]
+                                env=dict(os.environ, OUT=self.out, SWEEP=SWEEP), timeout=120, check=False)
+        lines = [l for l in result.stdout.split("\n") if l and l.split()[0] in ("first", "collect", "second") or l.isdigit()]
         self.assertEqual(lines[0], "first 6", result.stdout + result.stderr)
         self.assertRegex(result.stderr.lower(), "disk is full|no space left")
+        self.assertEqual(lines.pop(1), "collect 6", result.stdout + result.stderr)
+        self.assertNotIn("fatal signal", result.stderr)
         finished = int(lines[1])
         self.assertGreater(finished, 3)
         self.assertLess(finished, 40)
