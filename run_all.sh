@@ -18,6 +18,8 @@ DIR/report.html. Started again, it does only what is not finished.
   --skip-setup   install nothing
   --help         this text
 
+THINWIRE_BUILD_DIR names a configured build folder to use in place of build/.
+
 Exit status: 0 done; 2 wrong usage; 3 the machine lacks something; else that of the stage that failed.
 USAGE
 }
@@ -48,23 +50,24 @@ fi
 out=$(cd -- "$out" && pwd)
 cd "$root"
 log_dir=$out/log
-bin=$root/build/bin
-. scripts/capture.sh
+build_dir=${THINWIRE_BUILD_DIR:-$root/build}
+bin=$build_dir/bin
+capture=$out/capture.h5
 
-# Programs are all of bench/*.cpp and experiments/*.cpp, as in CMakeLists.txt; tests are left to run_tests.sh.
-programs=()
-for source in bench/*.cpp experiments/*.cpp; do programs+=("$(basename "$source" .cpp)"); done
+# All programs of bench/ and experiments/, as in CMakeLists.txt, and the CUDA module where a CUDA compiler was found;
+# tests are left to run_tests.sh.
 build() {
-  # The CUDA module is a target only where a CUDA compiler was found.
-  grep -q '^build thinwire_cuda:' build/build.ninja && programs+=(thinwire_cuda)
-  ninja -C build -j "$(build_jobs)" "${programs[@]}"
+  local source programs=()
+  for source in bench/*.cpp experiments/*.cpp; do programs+=("$(basename "$source" .cpp)"); done
+  [ -z "$(sed -n 's/^CMAKE_CUDA_COMPILER:[^=]*=\(.*\)/\1/p' "$build_dir/CMakeCache.txt" | grep -v NOTFOUND)" ] || programs+=(thinwire_cuda)
+  cmake --build "$build_dir" -j "$(build_jobs)" --target "${programs[@]}"
 }
 
 [ $skip_setup = yes ] || quiet_stage setup scripts/setup.sh
-quiet_stage configure cmake --preset default
+[ -n "${THINWIRE_BUILD_DIR-}" ] || quiet_stage configure cmake --preset default
 quiet_stage build build
 stage doctor "$bin/doctor" --quick --out "$out"
-stage capture capture "$profile" "$out"
+stage capture "$bin/capture_traffic" --profile "$profile" --out "$capture"
 selection=()
 [ -z "$ranks" ] || selection=(--where "ranks=$ranks")
 stage sweep "$bin/sweep" run "$study" --out "$out" "${selection[@]}"

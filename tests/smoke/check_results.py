@@ -1,0 +1,57 @@
+"""What run_all.sh must leave in a folder, read as a user would: h5py, numpy, and the files on disk."""
+import collections
+import csv
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+
+COLUMNS = """cell_id traffic method codec form protocol dtype link link_gbps compute oversubscription ranks tp pp dp layers
+batch seq hidden seed corpus dense_bytes payload_bytes link_bytes link_bytes_max twin twin_link_bytes encode_us transfer_us
+decode_us encode_cpu_us decode_cpu_us total_us twin_us break_even_gbps relative_l2 status reason""".split()
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def main(out):
+    with h5py.File(out / "collected.h5", "r") as collected:
+        cells = collected["cells"][:]
+        check("schema_version" in collected.attrs, "collected.h5 has no schema_version")
+        check(len(collected["provenance"]) > 0, "no provenance")
+    missing = [name for name in COLUMNS if name not in cells.dtype.names]
+    check(not missing, f"/cells lacks the columns {missing}")
+    check(len(cells) > 0, "/cells is empty")
+
+    count = collections.Counter(status.decode() for status in cells["status"])
+    print("rows by status:", dict(count))
+    bad = [row for row in cells if row["status"] in (b"WRONG", b"FAILED", b"TIMEOUT")]
+    check(not bad, "rows that failed: " + "; ".join(f"{r['cell_id'][:8]} {r['codec']} {r['status']} {r['reason']}" for r in bad[:5]))
+    check(count["OK"] + count["MISTRUSTED"] > 0, "nothing was measured")
+
+    measured = cells[np.isin(cells["status"], [b"OK", b"MISTRUSTED"])]
+    moved = measured[measured["link_bytes"] > 0]
+    check(len(moved) > 0, "no row moved bytes over a link")
+    check(np.all(moved["total_us"] > 0) and np.all(moved["twin_us"] > 0), "a row without total or twin time")
+    lossy = moved[[b"none" not in codec and b"cast" not in codec for codec in moved["codec"]]]
+    check(np.all(lossy["relative_l2"] > 0), "a lossy codec without any error")
+    print(f"{len(cells)} rows, {len(moved)} over links {sorted({link.decode() for link in cells['link']})}")
+
+    figures = sorted(path.stem for path in (out / "figures").glob("*.png"))
+    check(figures, "no figures")
+    for name in figures:
+        for kind in ("png", "pdf", "csv"):
+            path = out / "figures" / f"{name}.{kind}"
+            check(path.exists() and path.stat().st_size > 0, f"{path.name} is missing or empty")
+        with open(out / "figures" / f"{name}.csv", newline="") as lines:
+            check(len(list(csv.reader(line for line in lines if not line.startswith("#")))) >= 1, f"{name}.csv has no rows")
+    report = (out / "report.html").read_text()
+    check("data:image" in report or "<svg" in report, "the report holds no picture of its own")
+    check("src=\"http" not in report, "the report is not self-contained")
+    print(f"{len(figures)} figures, report of {len(report) // 1024} KiB")
+
+
+main(pathlib.Path(sys.argv[1]))
