@@ -1,11 +1,13 @@
 // doctor: tries out what the main job needs of this machine, each part with a time limit and one line of advice.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bench/common/doctor_checks.h"
-#include "bench/common/link_check.h"
+#include "bench/common/mpi_hello.h"
+#include "collectives/link_calibration.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/main_guard.h"
@@ -42,20 +44,22 @@ int mpi_hello(int argc, char** argv) {
 
 int link_check(const Options& options, int argc, char** argv) {
   const std::string link = Environment::get("THINWIRE_LINK").value_or("shm");
-  const double nominal = nominal_gbps(link);
   MpiEnvironment mpi(&argc, &argv);
   const auto world = mpi.world();
-  const std::vector<LinkRates> rates = measure_link(*world, options.bytes, options.repetitions);
+  if (world->size() < 2) throw UsageError("a link has two ends: start the link check with 2 ranks or more");
+  CalibrationOptions calibration;
+  calibration.repetitions = options.repetitions;
+  const std::vector<LinkRate> rates = calibrate_link(*world, link, options.bytes, calibration);
   if (world->rank() != 0) return 0;
-  nlohmann::json result = {{"link", link}, {"ranks", world->size()}, {"nominal_gbps", nominal}, {"sizes", nlohmann::json::array()}};
+  nlohmann::json result = {{"link", link}, {"ranks", world->size()}, {"rates", nlohmann::json::array()}};
   std::FILE* table = options.json == "-" ? stderr : stdout;
   std::fprintf(table, "# link %s, %d ranks; payload rates in Gbit/s, medians of %d\n", link.c_str(), world->size(), options.repetitions);
-  std::fprintf(table, "# one_way: rank 0 to 1, each message after 20 ms of silence; ring: every rank to the next, back to back\n");
-  std::fprintf(table, "#%11s %10s %10s %18s %15s\n", "bytes", "one_way", "ring", "one_way/nominal", "ring/nominal");
-  for (const LinkRates& r : rates) {
-    std::fprintf(table, "%12lld %10.4f %10.4f %18.3f %15.3f\n", static_cast<long long>(r.bytes), r.one_way_gbps, r.ring_gbps,
-                 r.one_way_gbps / nominal, r.ring_gbps / nominal);
-    result["sizes"].push_back({{"bytes", r.bytes}, {"one_way_gbps", r.one_way_gbps}, {"ring_gbps", r.ring_gbps}});
+  std::fprintf(table, "#%11s %10s %10s %10s %18s  %s\n", "bytes", "direction", "nominal", "measured", "measured/nominal", "trusted");
+  for (const LinkRate& r : rates) {
+    std::fprintf(table, "%12lld %10s %10.4f %10.4f %18.3f  %s\n", static_cast<long long>(r.bytes), r.direction.c_str(), r.nominal_gbps,
+                 r.measured_gbps, r.measured_gbps / r.nominal_gbps, r.trusted ? "yes" : ("no: " + r.reason).c_str());
+    result["rates"].push_back({{"bytes", r.bytes}, {"direction", r.direction}, {"nominal_gbps", r.nominal_gbps},
+                               {"measured_gbps", r.measured_gbps}, {"trusted", r.trusted}});
   }
   write_json(options.json, result);
   return 0;
@@ -95,7 +99,7 @@ int run(int argc, char** argv) {
   app.add_option("--json", options.json, "findings as JSON to a file, or - for stdout (the table then goes to stderr)");
   app.add_option("--out", options.context.out, "folder in which results would be written");
   app.add_option("--source", options.context.source, "folder of the repository (default: found from this program's place)");
-  app.add_flag("--link-check", options.link_check, "under mpirun or experiments/lab/launch.sh: measure the link between the ranks");
+  app.add_flag("--link-check", options.link_check, "under experiments/lab/launch.sh or mpirun: measure the link between the ranks");
   app.add_option("--bytes", options.bytes, "message sizes of --link-check, comma separated")->delimiter(',')->check(CLI::Range(1, 1 << 28));
   app.add_option("--repetitions", options.repetitions, "of each size of --link-check")->check(CLI::Range(1, 1000));
   app.add_flag("--mpi-hello", options.mpi_hello)->group("");  // what the mpi check starts under mpirun
