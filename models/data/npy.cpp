@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <optional>
 #include <string_view>
 
 #include "models/data/tensor_file_formats.h"
@@ -29,20 +29,23 @@ std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& 
   const std::size_t close = text.find(')');
   if (text.empty() || text.front() != '(' || close == std::string_view::npos) malformed(path, "the shape in its header is no tuple");
   std::vector<std::int64_t> extents;
-  std::optional<std::int64_t> number;
+  std::int64_t number = 0;
+  bool digits = false;
   for (char c : text.substr(1, close - 1)) {
     if (std::isdigit(static_cast<unsigned char>(c))) {
-      number = number.value_or(0) * 10 + (c - '0');
-      if (*number > (std::int64_t{1} << 40)) malformed(path, "an extent in its header is absurdly large");
+      number = number * 10 + (c - '0');
+      digits = true;
+      if (number > (std::int64_t{1} << 40)) malformed(path, "an extent in its header is absurdly large");
     } else if (c == ',') {
-      if (!number) malformed(path, "the shape in its header has an empty entry");
-      extents.push_back(*number);
-      number.reset();
+      if (!digits) malformed(path, "the shape in its header has an empty entry");
+      extents.push_back(number);
+      number = 0;
+      digits = false;
     } else if (c != ' ') {
       malformed(path, std::string("the shape in its header holds '") + c + "'");
     }
   }
-  if (number) extents.push_back(*number);
+  if (digits) extents.push_back(number);
   return extents;
 }
 
