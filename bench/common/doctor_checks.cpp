@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "kernels/nn/gemm.h"
 #include "results/hdf5.h"
+#include "thinwire_version.h"
 
 namespace thinwire::bench {
 namespace {
@@ -219,7 +220,7 @@ std::string find_source(const std::string& program) {
   std::error_code ignored;
   for (fs::path folder = fs::canonical(program, ignored); folder.has_relative_path(); folder = folder.parent_path())
     if (fs::exists(folder / "experiments/lab/launch.sh", ignored)) return folder.string();
-  return "";
+  return fs::exists(fs::path(THINWIRE_SOURCE_FOLDER) / "experiments/lab/launch.sh", ignored) ? THINWIRE_SOURCE_FOLDER : "";
 }
 
 }  // namespace thinwire::bench

@@ -37,7 +37,7 @@ const std::vector<Check>& doctor_checks();
 Finding run_check(const Check& check, const DoctorContext& context);
 
 /// The repository this executable belongs to: THINWIRE_SOURCE_DIR, or the nearest folder above the executable that
-/// holds experiments/lab/launch.sh. Empty when there is none.
+/// holds experiments/lab/launch.sh, or the one it was built from. Empty when there is none.
 std::string find_source(const std::string& program);
 
 }  // namespace thinwire::bench
