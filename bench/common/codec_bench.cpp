@@ -22,7 +22,7 @@ namespace {
 class ThreadCount {
  public:
   explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
-    if (threads > 0) omp_set_num_threads(threads);
+    omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs());
   }
   ~ThreadCount() { omp_set_num_threads(before_); }
   ThreadCount(const ThreadCount&) = delete;
@@ -49,7 +49,7 @@ Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
 Input load_input(const CellParameters& p) {
   const TrafficSource source(p);
   CaptureQuery query;
-  query.traffic = p.text("traffic");
+  query.traffic = p.text("class");
   query.tensor = p.text("tensor");
   query.point = p.text("point");
   query.batch = p.integer("batch");
@@ -202,8 +202,22 @@ void time_codec(const CellParameters& p, CodecStack& stack, ConstTensorView x, r
   }
 }
 
-results::CellRow measure_codec_row(BenchContext& context, const CellParameters& p, const std::string& expression, const Input& input,
-                                   std::vector<results::SampleRow>& samples) {
+/// Fits, verifies and times one codec; fills `row`.
+void measure_row(BenchContext& context, const CellParameters& p, const Input& input, results::CellRow& row, std::vector<results::SampleRow>& samples) {
+  CodecStack stack = make_codec(row.codec, parse_form(row.form));
+  if (stack.codec->traits().needs_fit) {
+    std::vector<ConstTensorView> training;
+    for (const Tensor& t : input.training) training.push_back(t.view());
+    stack.codec->fit(training);
+  }
+  const CodecCheck check = check_codec(stack, input.measured.view());
+  check.error.fill(row);
+  row.payload_bytes = static_cast<std::int64_t>(check.payload_bytes);
+  if (!context.check_only) time_codec(p, stack, input.measured.view(), row, samples);
+}
+
+results::CellRow codec_row(BenchContext& context, const CellParameters& p, const std::string& expression, const Input& input,
+                           std::vector<results::SampleRow>& samples) {
   results::CellRow row;
   row.traffic = "codec";
   row.operation = "encode_decode";
@@ -217,23 +231,21 @@ results::CellRow measure_codec_row(BenchContext& context, const CellParameters& 
   row.corpus = input.series->corpus;
   row.hidden = input.measured.shape().columns();
   row.threads = omp_get_max_threads();
+  row.oversubscription = static_cast<double>(row.threads) / omp_get_num_procs();
   row.dense_bytes = static_cast<std::int64_t>(input.measured.bytes());
-  CodecStack stack = make_codec(expression, parse_form(row.form));
-  if (stack.codec->traits().needs_fit) {
-    std::vector<ConstTensorView> training;
-    for (const Tensor& t : input.training) training.push_back(t.view());
-    stack.codec->fit(training);
-  }
+  const auto failed = [&](results::Status status, const Error& error) {
+    row.status = results::name_of(status);
+    row.reason = error.what();
+  };
   try {
-    const CodecCheck check = check_codec(stack, input.measured.view());
-    check.error.fill(row);
-    row.payload_bytes = static_cast<std::int64_t>(check.payload_bytes);
-  } catch (const WrongResult& wrong) {
-    row.status = results::name_of(results::Status::wrong);
-    row.reason = wrong.what();
-    return row;
+    measure_row(context, p, input, row, samples);
+  } catch (const WrongResult& error) {
+    failed(results::Status::wrong, error);
+  } catch (const UsageError& error) {
+    failed(results::Status::failed, error);
+  } catch (const EnvironmentError& error) {
+    failed(results::Status::skipped, error);
   }
-  if (!context.check_only) time_codec(p, stack, input.measured.view(), row, samples);
   return row;
 }
 
@@ -256,7 +268,7 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
       const Input input = load_input(p);
       Measured measured;
       for (const std::string& expression : expressions(p.text("codec")))
-        measured.rows.push_back(measure_codec_row(context, p, expression, input, measured.samples));
+        measured.rows.push_back(codec_row(context, p, expression, input, measured.samples));
       context.finish(cell, std::move(measured));
     });
   }
@@ -270,11 +282,11 @@ BenchProgram codec_bench() {
   program.summary = "Encode and decode speed of codecs against memcpy, verified before it is timed";
   program.options = {{"codec", "cast quantize:bits=8 quantize:bits=2 topk randomk autoencoder powersgd", "one or more codec expressions, separated by spaces"},
                      {"form", "fair", "fair or released"},
-                     {"threads", "0", "OpenMP threads; 0: OMP_NUM_THREADS"},
+                     {"threads", "0", "OpenMP threads; 0: every core that this process may use"},
                      {"batch", "32", "batch x seq = rows"},
                      {"seq", "512", "batch x seq = rows"},
                      {"hidden", "512", "columns (generated tensors; a captured one has its own)"},
-                     {"traffic", "tp_forward", "captured: traffic class of the tensor"},
+                     {"class", "tp_forward", "captured: traffic class of the tensor"},
                      {"tensor", "", "captured: name of the tensor; empty: the first one of its class and shape"},
                      {"point", "late", "captured: early or late in training"},
                      {"parts", "2", "captured: number of parts that the tensor was split into"}};
