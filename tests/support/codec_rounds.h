@@ -14,41 +14,48 @@ namespace thinwire::testing {
 /// Element-wise sum over ranks as MPI does it: added in f32, rounded to the type once per addition.
 inline void sum_round(std::vector<Round>& rounds) {
   const Round& first = rounds.front();
-  const std::size_t count = first.send.size() / size_of(first.dtype);
-  for (std::size_t i = 0; i < count; ++i) {
-    float sum = 0;
-    for (std::size_t r = 0; r < rounds.size(); ++r) {
-      float value;
-      if (first.dtype == DType::f16) {
-        Half h;
-        std::memcpy(&h, rounds[r].send.data() + 2 * i, 2);
-        value = to_float(h);
-        sum = r == 0 ? value : round_to_half(sum + value);
-      } else {
-        std::memcpy(&value, rounds[r].send.data() + 4 * i, 4);
-        sum += value;
-      }
+  const std::size_t size = size_of(first.dtype);
+  const auto read = [&](const std::byte* from) {
+    float value = 0;
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from, 2);
+    if (first.dtype == DType::f32)
+      std::memcpy(&value, from, 4);
+    else
+      value = first.dtype == DType::f16 ? to_float(Half{bits}) : to_float(BFloat16{bits});
+    return value;
+  };
+  const auto write = [&](float value, std::byte* to) {
+    const std::uint16_t bits = first.dtype == DType::f16 ? to_half(value).bits : to_bfloat16(value).bits;
+    if (first.dtype == DType::f32)
+      std::memcpy(to, &value, 4);
+    else
+      std::memcpy(to, &bits, 2);
+  };
+  TW_ASSERT(first.dtype == DType::f32 || first.dtype == DType::f16 || first.dtype == DType::bf16);
+  std::byte rounded[4];
+  for (std::size_t i = 0; i < first.send.size() / size; ++i) {
+    float sum = read(first.send.data() + size * i);
+    for (std::size_t r = 1; r < rounds.size(); ++r) {
+      write(sum + read(rounds[r].send.data() + size * i), rounded);
+      sum = read(rounded);
     }
-    for (Round& round : rounds) {
-      if (first.dtype == DType::f16) {
-        const Half h = to_half(sum);
-        std::memcpy(round.receive.data() + 2 * i, &h, 2);
-      } else {
-        std::memcpy(round.receive.data() + 4 * i, &sum, 4);
-      }
-    }
+    for (Round& round : rounds) write(sum, round.receive.data() + size * i);
   }
 }
 
 /// The sum over ranks as rank 0 sees it; `sums` (optional) gets every rank's.
-inline std::vector<float> reduce_by_rounds(std::vector<CodecStack>& ranks, const std::vector<std::vector<float>>& inputs, Shape shape,
-                                           const MessageKey& key, std::vector<std::vector<float>>* sums = nullptr) {
+inline std::vector<float> reduce_by_rounds(std::vector<CodecStack>& ranks,
+                                           const std::vector<std::vector<float>>& inputs, Shape shape,
+                                           const MessageKey& key,
+                                           std::vector<std::vector<float>>* sums = nullptr) {
   const int world = static_cast<int>(ranks.size());
   for (int r = 0; r < ranks[0].codec->traits().rounds; ++r) {
     std::vector<Round> rounds;
     for (int i = 0; i < world; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      rounds.push_back(ranks[at].codec->begin_round(r, ConstTensorView(inputs[at].data(), shape), key, world));
+      rounds.push_back(
+          ranks[at].codec->begin_round(r, ConstTensorView(inputs[at].data(), shape), key, world));
     }
     sum_round(rounds);
   }
@@ -61,7 +68,8 @@ inline std::vector<float> reduce_by_rounds(std::vector<CodecStack>& ranks, const
   return all.front();
 }
 
-inline std::vector<CodecStack> codec_of_every_rank(const std::string& text, int world, Form form = Form::fair) {
+inline std::vector<CodecStack> codec_of_every_rank(const std::string& text, int world,
+                                                   Form form = Form::fair) {
   std::vector<CodecStack> ranks;
   for (int i = 0; i < world; ++i) ranks.push_back(make_codec(text, form));
   return ranks;

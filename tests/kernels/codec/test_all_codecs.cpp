@@ -1,0 +1,348 @@
+// labels: unit
+// timeout: 240
+// What every registered codec promises, in every form and for every choice of its parameters: sizes,
+// determinism, refusal of NaN and of damaged payloads, no allocation in the steady state. A new codec is
+// tested here without a line of its own. Then the two dense codecs against known answers.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include "core/clock.h"
+#include "support/codec_rounds.h"
+#include "support/count_allocations.h"
+#include "support/reference_codecs.h"
+
+namespace thinwire {
+namespace {
+
+using testing::normal_numbers;
+
+MessageKey key_of(std::int64_t step) {
+  MessageKey key;
+  key.tensor = hash_name("all codecs");
+  key.step = step;
+  return key;
+}
+
+struct Case {
+  std::string expression;
+  Form form;
+  std::string name() const { return expression + " (" + name_of(form) + ")"; }
+};
+
+// Every codec with its defaults, with each choice and flag of each parameter, and at the ends of small
+// ranges.
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const CodecInfo* info : all_codecs()) {
+    std::vector<std::string> expressions = {info->name};
+    for (const ParameterSpec& p : info->parameters) {
+      std::vector<std::string> values = p.choices;
+      if (p.kind == ParameterSpec::Kind::flag) values = {"true", "false"};
+      if (p.kind == ParameterSpec::Kind::integer && p.maximum - p.minimum < 16)
+        for (auto v = static_cast<int>(p.minimum); v <= static_cast<int>(p.maximum); ++v)
+          values.push_back(std::to_string(v));
+      if (p.name == "fraction") values.insert(values.end(), {"0.3", "1"});
+      for (const std::string& value : values) expressions.push_back(info->name + ":" + p.name + "=" + value);
+    }
+    for (const std::string& expression : expressions) {
+      CodecExpression parsed;
+      try {
+        parsed = parse_codec(expression);
+      } catch (const UsageError&) {
+        continue;  // a choice that contradicts a default
+      }
+      cases.push_back({expression, Form::fair});
+      if (info->has_released_form) cases.push_back({expression, Form::released});
+    }
+  }
+  return cases;
+}
+
+// Codecs whose decoded tensor is a matrix product.
+bool is_product(const Case& c) {
+  return c.expression.starts_with("powersgd") || c.expression.starts_with("autoencoder");
+}
+
+CodecStack make(const Case& c, Shape shape) {
+  CodecStack stack = make_codec(c.expression, c.form);
+  if (stack.codec->traits().needs_fit && shape.columns() > 0) {
+    static std::vector<float> sample;
+    sample = normal_numbers(64 * shape.columns(), 1);
+    const ConstTensorView view(sample.data(), Shape{64, shape.columns()});
+    stack.codec->fit({&view, 1});
+  }
+  return stack;
+}
+
+std::vector<std::byte> encode(CodecStack& stack, const std::vector<float>& x, Shape shape,
+                              const MessageKey& key) {
+  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
+  payload.resize(stack.codec->encode(ConstTensorView(x.data(), shape), key, payload));
+  payload.shrink_to_fit();  // so that a sanitizer sees any access behind the end
+  return payload;
+}
+std::vector<float> decode(CodecStack& stack, std::span<const std::byte> payload, Shape shape,
+                          const MessageKey& key) {
+  std::vector<float> out(static_cast<std::size_t>(shape.elements()), -7.0f);
+  stack.codec->decode(payload, key, TensorView(out.data(), shape));
+  return out;
+}
+
+const Shape shapes[] = {{1}, {1, 1}, {7, 13}, {3, 5, 17}, {1, 127}, {127, 1}, {16, 64}, {0, 8}, {2, 3, 5, 7}};
+
+TEST(EveryCodec, StaysWithinItsDeclaredSizeAndTheTensor) {
+  for (const Case& c : all_cases())
+    for (const Shape& shape : shapes) {
+      SCOPED_TRACE(c.name() + " " + shape.to_string());
+      CodecStack stack = make(c, shape);
+      if (!stack.codec->traits().gather) continue;
+      const auto x = normal_numbers(shape.elements(), 2);
+      const std::size_t bound = stack.codec->max_payload_bytes(shape);
+      std::vector<std::byte> payload(bound + 64, std::byte{0xa5});
+      const std::size_t size =
+          stack.codec->encode(ConstTensorView(x.data(), shape), key_of(0), std::span(payload).first(bound));
+      ASSERT_LE(size, bound);
+      if (stack.codec->traits().fixed_size) {
+        EXPECT_EQ(size, bound);
+      }
+      for (std::size_t i = bound; i < payload.size(); ++i)
+        ASSERT_EQ(payload[i], std::byte{0xa5}) << "wrote behind its payload";
+      std::vector<float> out(x.size() + 32, -7.0f);
+      stack.codec->decode(std::span(payload).first(size), key_of(0), TensorView(out.data(), shape));
+      for (std::size_t i = x.size(); i < out.size(); ++i)
+        ASSERT_EQ(out[i], -7.0f) << "wrote behind its tensor";
+      out.resize(x.size());
+      for (const float v : out) ASSERT_TRUE(std::isfinite(v));
+      if (stack.codec->traits().lossless) {
+        EXPECT_EQ(out, x);
+      }
+    }
+}
+
+TEST(EveryCodec, AcceptsAnyAlignmentOfItsPayload) {
+  const Shape shape{33, 21};
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.name());
+    CodecStack a = make(c, shape), b = make(c, shape);
+    if (!a.codec->traits().gather) continue;
+    const auto x = normal_numbers(shape.elements(), 3);
+    const auto aligned = encode(a, x, shape, key_of(0));
+    const auto expected = decode(a, aligned, shape, key_of(0));
+    std::vector<std::byte> room(aligned.size() + 1);
+    const auto odd = std::span(room).subspan(1);
+    ASSERT_EQ(b.codec->encode(ConstTensorView(x.data(), shape), key_of(0), odd), aligned.size());
+    EXPECT_TRUE(std::equal(aligned.begin(), aligned.end(), odd.begin()))
+        << "payloads of equal instances differ";
+    EXPECT_EQ(decode(b, odd, shape, key_of(0)), expected);
+  }
+}
+
+TEST(EveryCodec, DecodeAddIsDecodePlusWhatWasThere) {
+  const Shape shape{19, 31};
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.name());
+    CodecStack stack = make(c, shape);
+    if (!stack.codec->traits().gather) continue;
+    const auto payload = encode(stack, normal_numbers(shape.elements(), 4), shape, key_of(0));
+    const auto decoded = decode(stack, payload, shape, key_of(0));
+    std::vector<float> sum(decoded.size(), 1.0f);
+    stack.codec->decode_add(payload, key_of(0), TensorView(sum.data(), shape));
+    for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(sum[i], decoded[i] + 1.0f, 1e-5f) << i;
+  }
+}
+
+TEST(EveryCodec, ResultsDoNotDependOnTheNumberOfThreads) {
+  const Shape shape{520, 257};  // above the grain, below what a sanitizer makes slow
+  const int before = omp_get_max_threads();
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.name());
+    if (!make(c, shape).codec->traits().gather || is_product(c))
+      continue;  // sums of a BLAS depend on its threads
+    const auto x = normal_numbers(shape.elements(), 5);
+    std::vector<std::vector<std::byte>> payloads;
+    std::vector<std::vector<float>> results;
+    for (const int threads : {1, 3}) {
+      omp_set_num_threads(threads);
+      CodecStack stack = make(c, shape);
+      payloads.push_back(encode(stack, x, shape, key_of(0)));
+      results.push_back(decode(stack, payloads.back(), shape, key_of(0)));
+    }
+    EXPECT_EQ(payloads[0], payloads[1]);
+    EXPECT_EQ(results[0], results[1]);
+  }
+  omp_set_num_threads(before);
+}
+
+// Either the damage is noticed (CorruptData), or a finite tensor comes out (a product of damaged factors may
+// overflow); never another error, never a read or
+// write out of bounds (the asan-ubsan build runs this too).
+void expect_harmless(const Case& c, CodecStack& stack, const std::vector<std::byte>& payload, Shape shape) {
+  const std::vector<std::byte> exact(payload);
+  try {
+    for (const float v : decode(stack, exact, shape, key_of(0)))
+      ASSERT_TRUE(std::isfinite(v) || is_product(c));
+  } catch (const CorruptData&) {
+  }
+}
+
+TEST(EveryCodec, DamagedPayloadsAreRefusedOrHarmless) {
+  const std::uint64_t seed = static_cast<std::uint64_t>(now_ns());
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  const Random random(seed, "damage");
+  std::uint64_t draw = 0;
+  for (const Case& c : all_cases())
+    for (const Shape& shape : {Shape{7, 13}, Shape{3, 5, 17}, Shape{300, 300}}) {
+      SCOPED_TRACE(c.name() + " " + shape.to_string());
+      CodecStack stack = make(c, shape);
+      if (!stack.codec->traits().gather || c.expression == "none")
+        continue;  // any f32 bits are a tensor of `none`
+      const auto payload = encode(stack, normal_numbers(shape.elements(), 6), shape, key_of(0));
+      const int rounds = shape.elements() > 10000 ? 12 : 60;
+      for (int i = 0; i < rounds; ++i) {
+        auto damaged = payload;
+        const std::uint64_t flips = 1 + random.below(draw++, 8);
+        for (std::uint64_t f = 0; f < flips; ++f, draw += 2)
+          damaged[random.below(draw, damaged.size())] ^=
+              static_cast<std::byte>(1 + random.below(draw + 1, 255));
+        expect_harmless(c, stack, damaged, shape);
+      }
+      for (const std::byte filler : {std::byte{0}, std::byte{0xff}, std::byte{0x7f}})
+        expect_harmless(c, stack, std::vector<std::byte>(payload.size(), filler), shape);
+      // Another size is always noticed.
+      std::vector<float> out(static_cast<std::size_t>(shape.elements()));
+      for (const std::size_t size :
+           {std::size_t{0}, std::size_t{1}, payload.size() / 2, payload.size() - 1, payload.size() + 1}) {
+        std::vector<std::byte> cut(payload);
+        cut.resize(size);
+        EXPECT_THROW(stack.codec->decode(cut, key_of(0), TensorView(out.data(), shape)), CorruptData)
+            << size << " of " << payload.size() << " bytes";
+      }
+      EXPECT_EQ(decode(stack, payload, shape, key_of(0)), decode(stack, payload, shape, key_of(0)))
+          << "the codec works after errors";
+    }
+}
+
+TEST(EveryCodec, NanAndInfinityNameTheirPosition) {
+  const Shape shape{17, 23};
+  for (const Case& c : all_cases())
+    for (const float bad : {std::nanf(""), INFINITY}) {
+      SCOPED_TRACE(c.name());
+      CodecStack stack = make(c, shape);
+      if (!stack.codec->traits().gather) continue;
+      auto x = normal_numbers(shape.elements(), 7);
+      x[5 * 23 + 11] = bad;
+      if (stack.codec->traits().lossless) {  // passes every value as it is
+        EXPECT_EQ(
+            std::isnan(decode(stack, encode(stack, x, shape, key_of(0)), shape, key_of(0))[5 * 23 + 11]),
+            std::isnan(bad));
+        continue;
+      }
+      try {
+        encode(stack, x, shape, key_of(0));
+        ADD_FAILURE() << "not refused";
+      } catch (const RuntimeFailure& e) {
+        EXPECT_NE(std::string(e.what()).find("row 5, column 11"), std::string::npos) << e.what();
+      }
+    }
+}
+
+TEST(EveryCodec, AllocatesNothingInTheSteadyState) {
+  const Shape shape{80, 1024};  // above the grain
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2}) {
+    omp_set_num_threads(threads);
+    for (const Case& c : all_cases()) {
+      if (threads > 1 && is_product(c)) continue;  // nothing of theirs depends on it, and BLAS threads spin
+      SCOPED_TRACE(c.name() + ", threads " + std::to_string(threads));
+      CodecStack stack = make(c, shape);
+      const CodecTraits& traits = stack.codec->traits();
+      const auto x = normal_numbers(shape.elements(), 8);
+      std::vector<float> out(x.size());
+      std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
+      const auto once = [&](std::int64_t step) {
+        const MessageKey key = key_of(step);
+        if (traits.gather) {
+          const std::size_t size = stack.codec->encode(ConstTensorView(x.data(), shape), key, payload);
+          stack.codec->decode(std::span(payload).first(size), key, TensorView(out.data(), shape));
+          stack.codec->decode_add(std::span(payload).first(size), key, TensorView(out.data(), shape));
+        }
+        if (traits.rounds > 0) {
+          for (int r = 0; r < traits.rounds; ++r) {
+            const Round round = stack.codec->begin_round(r, ConstTensorView(x.data(), shape), key, 1);
+            std::memcpy(round.receive.data(), round.send.data(), round.send.size());
+          }
+          stack.codec->end_rounds(key, 1, TensorView(out.data(), shape));
+        }
+      };
+      // Top-K remembers 64 messages: after those its memory goes round.
+      const std::int64_t warm = c.expression.starts_with("topk") && threads == 1 ? 66 : 3;
+      const auto step_of = [&](std::int64_t i) { return warm == 3 ? i % 2 : i; };
+      for (std::int64_t i = 0; i < warm; ++i) once(step_of(i));
+      const long allocations = testing::allocations;
+      for (std::int64_t i = warm; i < warm + 4; ++i) once(step_of(i));
+      EXPECT_EQ(testing::allocations, allocations);
+    }
+  }
+  omp_set_num_threads(before);
+}
+
+TEST(None, IsBitEqualAlsoThroughRounds) {
+  const Shape shape{37, 41};
+  auto ranks = testing::codec_of_every_rank("none", 3);
+  std::vector<std::vector<float>> inputs;
+  for (std::uint64_t r = 0; r < 3; ++r) inputs.push_back(normal_numbers(shape.elements(), r));
+  const auto sum = testing::reduce_by_rounds(ranks, inputs, shape, key_of(0));
+  for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], inputs[0][i] + inputs[1][i] + inputs[2][i]);
+}
+
+TEST(Cast, RoundsToNearestEvenAndKeepsSubnormals) {
+  const Shape shape{999};
+  auto x = normal_numbers(999, 9);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::exp2(static_cast<float>(i % 40) - 28);
+  x[0] = 1 + 0x1p-11f;  // a tie in f16
+  x[1] = 1 + 3 * 0x1p-11f;
+  x[2] = 65519.0f;
+  x[3] = -0.0f;
+  for (const bool half : {true, false}) {
+    CodecStack stack = make_codec(half ? "cast:to=f16" : "cast:to=bf16");
+    const auto out = decode(stack, encode(stack, x, shape, key_of(0)), shape, key_of(0));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(out[i], static_cast<float>(half ? reference::to_f16(x[i]) : reference::to_bf16(x[i])))
+          << x[i];
+  }
+}
+
+TEST(Cast, OverflowOfF16IsRefusedWithAdvice) {
+  CodecStack stack = make_codec("cast");
+  try {
+    encode(stack, {1.0f, 65520.0f}, Shape{2}, key_of(0));
+    FAIL() << "not refused";
+  } catch (const RuntimeFailure& e) {
+    EXPECT_NE(std::string(e.what()).find("bf16"), std::string::npos) << e.what();
+  }
+  stack = make_codec("cast:to=bf16");
+  EXPECT_EQ(decode(stack, encode(stack, {1.0f, 65536.0f}, Shape{2}, key_of(0)), Shape{2}, key_of(0))[1],
+            65536.0f);
+}
+
+TEST(Cast, RoundsSumInTheWireTypeOnEveryRankAlike) {
+  const Shape shape{29, 31};
+  for (const char* expression : {"cast:to=f16", "cast:to=bf16"})
+    for (const int world : {1, 2, 3, 4, 8}) {
+      auto ranks = testing::codec_of_every_rank(expression, world);
+      std::vector<std::vector<float>> inputs, sums;
+      for (int r = 0; r < world; ++r)
+        inputs.push_back(normal_numbers(shape.elements(), static_cast<std::uint64_t>(r)));
+      const auto sum = testing::reduce_by_rounds(ranks, inputs, shape, key_of(0), &sums);
+      const double unit = std::string(expression).ends_with("bf16") ? 0x1p-8 : 0x1p-11;
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        double exact = 0, magnitude = 0;
+        for (const auto& x : inputs) exact += x[i], magnitude += std::abs(x[i]);
+        ASSERT_NEAR(sum[i], exact, 2 * unit * magnitude * world) << expression << " " << world << " ranks";
+      }
+      for (const auto& other : sums) EXPECT_EQ(other, sum);
+    }
+}
+
+}  // namespace
+}  // namespace thinwire
