@@ -74,9 +74,29 @@ void Meter::add(const OperationReport& report) {
 
 // ---- the state that operations share ----
 
+namespace {
+
+// Channels that exist. Whoever waits for one operation advances all of them: else two ranks that wait for operations
+// of two channels in different orders would each keep the other's rounds from going on. Used by one thread.
+std::vector<ChannelState*>& live_channels() {
+  static auto* channels = new std::vector<ChannelState*>;
+  return *channels;
+}
+
+}  // namespace
+
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
     : comm(group.duplicate()), options(std::move(channel_options)), stack(make_codec(options.codec, options.form)), ring(*comm) {
   protocol = choose_protocol(options, stack, *comm);
+  live_channels().push_back(this);
+}
+
+ChannelState::~ChannelState() { std::erase(live_channels(), this); }
+
+void ChannelState::progress_all() {
+  for (std::size_t i = 0; i < live_channels().size(); ++i) {
+    if (!live_channels()[i]->queue.empty()) live_channels()[i]->progress();
+  }
 }
 
 void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
@@ -137,7 +157,7 @@ Channel::~Channel() {
   if (impl_ == nullptr || std::uncaught_exceptions() > 0) return;
   try {
     Waiter waiter;
-    for (progress(); !impl_->queue.empty(); progress()) waiter.pause();
+    for (ChannelState::progress_all(); !impl_->queue.empty(); ChannelState::progress_all()) waiter.pause();
   } catch (const Error&) {  // whoever waits for that operation was told, or nobody cares for its result
   }
 }

@@ -62,7 +62,8 @@ class Operation {
   bool valid() const { return state_ != nullptr; }
   /// True when finished; makes progress on the channel.
   bool test();
-  /// Blocks until finished and returns what it cost.
+  /// Blocks until finished and returns what it cost. Advances every channel of the process meanwhile, so ranks may
+  /// wait for operations of different channels in different orders.
   const OperationReport& wait();
 
   struct State;
@@ -72,6 +73,7 @@ class Operation {
   std::shared_ptr<State> state_;
 };
 
+/// All channels of a process are used by one thread.
 class Channel {
  public:
   /// Duplicates `group`. Throws UsageError when codec, protocol and communicator cannot go together.

@@ -26,6 +26,9 @@ enum class Stage { encode, decode };
 /// point-to-point messages in flight borrow buffers from the pool.
 struct ChannelState {
   ChannelState(Communicator& group, ChannelOptions channel_options);
+  ~ChannelState();
+  ChannelState(const ChannelState&) = delete;
+  ChannelState& operator=(const ChannelState&) = delete;
 
   std::unique_ptr<Communicator> comm;
   ChannelOptions options;
@@ -56,6 +59,8 @@ struct ChannelState {
   void enqueue(std::shared_ptr<Operation::State> operation);
   /// Advances every operation that may run; throws what an operation throws.
   void progress();
+  /// progress() of every channel of this process.
+  static void progress_all();
   std::unique_ptr<Buffer> borrow();
   void give_back(std::unique_ptr<Buffer> buffer);
 };

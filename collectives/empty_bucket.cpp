@@ -7,6 +7,7 @@ namespace thinwire {
 namespace {
 
 constexpr int bucket_tag = 31001;
+constexpr int answer_tag = 31002;  // else an answer could meet the message of a partner that sends as well
 
 }  // namespace
 
@@ -32,12 +33,12 @@ void EmptyBucket::arrived() {
   told_ = true;
   switch (role_) {
     case Role::exchange: receive_ = communicator_.all_reduce(&word_[0], &word_[1], 1, DType::u8, ReduceOp::max); return;
-    case Role::sender: receive_ = communicator_.receive(&word_[0], 1, peer_, bucket_tag); return;
+    case Role::sender: receive_ = communicator_.receive(&word_[0], 1, peer_, answer_tag); return;
     case Role::receiver: {
       std::int64_t set_out = 0;
       std::memcpy(&set_out, in_.data(), sizeof set_out);
       start_ns_ = std::max(start_ns_, set_out);
-      send_ = communicator_.send(&word_[0], 1, peer_, bucket_tag);
+      send_ = communicator_.send(&word_[0], 1, peer_, answer_tag);
     }
   }
 }

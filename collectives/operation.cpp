@@ -116,7 +116,10 @@ const OperationReport& Operation::wait() {
   if (test()) return state_->report;
   const Watchdog::Guard guard([](const void* state) { return static_cast<const State*>(state)->describe(); }, state_.get());
   Waiter waiter;
-  while (!test()) waiter.pause();
+  while (!test()) {
+    ChannelState::progress_all();
+    if (!state_->done) waiter.pause();
+  }
   return state_->report;
 }
 
