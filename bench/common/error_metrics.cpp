@@ -11,11 +11,16 @@
 namespace thinwire::bench {
 namespace {
 
+/// What the metrics are made of; additive over blocks of a tensor.
+struct Sums {
+  double wrong = 0, length = 0, norm = 0, dot = 0, error = 0, zeros = 0, count = 0;
+};
+
 template <typename Reference>
-ErrorMetrics compare(std::span<const float> x, std::span<const Reference> reference) {
+Sums sums_of(std::span<const float> x, std::span<const Reference> reference) {
   TW_ASSERT(x.size() == reference.size());
-  double wrong = 0, length = 0, norm = 0, dot = 0, error = 0;
-  std::int64_t zeros = 0;
+  Sums s;
+  s.count = static_cast<double>(x.size());
   std::mutex mutex;
   parallel_for(static_cast<std::int64_t>(x.size()), [&](std::int64_t begin, std::int64_t end) {
     double w = 0, l = 0, n = 0, d = 0, e = 0;
@@ -32,16 +37,20 @@ ErrorMetrics compare(std::span<const float> x, std::span<const Reference> refere
       z += a == 0 ? 1 : 0;
     }
     const std::lock_guard lock(mutex);
-    wrong += w, length += l, norm += n, dot += d, error += e, zeros += z;
+    s.wrong += w, s.length += l, s.norm += n, s.dot += d, s.error += e, s.zeros += static_cast<double>(z);
   });
+  return s;
+}
+
+ErrorMetrics metrics_of(const Sums& s) {
+  const auto& [wrong, length, norm, dot, error, zeros, count] = s;
   ErrorMetrics m;
-  const auto count = static_cast<double>(x.size());
-  if (x.empty()) return m;
+  if (count == 0) return m;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   m.relative_l2 = norm > 0 ? std::sqrt(wrong / norm) : wrong > 0 ? infinity : wrong;
   m.bias = norm > 0 ? error / count / std::sqrt(norm / count) : error != 0 ? std::copysign(infinity, error) : error;
   m.cosine = norm > 0 && length > 0 ? dot / std::sqrt(norm) / std::sqrt(length) : norm == 0 && length == 0 ? 1 : norm + length >= 0 ? 0 : norm + length;
-  m.zero_fraction = static_cast<double>(zeros) / count;
+  m.zero_fraction = zeros / count;
   return m;
 }
 
@@ -54,8 +63,16 @@ void ErrorMetrics::fill(results::CellRow& row) const {
   row.zero_fraction = zero_fraction;
 }
 
-ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference) { return compare(x, reference); }
-ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference) { return compare(x, reference); }
+ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference) { return metrics_of(sums_of(x, reference)); }
+ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference) { return metrics_of(sums_of(x, reference)); }
+
+ErrorMetrics error_metrics_over_ranks(Communicator& world, std::span<const float> x, std::span<const double> reference) {
+  const Sums mine = sums_of(x, reference);
+  Sums all;
+  static_assert(sizeof(Sums) == 7 * sizeof(double));
+  world.all_reduce(&mine, &all, 7, DType::f64, ReduceOp::sum)->wait();
+  return metrics_of(all);
+}
 
 void add_to(std::span<double> sum, std::span<const float> x) {
   TW_ASSERT(sum.size() == x.size());

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "collectives/communicator.h"
 #include "results/row.h"
 
 namespace thinwire::bench {
@@ -20,6 +21,9 @@ struct ErrorMetrics {
 ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference);
 /// The same against an f32 reference (a tensor and its decoded self).
 ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference);
+
+/// The same over the blocks of all ranks together. Collective; blocks may differ in size and be empty.
+ErrorMetrics error_metrics_over_ranks(Communicator& world, std::span<const float> x, std::span<const double> reference);
 
 /// sum += x in float64, threaded: the reference of a reduction over ranks.
 void add_to(std::span<double> sum, std::span<const float> x);

@@ -39,16 +39,12 @@ double maximum_over(std::span<const OperationReport> ranks, Get get) {
   return largest;
 }
 
-/// Mean over the ranks that take part (a rank outside the operation moves nothing and does not count).
+/// Sum over ranks per rank of a collective, or per message.
 template <typename Get>
-std::int64_t mean_over(std::span<const OperationReport> ranks, Get get) {
+std::int64_t mean_over(std::span<const OperationReport> ranks, int messages, Get get) {
   double sum = 0;
-  int taking_part = 0;
-  for (const OperationReport& r : ranks) {
-    sum += static_cast<double>(get(r));
-    taking_part += r.dense_bytes > 0;
-  }
-  return taking_part == 0 ? 0 : std::llround(sum / taking_part);
+  for (const OperationReport& r : ranks) sum += static_cast<double>(get(r));
+  return std::llround(sum / (messages > 0 ? messages : static_cast<double>(ranks.size())));
 }
 
 }  // namespace
@@ -104,16 +100,18 @@ double median_total_us(const Laps& laps) {
   return median_of_maximum(laps, [](const OperationReport& r) { return r.total_us; });
 }
 
-void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name) {
+void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name,
+                int messages) {
   const std::vector<OperationReport>& ranks = codec.timed.back();
   row.compute = plan.timed ? "timed" : "real";
   row.oversubscription = plan.oversubscription;
   row.repetitions = static_cast<std::int64_t>(codec.timed.size());
-  row.dense_bytes = mean_over(ranks, [](auto& r) { return r.dense_bytes; });
-  row.payload_bytes = mean_over(ranks, [](auto& r) { return r.payload_bytes; });
-  row.link_bytes = mean_over(ranks, [](auto& r) { return r.link_bytes; });
+  // Both ends of a message report its dense size.
+  row.dense_bytes = mean_over(ranks, 2 * messages, [](auto& r) { return r.dense_bytes; });
+  row.payload_bytes = mean_over(ranks, messages, [](auto& r) { return r.payload_bytes; });
+  row.link_bytes = mean_over(ranks, messages, [](auto& r) { return r.link_bytes; });
   row.link_bytes_max = static_cast<std::int64_t>(maximum_over(ranks, [](auto& r) { return r.link_bytes; }));
-  row.received_bytes = mean_over(ranks, [](auto& r) { return r.received_bytes; });
+  row.received_bytes = mean_over(ranks, messages, [](auto& r) { return r.received_bytes; });
   row.total_us = median_total_us(codec.timed);
   row.total_iqr_us = interquartile_range_of_total(codec.timed);
   row.encode_us = median_of_maximum(codec.timed, [](const OperationReport& r) { return r.encode_us; });
@@ -131,7 +129,7 @@ void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps&
   row.twin = twin_name;
   row.twin_us = median_total_us(twin);
   row.twin_iqr_us = interquartile_range_of_total(twin);
-  row.twin_link_bytes = mean_over(twin.back(), [](auto& r) { return r.link_bytes; });
+  row.twin_link_bytes = mean_over(twin.back(), messages, [](auto& r) { return r.link_bytes; });
   row.ratio = static_cast<double>(row.twin_link_bytes) / static_cast<double>(std::max<std::int64_t>(1, row.link_bytes));
   row.speedup = row.twin_us / row.total_us;
   // Codec time alone on one core, never oversubscribed wall time.

@@ -39,8 +39,10 @@ CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial
 
 /// Fills stage times, bytes, ratio, speed-up and break-even of `row` from laps of the codec and of its twin.
 /// Definitions (docs/measuring.md): total = median over repetitions of the maximum over ranks; encode, decode
-/// likewise; transfer = total - encode - decode. `twin_name` names the twin that was faster.
-void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name);
+/// likewise; transfer = total - encode - decode. `twin_name` names the twin that was faster. Bytes are means over
+/// ranks of a collective, and means over the `messages` of a point-to-point pattern (0: a collective).
+void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name,
+                int messages = 0);
 
 /// One SampleRow per rank and repetition.
 void append_samples(std::vector<results::SampleRow>& samples, const results::CellRow& row, const Laps& laps, bool twin);

@@ -1,0 +1,33 @@
+// bench_activation: the activation-compression grid of Bian et al. on captured traffic: tensor-parallel partial
+// sums (all-reduce inside each stage) and stage boundaries (activations forward, gradients back).
+#include "bench/common/activation_group.h"
+#include "core/main_guard.h"
+
+using namespace thinwire;
+using namespace thinwire::bench;
+
+int main(int argc, char** argv) {
+  return guarded_main(argc, argv, [](int count, char** values) {
+    BenchProgram program;
+    program.name = "bench_activation";
+    program.summary = "codecs on tensor- and pipeline-parallel activations against the dense twin";
+    program.options = {{"tp", "2", "tensor-parallel degree"},
+                       {"pp", "2", "pipeline stages; tp x pp ranks are needed"},
+                       {"batch", "8", "sequences per micro-batch"},
+                       {"seq", "128", "tokens per sequence"},
+                       {"hidden", "512", "width; captured traffic must have it"},
+                       {"method", "", "short name for the record; default the codec's name"},
+                       {"codec", "none", "codec expression, see --list"},
+                       {"form", "fair", "fair | released"},
+                       {"protocol", "automatic", "automatic | rounds | gather | two_shot, for tp_forward"},
+                       {"wire", "f16", "type of the dense twin: f16 | bf16 | f32"},
+                       {"serial", "2", "repetitions with one rank at a time, when ranks outnumber cores"}};
+    for (BenchOption& option : input_options()) program.options.push_back(option);
+    program.group_key = [](const CellParameters& p) {
+      return p.text("tp") + "," + p.text("pp") + "," + p.text("batch") + "," + p.text("seq") + "," + p.text("hidden") + "," + p.text("wire") +
+             "," + p.text("repetitions") + "," + p.text("capture") + p.text("input") + p.text("generator");
+    };
+    program.run_group = [](BenchContext& context, std::span<const Cell> cells) { ActivationGroup(context, cells.front().parameters).run(cells); };
+    return run_bench(count, values, program);
+  });
+}

@@ -1,0 +1,159 @@
+// bench_collective: dense collectives in nccl-tests' terms (its doc/PERFORMANCE.md): time, algbw, busbw, #wrong.
+// Inputs are small integers, so the right answer is known exactly in every type.
+#include <algorithm>
+#include <numeric>
+
+#include "bench/common/link_trust.h"
+#include "collectives/link_calibration.h"
+#include "bench/common/measure.h"
+#include "bench/common/timing.h"
+#include "bench/common/twin.h"
+#include "core/formulas.h"
+#include "core/main_guard.h"
+
+using namespace thinwire;
+using namespace thinwire::bench;
+
+namespace {
+
+float value_at(std::int64_t index, int rank) { return static_cast<float>((index * 7 + rank * 3) % 13 - 6); }
+
+Tensor filled(std::int64_t elements, int rank, DType wire, std::int64_t first = 0) {
+  Tensor x(Shape{elements, 1});
+  for (std::int64_t i = 0; i < elements; ++i) x.as<float>()[static_cast<std::size_t>(i)] = value_at(first + i, rank);
+  return to_wire(x, wire);
+}
+
+/// One collective on `bytes` per rank: how to run it, what must come out, and nccl-tests' bus factor.
+struct Case {
+  std::function<OperationReport()> body;
+  std::function<float(std::int64_t)> expected;
+  Tensor* out = nullptr;
+  double bus_factor = 1;
+};
+
+void run_cell(BenchContext& context, const Cell& cell) {
+  const CellParameters& p = cell.parameters;
+  Communicator& world = context.world;
+  const int rank = world.rank(), ranks = world.size();
+  const DType wire = parse_dtype(p.text("dtype"));
+  const std::string operation = p.text("operation"), algorithm = p.text("algorithm");
+  if (algorithm != "library" && algorithm != "ring") throw UsageError("--algorithm " + algorithm + ": library or ring");
+  const std::int64_t elements = p.integer("bytes") / static_cast<std::int64_t>(size_of(wire));
+  if (elements < ranks) throw UsageError("--bytes " + p.text("bytes") + " is less than one element per rank");
+  Channel channel(world, {TrafficClass::control, "none", Form::fair, operation == "send_recv" ? Protocol::point_to_point : Protocol::dense, wire,
+                          algorithm == "ring" ? DenseAlgorithm::ring : DenseAlgorithm::library, false});
+  Channel back(world, channel.options());
+  channel.empty_bucket_before_transfers(token_bucket_bytes(context.link));
+  const RowBlock mine = shard_rows(elements, rank, ranks);
+  Tensor in = operation == "all_gather" ? filled(mine.count, rank, wire) : filled(elements, rank, wire);
+  Tensor out(operation == "reduce_scatter" ? Shape{mine.count, 1} : Shape{elements, 1}, wire);
+  const auto sum_at = [ranks](std::int64_t i) {
+    float sum = 0;
+    for (int r = 0; r < ranks; ++r) sum += value_at(i, r);
+    return sum;
+  };
+  Case test;
+  test.out = &out;
+  const MessageKey key;
+  if (operation == "all_reduce") {
+    test = {[&] { return channel.all_reduce(in.view(), out.view(), key).wait(); }, sum_at, &out, bus_factor_all_reduce(ranks)};
+  } else if (operation == "reduce_scatter") {
+    test = {[&] { return channel.reduce_scatter(in.view(), out.view(), key).wait(); }, [&](std::int64_t i) { return sum_at(mine.first + i); }, &out,
+            bus_factor_scatter_or_gather(ranks)};
+  } else if (operation == "all_gather") {
+    test = {[&] { return channel.all_gather(in.view(), out.view(), key).wait(); },
+            [&](std::int64_t i) {
+              int owner = 0;
+              while (i >= shard_rows(elements, owner, ranks).first + shard_rows(elements, owner, ranks).count) ++owner;
+              return value_at(i - shard_rows(elements, owner, ranks).first, owner);
+            },
+            &out, bus_factor_scatter_or_gather(ranks)};
+  } else if (operation == "broadcast") {
+    test = {[&] { return channel.broadcast(in.view(), 0, key).wait(); }, [](std::int64_t i) { return value_at(i, 0); }, &in, 1};
+  } else if (operation == "reduce") {
+    test = {[&] { return channel.reduce(in.view(), out.view(), 0, key).wait(); }, sum_at, rank == 0 ? &out : nullptr, 1};
+  } else if (operation == "send_recv") {
+    // Every rank to its right neighbour and from its left one: both directions of every link at once.
+    test = {[&] {
+              Operation both[] = {channel.send(in.view(), (rank + 1) % ranks, key), back.receive(out.view(), (rank + ranks - 1) % ranks, key)};
+              wait_all(both);
+              const OperationReport reports[] = {both[0].wait(), both[1].wait()};
+              return combine(reports);
+            },
+            [&](std::int64_t i) { return value_at(i, (rank + ranks - 1) % ranks); }, &out, 1};
+  } else {
+    throw UsageError("--operation " + operation + ": all_reduce, reduce_scatter, all_gather, broadcast, reduce or send_recv");
+  }
+
+  Laps laps;
+  lap(world, test.body);
+  std::int64_t wrong = 0;
+  if (test.out != nullptr) {
+    const Tensor result = from_wire(*test.out);
+    for (std::int64_t i = 0; i < result.elements(); ++i) wrong += result.as<float>()[static_cast<std::size_t>(i)] != test.expected(i);
+  }
+  std::int64_t all_wrong = 0;
+  world.all_reduce(&wrong, &all_wrong, 1, DType::i64, ReduceOp::sum)->wait();
+  if (all_wrong > 0) throw WrongResult(operation + " by " + algorithm + ": " + std::to_string(all_wrong) + " wrong elements; the row is not timed");
+
+  results::CellRow row;
+  row.cell_id = cell.cell_id;
+  row.traffic = name_of(TrafficClass::control);
+  row.operation = operation;
+  row.method = algorithm;
+  row.codec = "none";
+  row.protocol = name_of(channel.protocol());
+  row.dtype = name_of(wire);
+  row.tensor = "integers";
+  row.source = "generated";
+  row.hidden = elements;
+  row.relative_l2 = 0;
+  if (!context.check_only) {
+    for (RepetitionLoop loop(stop_rule(p), &world); loop.next();) {
+      auto one = lap(world, test.body);
+      double slowest = 0;
+      for (const OperationReport& r : one) slowest = std::max(slowest, r.total_us);
+      loop.add(slowest);
+      if (!loop.warming_up()) laps.push_back(std::move(one));
+    }
+    const ComputePlan plan = compute_plan(world);
+    CodecLaps codec;
+    codec.alone = laps.back();
+    codec.timed = std::move(laps);
+    fill_times(row, {false, plan.oversubscription}, codec, {}, "");
+    row.dense_bytes = elements * static_cast<std::int64_t>(size_of(wire));
+    row.algbw_gbps = algorithm_bandwidth(static_cast<double>(row.dense_bytes), row.total_us);
+    row.busbw_gbps = row.algbw_gbps * test.bus_factor;
+    Measured measured;
+    append_samples(measured.samples, row, codec.timed, false);
+    measured.rows.push_back(std::move(row));
+    LinkTrust(context).judge(measured);
+    context.finish(cell, std::move(measured));
+    return;
+  }
+  Measured measured;
+  measured.rows.push_back(std::move(row));
+  context.finish(cell, std::move(measured));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return guarded_main(argc, argv, [](int count, char** values) {
+    BenchProgram program;
+    program.name = "bench_collective";
+    program.summary = "dense collectives in nccl-tests' columns, by the library and by our ring";
+    program.options = {{"operation", "all_reduce", "all_reduce | reduce_scatter | all_gather | broadcast | reduce | send_recv"},
+                       {"bytes", "1048576", "bytes of the whole tensor"},
+                       {"dtype", "f32", "f32 | f16 | bf16"},
+                       {"algorithm", "library", "library | ring (all_reduce, reduce_scatter, all_gather)"}};
+    program.run_group = [](BenchContext& context, std::span<const Cell> cells) {
+      for (const Cell& cell : cells) {
+        context.start(cell);
+        guarded(context, cell, [&] { run_cell(context, cell); });
+      }
+    };
+    return run_bench(count, values, program);
+  });
+}

@@ -1,0 +1,57 @@
+// Sums over ranks of gradients: data-parallel (one reduction) and tied embeddings (two steps or one fused).
+// Cells that differ in the codec and protocol only share inputs and the dense twin.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bench/common/inputs.h"
+#include "bench/common/measure.h"
+#include "bench/common/twin.h"
+
+namespace thinwire::bench {
+
+/// The sum of a tensor over all ranks, as one reduction or as a chain of reductions over sub-groups.
+struct ReductionPlan {
+  TrafficClass traffic = TrafficClass::dp_gradient;
+  std::string operation = "all_reduce";  ///< for the record; "reduce_scatter" runs that form (single step only)
+  std::vector<std::unique_ptr<Communicator>> steps;  ///< reduced over one after another
+  std::unique_ptr<Series> series;        ///< this rank's input
+  int part = 0;
+  std::vector<std::pair<std::unique_ptr<Series>, int>> everybody;  ///< all ranks' inputs, for the reference
+};
+
+class ReductionGroup {
+ public:
+  ReductionGroup(BenchContext& context, const CellParameters& parameters, ReductionPlan plan);
+  void run(std::span<const Cell> cells);
+
+ private:
+  struct Pending {
+    Cell cell;
+    Measured measured;
+    CodecLaps laps;
+    bool good = true;
+  };
+  void twin_round();
+  void measure(Pending& pending);
+  OperationReport reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key);
+  std::vector<Channel> make_channels(const ChannelOptions& options);
+  RowBlock result_block() const;
+
+  BenchContext& context_;
+  ReductionPlan plan_;
+  ComputePlan compute_;
+  DType wire_;
+  int repetitions_, serial_;
+  std::vector<Tensor> inputs_, wire_inputs_;
+  std::vector<double> reference_;  ///< my block of the float64 sum at the last step
+  Twin twin_;
+};
+
+/// The options that both benches share.
+std::vector<BenchOption> reduction_options();
+
+}  // namespace thinwire::bench
