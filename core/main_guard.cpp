@@ -19,6 +19,12 @@
 namespace thinwire {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool sanitized = true;  // the sanitizer's own report of a signal says more
+#else
+constexpr bool sanitized = false;
+#endif
+
 struct Registered {
   int id;
   int priority;
@@ -119,9 +125,7 @@ void fail_process(int exit_status, const std::string& message) {
 }
 
 int guarded_main(int argc, char** argv, const std::function<int(int, char**)>& body) {
-#if !defined(__SANITIZE_ADDRESS__)  // the sanitizer's own report says more
-  install_signal_handlers();
-#endif
+  if (!sanitized) install_signal_handlers();
   const auto runtime = static_cast<int>(ExitCode::runtime_failure);
   try {
     return body(argc, argv);
