@@ -17,7 +17,7 @@ CaptureRunOptions preset(const std::string& profile) {
   o.trainer.schedule = {1e-3, 1e-4, 20, 0};
   if (profile == "smoke") {
     o.model.hidden = 128, o.model.heads = 4;
-    o.early_step = 5, o.late_step = 60;
+    o.early_step = 5, o.late_step = 150;
     o.tokens_per_step = 1024;
     o.plan.shapes = {{8, 128}, {32, 512}};
     o.plan.base_steps = 4;

@@ -27,7 +27,7 @@ struct CapturePlanOptions {
   int replicas = 8;        ///< micro-batches per step at the base shape: each is one data-parallel replica
   int pipeline_micro = 2;  ///< micro-batches whose boundary tensors are kept; micro-batches per step at other shapes
   double loss_scale = 8192;
-  std::int64_t max_mib = 2048;
+  std::int64_t max_mib = 1536;
 };
 
 struct PlannedSlot {

@@ -51,7 +51,7 @@ struct CaptureTensor {
 
 /// What to look for. Empty text or 0 = any, but exactly one dataset must match in find().
 struct CaptureQuery {
-  std::string traffic, tensor, point;
+  std::string traffic = {}, tensor = {}, point = {};
   std::int64_t batch = 0, seq = 0;
   int parts = 0;          ///< exactly this many
   int at_least_parts = 0; ///< or at least this many
