@@ -49,7 +49,7 @@ if ! mkdir -p -- "$out" 2>/dev/null || ! [ -w "$out" ]; then
 fi
 out=$(cd -- "$out" && pwd)
 cd "$root"
-log_dir=$out/log
+log_dir=$out/logs
 build_dir=${THINWIRE_BUILD_DIR:-$root/build}
 bin=$build_dir/bin
 capture=$out/capture.h5

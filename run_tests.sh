@@ -4,7 +4,7 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 cd "$root"
 . scripts/stages.sh
-log_dir=out/log
+log_dir=out/logs
 
 usage() {
   cat <<USAGE
