@@ -4,7 +4,7 @@ import numpy as np
 from plots import data, style, words
 from plots.drawing import Drawing
 
-CLASSES = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
+CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "gradient_scatter", "embedding")
 COLUMNS = ("what", "link", "link_gbps", "traffic", "label", "codec_family", "form", "protocol", "kind", "layout", "shape", "tensor", "predicted_gbps",
            "speedup", "quotient", "agrees", "bracket_low_gbps", "bracket_high_gbps")
 NEVER = 0.0
@@ -114,9 +114,8 @@ def _panel(axes, points, limits):
     axes.fill_between([gutter / (right / left) ** 0.05, 1], low, 1, color="#e6f0f7", zorder=0.5, linewidth=0)
     axes.axhline(1, color=style.INK, linewidth=0.8, zorder=1)
     axes.axvline(1, color=style.INK, linewidth=0.8, zorder=1)
-    for p in points:
-        axes.scatter(p["quotient"] if p["quotient"] > 0 else gutter, p["speedup"],
-                     **{**style.point(p["codec_family"], p["form"], p["protocol"], p["kind"], size=22), "alpha": 0.8, "linewidths": 0.5})
+    look = lambda p: {**style.point(p["codec_family"], p["form"], p["protocol"], p["kind"], size=22), "alpha": 0.8, "linewidths": 0.5}
+    style.scatter(axes, [(p["quotient"] if p["quotient"] > 0 else gutter, p["speedup"], look(p)) for p in points])
     right_ones = sum(p["agrees"] for p in points)
     axes.text(0.03, 0.97, f"agree: {right_ones} of {len(points)}", transform=axes.transAxes, va="top", fontsize=8.5,
               bbox={"facecolor": "white", "edgecolor": style.GRID, "pad": 2.5})
@@ -136,13 +135,15 @@ def _bracket_panel(axes, brackets, rates):
     axes.plot(diagonal, diagonal, color=style.INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
     for rate in rates:
         axes.axhline(rate, color="#9aa5b1", linewidth=0.8, zorder=1)
+    ends = []
     for b in brackets:
         x, tint = b["predicted_gbps"] if b["predicted_gbps"] > 0 else gutter, style.colour(b["codec_family"])
         if b["bracket_low_gbps"] > 0 and np.isfinite(b["bracket_high_gbps"]):
             axes.plot([x, x], [b["bracket_low_gbps"], b["bracket_high_gbps"]], color=tint, alpha=0.55, linewidth=1.3, solid_capstyle="butt")
         else:
             pays = b["bracket_low_gbps"] > 0
-            axes.scatter(x, high if pays else low, marker="^" if pays else "v", s=20, color=tint, alpha=0.7, linewidths=0)
+            ends.append((x, high if pays else low, {"marker": "^" if pays else "v", "s": 20, "color": tint, "alpha": 0.7, "linewidths": 0}))
+    style.scatter(axes, ends)
     axes.text(0.03, 0.985, "pays on every rated link", transform=axes.transAxes, va="top", fontsize=7.5, color=style.SOFT)
     axes.text(0.97, 0.015, "pays on none", transform=axes.transAxes, va="bottom", ha="right", fontsize=7.5, color=style.SOFT)
 

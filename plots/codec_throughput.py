@@ -6,7 +6,7 @@ from plots.drawing import Drawing
 
 # Marks of the project's speed goals, as a fraction of the bound: encode, decode.
 TARGETS = {"cast": (0.5, 0.5), "quantize": (0.5, 0.5), "topk": (0.2, 0.4), "autoencoder": (0.7, 0.7), "powersgd": (0.7, 0.7)}
-COLUMNS = ("label", "codec_family", "form", "tensor", "dense_bytes", "direction", "gbps", "memcpy_gbps", "bound_fraction", "target")
+COLUMNS = ("label", "codec_family", "form", "tensor", "dense_bytes", "direction", "gbps", "memcpy_gbps", "bound", "bound_fraction", "target", "threads")
 
 
 def draw(collected):
@@ -14,7 +14,7 @@ def draw(collected):
         name="codec_throughput", title="How fast the codecs are: encode and decode against memcpy",
         how_to_read="Left: input bytes per second of encode (filled, pointing right) and decode (hollow, pointing left); the band is the "
                     "memcpy rate of the same run. Right: the fraction of the bound, (bytes read + bytes written) / (2 × memcpy rate), or "
-                    "for the matrix codecs of the BLAS rate for their shapes; short vertical strokes are the project's goals "
+                    "for codecs made of matrix products of the BLAS rate for their shapes; short vertical strokes are the project's goals "
                     "(solid encode, dotted decode). The largest tensor that each codec was measured on.",
         columns=COLUMNS)
     cells = collected.cells.where(traffic="codec")
@@ -46,10 +46,12 @@ def _rows(cells):
         large = rows.where(dense_bytes=int(rows["dense_bytes"].max()))
         tensor = large["tensor"][0]
         large = large.where(tensor=tensor)
+        # A codec made of matrix products is bound by the BLAS rate for its shapes, the others by memory.
+        bound = "blas" if np.isfinite(large.median("blas_fraction_encode")) else "bound"
         for i, direction in enumerate(("encode", "decode")):
             result.append({"label": label, "codec_family": family, "form": form, "tensor": tensor, "dense_bytes": int(large["dense_bytes"][0]),
                            "direction": direction, "gbps": large.median(f"{direction}_gbps"), "memcpy_gbps": large.median("memcpy_gbps"),
-                           "bound_fraction": large.median(f"bound_fraction_{direction}"), "target": TARGETS.get(family, (float("nan"),) * 2)[i]})
+                           "bound": bound, "bound_fraction": large.median(f"{bound}_fraction_{direction}"), "threads": int(large["threads"].max()), "target": TARGETS.get(family, (float("nan"),) * 2)[i]})
     return result
 
 

@@ -29,17 +29,19 @@ TRAFFIC_NAMES = {
     "weight_gather": "sharded weights, gather",
     "gradient_scatter": "sharded gradients, scatter",
     "codec": "codec alone",
+    "control": "dense collectives",
 }
+ACTIVATION_CLASSES = ("tp_forward", "pp_forward", "tp_backward", "pp_backward")
 STATUSES = ("OK", "MISTRUSTED", "SKIPPED", "FAILED", "TIMEOUT", "WRONG")
 FAMILY_ORDER = ("none", "cast", "autoencoder", "topk", "randomk", "quantize", "powersgd")
 STUDY_METHODS = ("none", "A1", "A2", "T1", "T2", "T3", "T4", "R1", "R2", "R3", "R4", "Q1", "Q2", "Q3")
 
 _TEXT = "cell_id program traffic operation method codec form protocol dtype tensor source link compute corpus twin status reason"
 _INTEGER = ("ranks tp pp dp layers batch seq hidden seed dense_bytes payload_bytes link_bytes link_bytes_max received_bytes "
-            "twin_link_bytes repetitions")
+            "twin_link_bytes repetitions threads")
 _FLOAT = ("link_gbps oversubscription ratio encode_us transfer_us decode_us total_us twin_us encode_cpu_us decode_cpu_us "
           "total_iqr_us twin_iqr_us algbw_gbps busbw_gbps speedup break_even_gbps relative_l2 cosine bias zero_fraction "
-          "encode_gbps decode_gbps memcpy_gbps bound_fraction_encode bound_fraction_decode")
+          "encode_gbps decode_gbps memcpy_gbps bound_fraction_encode bound_fraction_decode blas_fraction_encode blas_fraction_decode")
 COLUMNS = {
     "cells": {**{n: "text" for n in _TEXT.split()}, **{n: "integer" for n in _INTEGER.split()},
               **{n: "float" for n in _FLOAT.split()}},
@@ -167,6 +169,12 @@ def label_of(method, codec):
     if not codec or (method and method not in (codec, family_of(codec))):
         return method
     return compact(codec)
+
+
+def classes_present(cells, usual, further):
+    """The classes that a figure shows: the usual ones always (with a reason where empty), further ones where they have rows."""
+    here = set(cells["traffic"])
+    return tuple(usual) + tuple(traffic for traffic in further if traffic in here)
 
 
 def link_kind(link, compute):

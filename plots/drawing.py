@@ -39,6 +39,8 @@ def save(drawing, folder, sha256):
     os.makedirs(folder, exist_ok=True)
     stem = os.path.join(folder, drawing.name)
     write_file(stem + ".csv", to_csv(drawing, sha256).encode())
+    if drawing.figure.get_layout_engine() is not None:  # laid out once, not once per format
+        style.freeze_layout(drawing.figure)
     for ending, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 144}), ("svg", {"metadata": {"Date": None}})):
         stream = io.BytesIO()
         drawing.figure.savefig(stream, format=ending, **options)

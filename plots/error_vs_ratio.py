@@ -4,7 +4,8 @@ import numpy as np
 from plots import data, style, words
 from plots.drawing import Drawing
 
-CLASSES = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
+USUAL = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
+FURTHER = ("tp_backward", "pp_backward", "gradient_scatter", "weight_gather")
 COLUMNS = ("traffic", "what", "label", "codec_family", "form", "protocol", "kind", "group", "ratio", "relative_l2", "rows", "on_front")
 
 
@@ -16,14 +17,16 @@ def draw(collected):
                     "single cells. The stepped line is the Pareto front. Exact results sit on the bottom line. Neither coordinate "
                     "depends on time, so rows of mistrusted links count here.",
         columns=COLUMNS)
-    panels = {traffic: _points(data.delivered(collected.cells).where(traffic=traffic)) for traffic in CLASSES}
+    classes = data.classes_present(collected.cells, USUAL, FURTHER)
+    panels = {traffic: _points(data.delivered(collected.cells).where(traffic=traffic)) for traffic in classes}
     everything = [p for points in panels.values() for p in points]
     if not everything:
-        return drawing.without_data(data.why_none(collected.cells.where(traffic=CLASSES), "these traffic classes"))
+        return drawing.without_data(data.why_none(collected.cells.where(traffic=classes), "these traffic classes"))
     handles = (style.family_handles({p["codec_family"] for p in everything})
                + style.protocol_handles({(p["form"], p["protocol"]) for p in everything if p["what"] == "median"})
                + style.kind_handles({p["kind"] for p in everything}))
-    figure, axes = style.canvas(2, 2, height=9.0, legend_rows=style.legend_rows(handles, 7))
+    lines = -(-len(classes) // 2)
+    figure, axes = style.canvas(lines, 2, height=4.2 * lines, legend_rows=style.legend_rows(handles, 7))
     style.legend(figure, handles, 7)
     drawing.figure = figure
     late = []
@@ -37,6 +40,8 @@ def draw(collected):
             drawing.seen.append(_seen(traffic, points))
         panel.set_title(f"{data.TRAFFIC_NAMES[traffic]} ({traffic})")
         drawing.rows += points
+    for panel in axes.flat[len(classes):]:
+        panel.set_visible(False)
     style.freeze_layout(figure)
     left_out = [text for panel, labels, dots in late for text in style.place_labels(panel, labels, dots)]
     if left_out:
@@ -90,9 +95,8 @@ def _panel(axes, points):
         axes.axhline(floor, color="#9aa5b1", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.text(0.995, floor, "exact (0)", transform=axes.get_yaxis_transform(), ha="right", va="bottom", fontsize=7.5, color=style.SOFT)
     medians = [p for p in points if p["what"] == "median"]
-    for p in points:
-        if p["what"] == "cell":
-            axes.scatter(p["ratio"], place(p), s=5, color=style.colour(p["codec_family"]), alpha=0.35, linewidths=0, zorder=2)
+    dot = lambda p: {"s": 5, "color": style.colour(p["codec_family"]), "alpha": 0.35, "linewidths": 0, "zorder": 2}
+    style.scatter(axes, [(p["ratio"], place(p), dot(p)) for p in points if p["what"] == "cell"])
     for name in dict.fromkeys((p["label"], p["form"], p["protocol"], p["kind"]) for p in medians):
         same = sorted((p for p in medians if (p["label"], p["form"], p["protocol"], p["kind"]) == name), key=lambda p: p["group"])
         axes.plot([p["ratio"] for p in same], [place(p) for p in same], color=style.colour(same[0]["codec_family"]), linewidth=0.8, alpha=0.6, zorder=2)

@@ -4,14 +4,14 @@ import numpy as np
 from plots import data, style, words
 from plots.drawing import Drawing
 
-COLUMNS = ("what", "panel", "link", "tensor", "label", "codec_family", "form", "protocol", "kind", "value", "relative_l2", "total_us", "twin_us", "rows", "status")
+COLUMNS = ("what", "panel", "link", "tensor", "label", "codec_family", "form", "protocol", "kind", "group", "value", "relative_l2", "total_us", "twin_us", "rows", "status")
 
 
 def draw(collected):
     drawing = Drawing(
         name="gradient_protocols", title="Data-parallel gradients: which reduction protocol suits which codec",
-        how_to_read="Rows are codecs, markers the protocol that sums their payloads over ranks; small dots are single weight matrices, the large "
-                    "marker their median. First panel: bytes of the dense twin over bytes sent. Others: speed-up over the dense twin per link; "
+        how_to_read="Rows are codecs, markers the protocol that sums their payloads over ranks: large in the largest group of replicas, small in "
+                    "smaller groups; dots are single weight matrices, the marker their median. First panel: bytes of the dense twin over bytes sent. Others: speed-up over the dense twin per link; "
                     "right of the line at 1 the method pays.",
         columns=COLUMNS)
     cells = collected.cells.where(traffic="dp_gradient")
@@ -54,17 +54,20 @@ def _panel(axes, column, link, cells, labels, pairs, drawn):
     for label, pair in sorted(set(zip(cells["label"], zip(cells["form"], cells["protocol"]))), key=lambda u: (u[0], pairs.index(u[1]))):
         used.setdefault(label, []).append(pair)
     offset = lambda label, pair: 0.26 * (used[label].index(pair) - (len(used[label]) - 1) / 2)
-    for (label, family, form, protocol, kind), rows in cells.groups("label", "family", "form", "protocol", "kind"):
+    largest = int(cells["group"].max())
+    for (label, family, form, protocol, kind, group), rows in cells.groups("label", "family", "form", "protocol", "kind", "group"):
         y = labels.index((label, family)) + offset(label, (form, protocol))
-        base = {"panel": column, "link": link, "label": label, "codec_family": family, "form": form, "protocol": protocol, "kind": kind}
+        base = {"panel": column, "link": link, "label": label, "codec_family": family, "form": form, "protocol": protocol, "kind": kind, "group": int(group)}
         singles = []
         for (tensor,), same in rows.groups("tensor"):
             singles.append({**base, "what": "matrix", "tensor": tensor, **_values(same, column)})
         median = {**base, "what": "median", "tensor": "", **_values(rows, column)}
         median["value"] = float(np.median([s["value"] for s in singles]))
-        drawn += singles + [median]
-        axes.scatter([s["value"] for s in singles], [y] * len(singles), s=9, color=style.colour(family), alpha=0.45, linewidths=0, zorder=2)
-        axes.scatter(median["value"], y, **style.point(family, form, protocol, kind, size=44))
+        drawn += [median]
+        if len(singles) > 1:
+            drawn += singles
+            axes.scatter([s["value"] for s in singles], [y] * len(singles), s=9, color=style.colour(family), alpha=0.45, linewidths=0, zorder=2)
+        axes.scatter(median["value"], y, **style.point(family, form, protocol, kind, size=44 if group == largest else 20))
     values = [d["value"] for d in drawn if d["panel"] == column and d["link"] == link]
     low, high = style.log_limits(values + [1.0])
     axes.set(xscale="log", xlim=(low, high))
@@ -89,10 +92,11 @@ def _seen(link, cells):
     coded = _coded(cells)
     if not len(coded):
         return f"On {link} only the dense reduction has a valid timing verdict."
+    coded = coded.where(group=int(coded["group"].max()))
     medians = {key: rows.median("speedup") for key, rows in coded.groups("label", "protocol")}
     paying = {key: value for key, value in medians.items() if value > data.PAYS}
     best = max(medians, key=medians.get)
-    text = f"On {link}, {len(paying)} of {len(medians)} pairs of codec and protocol beat the dense twin in the median over matrices; the fastest is "
+    text = f"On {link}, among {coded['group'][0]} replicas, {len(paying)} of {len(medians)} pairs of codec and protocol beat the dense twin in the median over matrices; the fastest is "
     text += f"{best[0]} by {best[1]} ({words.times(medians[best])})." if paying else f"none; the nearest is {best[0]} by {best[1]} ({words.times(medians[best])})."
     contests = []
     for label in coded.distinct("label"):
@@ -105,12 +109,12 @@ def _seen(link, cells):
 
 def _table(link, cells):
     rows = []
-    for (tensor,), here in _coded(cells).groups("tensor"):
+    for (tensor, group), here in _coded(cells).groups("tensor", "group"):
         best = here.take([int(np.argmax(here["speedup"]))]).rows()[0]
         good = here.where(here["relative_l2"] <= data.LOW_ERROR)
         low = good.take([int(np.argmax(good["speedup"]))]).rows()[0] if len(good) else None
-        rows.append([tensor, words.size(int(here["dense_bytes"][0])), words.microseconds(here.median("twin_us")),
+        rows.append([tensor, int(group), words.size(int(here["dense_bytes"][0])), words.microseconds(here.median("twin_us")),
                      f"{best['label']}, {best['protocol']}", words.times(best["speedup"]), words.number(best["relative_l2"]),
                      f"{low['label']}, {low['protocol']}" if low else "none", words.times(low["speedup"]) if low else "n/a"])
-    return (f"Fastest pair per matrix on {link}", ["matrix", "dense size", "dense twin", "fastest", "speed-up", "error",
+    return (f"Fastest pair per matrix on {link}", ["matrix", "replicas", "dense size", "dense twin", "fastest", "speed-up", "error",
                                                    f"fastest with error ≤ {data.LOW_ERROR:g}", "speed-up"], rows)

@@ -16,6 +16,7 @@ def draw(collected):
                     "the rate; dashed lines are nominal rates. Right: measured / nominal with the accepted band of ±15 %; a cross marks a "
                     "calibration outside it, whose rows are MISTRUSTED.",
         columns=COLUMNS)
+    drawing.tables = _collectives(collected.cells.where(traffic="control"))
     table = collected.links
     table = table.where(np.isfinite(table["measured_gbps"]) & (table["measured_gbps"] > 0)) if len(table) else table
     if not len(table):
@@ -41,6 +42,17 @@ def draw(collected):
     return drawing
 
 
+def _collectives(cells):
+    """The dense collectives of bench_collective, in nccl-tests' terms, as a table of the report."""
+    rows = []
+    for link in data.links(cells):
+        for (operation, method, count, ranks), here in sorted(cells.where(link=link).groups("operation", "method", "dense_bytes", "ranks")):
+            rows.append([link, operation, method, words.size(int(count)), int(ranks), words.microseconds(here.median("total_us")), words.number(here.median("algbw_gbps"), 3),
+                         words.number(here.median("busbw_gbps"), 3), words.listing(here.distinct("status"))])
+    header = ["link", "operation", "algorithm", "size", "ranks", "time", "algbw (GB/s)", "busbw (GB/s)", "status"]
+    return [("Dense collectives, the library's and our ring", header, rows)] if rows else []
+
+
 def _row(rows):
     nominal, measured = rows.median("nominal_gbps"), rows.median("measured_gbps")
     return {"link": rows["link"][0], "direction": rows["direction"][0], "bytes": int(rows["bytes"][0]), "ranks": int(rows["ranks"][0]),
@@ -54,12 +66,14 @@ def _ordered(links, rows):
 
 
 def _points(axes, rows, tints, column):
+    spots = []
     for r in rows:
         both = r["direction"] == "both_ways"
-        axes.scatter(r["bytes"], r[column], marker=MARKERS.get(r["direction"], "s"), s=48 if both else 20, facecolors="none" if both else tints[r["link"]],
-                     edgecolors=tints[r["link"]], linewidths=1.0, zorder=3)
+        spots.append((r["bytes"], r[column], {"marker": MARKERS.get(r["direction"], "s"), "s": 48 if both else 20, "linewidths": 1.0, "zorder": 3,
+                                              "facecolors": "none" if both else tints[r["link"]], "edgecolors": tints[r["link"]]}))
         if not r["trusted"]:
-            axes.scatter(r["bytes"], r[column], marker="x", s=60, color="#b42318", linewidths=1.4, zorder=4)
+            spots.append((r["bytes"], r[column], {"marker": "x", "s": 60, "color": "#b42318", "linewidths": 1.4, "zorder": 4}))
+    style.scatter(axes, spots)
     low, high = style.log_limits([max(1, r["bytes"]) for r in rows])
     axes.set(xscale="log", xlabel="message size (bytes)", xlim=(low, high))
     axes.xaxis.set_major_locator(style.matplotlib.ticker.LogLocator(base=10, numticks=8))

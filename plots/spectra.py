@@ -20,7 +20,7 @@ def draw(collected):
         columns=COLUMNS)
     spectra = collected.spectra
     if not len(spectra):
-        return drawing.without_data("no data because the collected file has no table /spectra: capture_traffic writes it.")
+        return drawing.without_data("no data because the collected file holds no spectra (/spectra is empty): capture_traffic writes them.")
     figure, axes = style.canvas(1, 5, height=3.5, legend_rows=1, gridspec_kw={"width_ratios": [1, 1, 1, 1, 1.25]})
     style.legend(figure, [style.Line2D([], [], color=style.SOFT, linestyle="--", label="earliest step"), style.Line2D([], [], color=style.SOFT, label="latest step")], 2)
     drawing.figure = figure

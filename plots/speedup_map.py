@@ -7,7 +7,6 @@ from matplotlib.patches import Rectangle
 from plots import data, style, words
 from plots.drawing import Drawing
 
-CLASSES = ("tp_forward", "pp_forward")
 COLUMNS = ("link", "traffic", "label", "form", "layout", "shape", "status", "speedup", "rows", "text", "reason")
 LIMIT = 3.0  # colours saturate at 2^3 and 2^-3
 
@@ -16,33 +15,34 @@ def draw(collected):
     drawing = Drawing(
         name="speedup_map", title="Speed-up map: encode, transfer and decode against the dense twin, cell by cell",
         how_to_read="Each box is one cell of the study: a number above 1 (blue) means that encode, transfer and decode together took less "
-                    "time than the uncompressed twin in the same job, below 1 (orange) more. Columns are micro-batch × sequence within a "
+                    "time than the uncompressed twin in the same job, below 1 (orange) more. Columns are micro-batch and sequence within a "
                     "layout (tensor, pipeline). An asterisk and hatching mark a MISTRUSTED link; words mark cells without a result; a dash "
                     "marks a cell without a timing verdict.",
         columns=COLUMNS)
-    cells = collected.cells.where(traffic=CLASSES)
+    classes = data.classes_present(collected.cells, ("tp_forward", "pp_forward"), ("tp_backward", "pp_backward"))
+    cells = collected.cells.where(traffic=classes)
     if not len(cells):
         return drawing.without_data(data.why_none(cells, "activation cells"))
     links = data.links(cells)
     order = {pair: i for i, pair in enumerate(data.methods(cells))}
     names = sorted({(l, f, form) for l, f, form in zip(cells["label"], cells["family"], cells["form"])}, key=lambda n: (order[n[:2]], n[2]))
-    columns = {t: sorted({(r["tp"], r["pp"], r["batch"], r["seq"]) for r in cells.where(traffic=t).rows()}) for t in CLASSES}
-    widths = [max(3, len(columns[t])) for t in CLASSES]
-    figure, axes = style.canvas(len(links), 2, height=len(links) * (1.2 + 0.215 * max(len(names), 3)), legend_rows=0,
+    columns = {t: sorted({(r["tp"], r["pp"], r["batch"], r["seq"]) for r in cells.where(traffic=t).rows()}) for t in classes}
+    widths = [max(3, len(columns[t])) for t in classes]
+    figure, axes = style.canvas(len(links), len(classes), height=len(links) * (1.2 + 0.215 * max(len(names), 3)), legend_rows=0,
                                 gridspec_kw={"width_ratios": widths})
     drawing.figure = figure
     for line, link in zip(axes, links):
-        for panel, traffic in zip(line, CLASSES):
+        for panel, traffic in zip(line, classes):
             here = cells.where(link=link, traffic=traffic)
             name = style.link_name(link, data.rate_of(cells, link))
-            panel.set_title(f"{name}: {traffic}", pad=32)
+            panel.set_title(f"{name if traffic == classes[0] or len(classes) < 3 else link}: {traffic}", pad=32 if len(classes) < 3 else 40)
             boxes = _boxes(here, names, columns[traffic])
             if not boxes:
                 reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
                 style.empty_panel(panel, reason)
                 drawing.gaps.append(f"{link}, {traffic}: {reason}")
                 continue
-            _panel(panel, boxes, names, columns[traffic])
+            _panel(panel, boxes, names, columns[traffic], "\n" if len(classes) > 2 else "×")
             drawing.rows += [box for box, _, _ in boxes]
             drawing.seen.append(_seen(link, traffic, [box for box, _, _ in boxes]))
     bar = figure.colorbar(ScalarMappable(Normalize(-LIMIT, LIMIT), style.SPEEDUP_COLOURS), ax=axes, location="bottom", aspect=60, shrink=0.55,
@@ -78,7 +78,7 @@ def _short(value):
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.995 else f"{value:.2f}"[1:]
 
 
-def _panel(axes, boxes, names, columns):
+def _panel(axes, boxes, names, columns, times):
     for box, x, y in boxes:
         if box["status"] in ("OK", "MISTRUSTED") and np.isfinite(box["speedup"]) and box["speedup"] > 0:
             shade = (np.clip(np.log2(box["speedup"]), -LIMIT, LIMIT) + LIMIT) / (2 * LIMIT)
@@ -101,14 +101,14 @@ def _panel(axes, boxes, names, columns):
     for tick, (_, family, _) in zip(axes.get_yticklabels(), names):
         tick.set_color(style.colour(family))
         tick.set_fontweight("bold")
-    axes.set_xticks(range(len(columns)), [f"{batch}×{seq}" for _, _, batch, seq in columns], fontsize=7)
+    axes.set_xticks(range(len(columns)), [f"{batch}{times}{seq}" for _, _, batch, seq in columns], fontsize=7)
     axes.xaxis.tick_top()
     starts = [i for i, c in enumerate(columns) if i == 0 or c[:2] != columns[i - 1][:2]] + [len(columns)]
     for begin, end in zip(starts, starts[1:]):
         if begin:
             axes.axvline(begin - 0.5, color="white", linewidth=4)
         axes.annotate(f"layout ({columns[begin][0]},{columns[begin][1]})", xy=((begin + end - 1) / 2, 1), xycoords=("data", "axes fraction"),
-                      xytext=(0, 17), textcoords="offset points", ha="center", va="bottom", fontsize=7.5, color=style.SOFT)
+                      xytext=(0, 17 if times == "×" else 25), textcoords="offset points", ha="center", va="bottom", fontsize=7.5, color=style.SOFT)
 
 
 def _seen(link, traffic, boxes):

@@ -4,7 +4,6 @@ import numpy as np
 from plots import data, style, words
 from plots.drawing import Drawing
 
-CLASSES = ("tp_forward", "pp_forward")
 STAGES = ("encode", "transfer", "decode")
 COLUMNS = ("link", "traffic", "layout", "shape", "label", "form", "status", "encode_us", "transfer_us", "decode_us", "total_us", "twin_us", "speedup",
            "twin_line_us", "axis_end_us")
@@ -17,7 +16,8 @@ def draw(collected):
                     "nearly all methods have a valid row for. Bars are medians over repetitions of the slowest rank; the vertical line is the uncompressed twin "
                     "measured in the same job. The number at a bar's end is total time and speed-up. A bar that leaves the panel ends in an arrow.",
         columns=COLUMNS)
-    cells = collected.cells.where(traffic=CLASSES)
+    classes = data.classes_present(collected.cells, ("tp_forward", "pp_forward"), ("tp_backward", "pp_backward"))
+    cells = collected.cells.where(traffic=classes)
     valid = np.ones(len(cells), dtype=bool)
     for stage in STAGES:
         valid &= np.isfinite(cells[f"{stage}_us"]) & (cells[f"{stage}_us"] >= 0)
@@ -25,26 +25,26 @@ def draw(collected):
     if not len(usable):
         return drawing.without_data(data.why_none(cells, "activation cells"))
     links = data.links(cells)
-    chosen = {traffic: _representative(usable.where(traffic=traffic)) for traffic in CLASSES}
+    chosen = {traffic: _representative(usable.where(traffic=traffic)) for traffic in classes}
     count = max(len(data.methods(cells)), 3)
     handles = [style.plt.Rectangle((0, 0), 1, 1, color=style.STAGE_COLOURS[s], label=s) for s in STAGES]
     handles.append(style.Line2D([], [], color=style.INK, linestyle=(0, (4, 2)), label="dense twin"))
-    figure, axes = style.canvas(len(links), 2, height=len(links) * (0.9 + 0.165 * count), legend_rows=1)
+    figure, axes = style.canvas(len(links), len(classes), height=len(links) * (0.9 + 0.165 * count), legend_rows=1)
     style.legend(figure, handles, 4)
     drawing.figure = figure
     for line, link in zip(axes, links):
-        for panel, traffic in zip(line, CLASSES):
+        for panel, traffic in zip(line, classes):
             here = cells.where(link=link, traffic=traffic)
             bars = _bars(usable.where(link=link, traffic=traffic), chosen[traffic]) if chosen[traffic] else []
-            name = style.link_name(link, data.rate_of(cells, link))
+            name = style.link_name(link, data.rate_of(cells, link)) if len(classes) < 3 else link
             if not bars:
                 reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
                 style.empty_panel(panel, reason)
                 drawing.gaps.append(f"{link}, {traffic}: {reason}")
                 panel.set_title(f"{name}: {traffic}")
                 continue
-            _panel(panel, bars)
-            panel.set_title(f"{name}: {traffic} {bars[0]['layout']}, {bars[0]['shape']}")
+            _panel(panel, bars, 1.30 if len(classes) < 3 else 1.5)
+            panel.set_title(f"{name}: {traffic} {bars[0]['layout']}" + (f", {bars[0]['shape']}" if len(classes) < 3 else ""))
             drawing.rows += bars
             drawing.seen.append(_seen(link, traffic, bars))
     return drawing
@@ -85,10 +85,10 @@ def _sum(bar):
     return bar["encode_us"] + bar["transfer_us"] + bar["decode_us"]
 
 
-def _panel(axes, bars):
+def _panel(axes, bars, room_for_numbers):
     end = bars[0]["axis_end_us"]
     unit, scale = ("ms", 1e3) if end >= 2e3 else ("µs", 1.0)
-    room = 1.30  # the numbers stand right of the bars
+    room = room_for_numbers  # the numbers stand right of the bars
     for y, bar in enumerate(bars):
         left = 0.0
         for stage in STAGES:

@@ -71,7 +71,7 @@ def _summary(collected, options):
 def _classes(cells):
     """Rows per traffic class, and which classes no figure draws: nothing is left out in silence."""
     counts = {t or "no class": int(np.sum(cells["traffic"] == t)) for t in cells.distinct("traffic")}
-    drawn = set(verdicts.CLASSES) | {"codec"}
+    drawn = set(data.ACTIVATION_CLASSES) | {"dp_gradient", "embedding", "codec", "control"}
     hidden = [t for t in counts if t not in drawn]
     text = f"Rows by traffic class: {words.listing([f'{n} {t}' for t, n in counts.items()], 12)}." if counts else ""
     return text + (f" No figure draws {words.listing(hidden, 12)}; their rows are in the collected file." if hidden else "")
@@ -104,7 +104,7 @@ def _headline(found):
     result = []
     for link in dict.fromkeys(v.link for v in found):
         parts = []
-        for v in (v for v in found if v.link == link and v.traffic in ("tp_forward", "pp_forward")):
+        for v in (v for v in found if v.link == link and v.traffic in data.ACTIVATION_CLASSES):
             best = f"the fastest is {v.best[0]} with {words.times(v.best[1])} (error {words.number(v.best[3])})"
             parts.append(f"for {v.traffic}, {len(v.pays) if v.pays else 'none'} of {v.methods} methods pay{'s' if not v.pays else ''}"
                          + (f", {best}" if v.pays else f" (nearest: {v.best[0]}, {words.times(v.best[1])})"))

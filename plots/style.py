@@ -89,6 +89,17 @@ def point(family, form="fair", protocol="dense", kind="measured", size=42.0):
     return style
 
 
+def scatter(axes, points):
+    """Draws (x, y, keyword arguments of `scatter`): one call per look, a hundred times faster than one per point."""
+    looks = {}
+    for x, y, look in points:
+        _, xs, ys = looks.setdefault(repr(sorted(look.items())), (look, [], []))
+        xs.append(x)
+        ys.append(y)
+    for look, x, y in looks.values():
+        axes.scatter(x, y, **look)
+
+
 def link_name(link, rate=float("nan")):
     """A link's name with its measured rate, for titles."""
     if math.isfinite(rate):

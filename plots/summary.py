@@ -26,7 +26,7 @@ def run():
 
 def lines(collected):
     """The summary as lines of at most about 120 characters."""
-    from plots import verdicts, words
+    from plots import data, verdicts, words
     counts = [["link", "rate", "cells", "rows", "OK", "mistrusted", "skipped", "failed"]]
     for link, rate, cells, rows, status in verdicts.link_counts(collected):
         spoiled = status["FAILED"] + status["TIMEOUT"] + status["WRONG"]
@@ -40,7 +40,7 @@ def lines(collected):
                      low[0] if low else "none", words.times(low[1]) if low else "", words.number(low[3]) if low else ""])
     result = [*aligned(counts), "", *(aligned(pays) if found else ["no compressed transfer has a valid timing"])]
     methods = [f"{v.link}, {v.traffic}: pay {words.listing(v.pays, 9) or 'none'}; never pay {words.listing(v.never, 9) or 'none'}"
-               for v in found if v.traffic in ("tp_forward", "pp_forward")]
+               for v in found if v.traffic in data.ACTIVATION_CLASSES]
     return result + ([""] + methods if methods else [])
 
 

@@ -17,7 +17,7 @@ def draw(collected):
         columns=COLUMNS)
     training = collected.training
     if not len(training):
-        return drawing.without_data("no data because the collected file has no table /training: capture_traffic writes it.")
+        return drawing.without_data("no data because the collected file holds no training steps (/training is empty): capture_traffic writes them.")
     order = np.argsort(training["step"], kind="stable")
     steps, loss = training["step"][order], training["loss"][order]
     known = np.isfinite(loss)

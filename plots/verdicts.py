@@ -5,7 +5,7 @@ import numpy as np
 
 from plots import data
 
-CLASSES = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
+CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "gradient_scatter", "weight_gather", "embedding")
 
 
 @dataclass

@@ -35,7 +35,7 @@ def row(**values):
     result.update(form="fair", ranks=1, tp=1, pp=1, dp=1, status="OK", launch="launch-0", repro="bench ...")
     result.update(values)
     if not result["cell_id"]:
-        key = repr(sorted((k, v) for k, v in values.items() if k in ("program", "method", "codec", "link", "tp", "pp", "batch", "seq", "tensor", "protocol", "form", "operation")))
+        key = repr(sorted((k, v) for k, v in values.items() if k in ("program", "method", "codec", "link", "tp", "pp", "dp", "dense_bytes", "batch", "seq", "tensor", "protocol", "form", "operation")))
         result["cell_id"] = hashlib.sha256(key.encode()).hexdigest()
     return result
 
@@ -73,7 +73,7 @@ def activation_rows(rng, links, layouts=LAYOUTS, shapes=SHAPES, methods=tuple(ME
                     dense = 2 * tokens * HIDDEN
                     payload = {"none": dense, "a": 2 * tokens * width, "t": 6 * tokens * width, "r": 6 * tokens * width,
                                "q": tokens * HIDDEN * width // 8 + 2 * HIDDEN}[codec if codec == "none" else codec[0]]
-                    for traffic, group in (("tp_forward", tp), ("pp_forward", pp)):
+                    for traffic, group in (("tp_forward", tp), ("pp_forward", pp), ("pp_backward", pp)):
                         if group == 1:
                             continue
                         reduces = traffic == "tp_forward"
@@ -90,19 +90,29 @@ def activation_rows(rng, links, layouts=LAYOUTS, shapes=SHAPES, methods=tuple(ME
                         yield row(**with_times(values, rng, link, enc, dec))
 
 
+def control_rows(rng, links):
+    for link in links:
+        for method in ("library", "ring"):
+            for count in (1 << 16, 1 << 23):
+                microseconds = 100 + 1.5 * count * 8e-3 / rate_of(link) * float(np.exp(rng.normal(0, 0.02)))
+                yield row(program="bench_collective", traffic="control", operation="all_reduce", method=method, codec="none", protocol="dense", dtype="f32",
+                          tensor="integers", source="generated", link=link, link_gbps=LINKS[link], ranks=4, hidden=count // 4, dense_bytes=count, total_us=microseconds,
+                          algbw_gbps=count / microseconds / 1e3, busbw_gbps=1.5 * count / microseconds / 1e3, relative_l2=0.0, compute="real")
+
+
 def gradient_rows(rng, links):
     matrices = {"qkv.1": 512 * 1536, "proj.1": 512 * 512, "mlp_in.1": 512 * 2048, "mlp_out.1": 512 * 2048, "head": 256 * 512}
     codecs = (("none", "dense", 1.0, 0.0, 8, 8), ("cast:dtype=bf16", "rounds", 1.0, 0.0016, 6, 6), ("topk:fraction=0.01+ef", "gather", 0.06, 0.7, 0.4, 3),
               ("topk:fraction=0.01+ef", "two_shot", 0.04, 0.75, 0.35, 2.5), ("quantize:bits=4", "gather", 0.5, 0.12, 2, 3),
               ("quantize:bits=4", "two_shot", 0.25, 0.17, 1.7, 2.4), ("powersgd:rank=4+ef", "rounds", 0.016, 0.55, 0.9, 0.7),
               ("powersgd:rank=16+ef", "rounds", 0.06, 0.33, 0.6, 0.5), ("randomk:fraction=0.01+ef", "rounds", 0.01, 0.98, 0.5, 2))
-    for link in links:
+    for link, dp in ((link, dp) for link in links for dp in (2, 4)):
         for tensor, elements in matrices.items():
             for codec, protocol, share, error, enc, dec in codecs:
-                dense, twin = 2 * elements, 3 * elements
-                sent = int(twin * share)
+                dense, twin = 2 * elements, 4 * (dp - 1) * elements // dp
+                sent = int(twin * share * (dp / 4 if protocol == "gather" else 1))
                 values = dict(program="bench_gradient", traffic="dp_gradient", operation="all_reduce", method=codec.split(":")[0], codec=codec,
-                              protocol=protocol, dtype="f16", tensor=tensor, source="captured", ranks=4, dp=4, hidden=512, batch=8, seq=128,
+                              protocol=protocol, dtype="f16", tensor=tensor, source="captured", ranks=dp, dp=dp, hidden=512, batch=8, seq=128,
                               dense_bytes=dense, payload_bytes=sent, link_bytes=sent, link_bytes_max=sent, received_bytes=sent, twin_link_bytes=twin,
                               relative_l2=error * float(np.exp(rng.normal(0, 0.06))), cosine=0.9, bias=0.0, zero_fraction=0.0)
                 yield row(**with_times(values, rng, link, enc, dec))
@@ -121,6 +131,13 @@ def embedding_rows(rng, links):
                 yield row(**with_times(values, rng, link, 2.0, 2.0))
 
 
+def fractions(codec, encode, decode):
+    """Matrix codecs are bound by the BLAS rate, the others by memory alone."""
+    if codec[0] in "ap":
+        return dict(blas_fraction_encode=encode, blas_fraction_decode=decode, bound_fraction_encode=0.1, bound_fraction_decode=0.1)
+    return dict(bound_fraction_encode=encode, bound_fraction_decode=decode)
+
+
 def codec_rows(rng):
     rates = {"none": (9.0, 9.0, 1.0, 1.0), "cast:dtype=bf16": (6.1, 5.4, 0.66, 0.55), "quantize:bits=2": (4.0, 4.4, 0.51, 0.6),
              "quantize:bits=4": (4.2, 4.6, 0.55, 0.62), "quantize:bits=8": (3.3, 5.0, 0.44, 0.66), "topk:fraction=0.01": (1.3, 4.1, 0.19, 0.47),
@@ -131,7 +148,7 @@ def codec_rows(rng):
             yield row(program="bench_codec", traffic="codec", operation="encode_decode", method=codec.split(":")[0], codec=codec, dtype="f32", tensor=tensor,
                       source="generated" if megabytes == 32 else "captured", dense_bytes=megabytes << 20, payload_bytes=megabytes << 18,
                       encode_us=1e3 / encode, decode_us=1e3 / decode, encode_gbps=encode * noise, decode_gbps=decode * noise, memcpy_gbps=9.4 * noise,
-                      bound_fraction_encode=bound_e, bound_fraction_decode=bound_d, relative_l2=0.1, repetitions=20)
+                      threads=2, **fractions(codec, bound_e, bound_d), relative_l2=0.1, repetitions=20)
 
 
 def spectra_rows(rng):
@@ -185,15 +202,20 @@ def to_records(rows, columns=None):
     return records
 
 
-def write(path, cells, spectra=(), training=(), links=(), provenance=None, attributes=None, training_attributes=None):
-    """Writes the tables that have rows; an empty one is left out, as `collect` does."""
+def empty_records(columns):
+    types = {"text": "S1", "integer": "i8", "float": "f8"}
+    return np.empty(0, dtype=[(name, types[kind]) for name, kind in columns.items()])
+
+
+def write(path, cells, spectra=(), training=(), links=(), provenance=None, attributes=None, training_attributes=None, keep_empty=True):
+    """Writes the tables, empty ones too as `collect` does, unless `keep_empty` is false."""
     tables = {"cells": list(cells), "spectra": list(spectra), "training": list(training), "links": list(links),
               "provenance": list(provenance_rows() if provenance is None else provenance)}
     with h5py.File(path, "w") as file:
         file.attrs.update({"schema_version": 1, "thinwire_version": "0.1.0", "created": "2026-01-01T00:00:00Z", **(attributes or {})})
         for name, rows in tables.items():
-            if rows:
-                file.create_dataset(name, data=to_records(rows))
+            if rows or keep_empty:
+                file.create_dataset(name, data=to_records(rows) if rows else empty_records(COLUMNS[name]))
         if training_attributes and training:
             file["training"].attrs.update(training_attributes)
 
@@ -201,7 +223,7 @@ def write(path, cells, spectra=(), training=(), links=(), provenance=None, attri
 def everything(path, seed=1, links=tuple(LINKS), spoil=True):
     """A complete quick run; `spoil` adds MISTRUSTED, SKIPPED and FAILED rows and NaN values."""
     rng = np.random.default_rng(seed)
-    cells = list(activation_rows(rng, links)) + list(gradient_rows(rng, links)) + list(embedding_rows(rng, links)) + list(codec_rows(rng))
+    cells = list(activation_rows(rng, links)) + list(gradient_rows(rng, links)) + list(embedding_rows(rng, links)) + list(codec_rows(rng)) + list(control_rows(rng, links))
     if spoil:
         measured = [r for r in cells if r["program"] == "bench_activation"]
         for i in rng.choice(len(measured), size=len(measured) // 40, replace=False):

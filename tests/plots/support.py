@@ -1,6 +1,8 @@
 """What the tests of the figures share: paths, a scratch folder, drawings of made-up data, running the programs."""
+import atexit
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,13 @@ FIGURES = ("speedup_map", "stage_split", "break_even", "error_vs_ratio", "gradie
            "training", "links")
 SEED = int(os.environ.get("THINWIRE_TEST_SEED", "20260101"))
 print(f"seed {SEED} (set THINWIRE_TEST_SEED to change it)")
+
+
+def scratch_folder():
+    """A folder that goes when the test program ends."""
+    folder = tempfile.mkdtemp(prefix="thinwire-plots-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def draw(name, collected):

@@ -2,10 +2,9 @@
 # timeout: 300
 """Every figure: what the CSV says is what is drawn, nothing overlaps, nothing crashes when data are missing."""
 import os
-import tempfile
 import unittest
 
-from support import FIGURES, SEED, close, draw, read_csv, visible_texts
+from support import FIGURES, SEED, close, draw, read_csv, visible_texts, scratch_folder
 import make_collected as made
 import numpy as np
 from matplotlib.colors import to_rgba
@@ -16,7 +15,7 @@ NAN = float("nan")
 
 
 def load(cells, **tables):
-    path = os.path.join(tempfile.mkdtemp(prefix="thinwire-plots-"), "collected.h5")
+    path = os.path.join(scratch_folder(), "collected.h5")
     made.write(path, cells, **tables)
     return data.load(path)
 
@@ -30,7 +29,7 @@ def offsets(axes):
 class CompleteRun(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        path = os.path.join(tempfile.mkdtemp(prefix="thinwire-plots-"), "collected.h5")
+        path = os.path.join(scratch_folder(), "collected.h5")
         made.everything(path, seed=SEED)
         cls.collected = data.load(path)
         cls.drawings = {name: draw(name, cls.collected) for name in FIGURES}
@@ -67,7 +66,7 @@ class CompleteRun(unittest.TestCase):
         rows = self.csv("speedup_map")
         axes = [a for a in self.drawings["speedup_map"].figure.axes if a.patches and a.get_title(loc="left")]
         drawn = [(text.get_text(), to_rgba(patch.get_facecolor())) for a in axes for patch, text in zip(a.patches, [t for t in a.texts if not t.get_text().startswith("layout")])]
-        self.assertEqual(len(rows), 4 * 14 * 16)
+        self.assertEqual(len(rows), 4 * 14 * 24)
         self.assertEqual([text for text, _ in drawn], [row["text"] for row in rows])
         for (text, face), row in zip(drawn, rows):
             speedup = float(row["speedup"])
@@ -93,7 +92,7 @@ class CompleteRun(unittest.TestCase):
 
     def test_points_of_error_against_ratio_are_those_of_the_csv(self):
         rows = self.csv("error_vs_ratio")
-        for axes, traffic in zip(self.drawings["error_vs_ratio"].figure.axes, ("tp_forward", "pp_forward", "dp_gradient", "embedding")):
+        for axes, traffic in zip(self.drawings["error_vs_ratio"].figure.axes, ("tp_forward", "pp_forward", "dp_gradient", "embedding", "pp_backward")):
             here = [r for r in rows if r["traffic"] == traffic]
             wanted = sorted((f"{float(r['ratio']):.9g}", f"{float(r['relative_l2']):.9g}") for r in here if float(r["relative_l2"]) > 0)
             drawn = offsets(axes)

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import FIGURES, ROOT, SEED, read_csv, run
+from support import FIGURES, ROOT, SEED, read_csv, run, scratch_folder
 import make_collected as made
 import numpy as np
 
@@ -47,7 +47,7 @@ class Page(html.parser.HTMLParser):
 class WholeReport(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.out = tempfile.mkdtemp(prefix="thinwire-plots-")
+        cls.out = scratch_folder()
         cls.collected = os.path.join(cls.out, "collected.h5")
         made.everything(cls.collected, seed=SEED, links=("shm", "netns:100mbit", "netns:1gbit"))
         cls.finished = run("report.py", "--collected", cls.collected, "--out", cls.out)
@@ -140,7 +140,7 @@ class BadInput(unittest.TestCase):
     """One clear error and the documented exit code; what is there stays intact."""
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="thinwire-plots-")
+        self.folder = scratch_folder()
         self.good = os.path.join(self.folder, "collected.h5")
         made.write(self.good, [made.row(program="bench_codec", traffic="codec", codec="cast", method="cast", encode_gbps=3.0)])
 
