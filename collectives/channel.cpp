@@ -25,7 +25,9 @@ OperationReport sum_of(const OperationReport& a, const OperationReport& b) {
   return s;
 }
 
-bool is_pipeline(TrafficClass traffic) { return traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward; }
+bool is_pipeline(TrafficClass traffic) {
+  return traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
+}
 
 bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
   // The types of the rounds are known only to the codec; bytes carry everything but sums, sums are of floats.
@@ -49,19 +51,29 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
       if (traits.gather) return Protocol::gather;
       break;
     case Protocol::dense:
-      if (!dense) throw UsageError(codec + " cannot use protocol dense, which sums tensors as they are; use rounds, gather or two_shot");
+      if (!dense)
+        throw UsageError(
+            codec +
+            " cannot use protocol dense, which sums tensors as they are; use rounds, gather or two_shot");
       return Protocol::dense;
     case Protocol::rounds:
-      if (traits.rounds == 0) throw UsageError(codec + " is not a sequence of dense reductions, so protocol rounds cannot sum it; use gather or two_shot");
-      if (!rounds_possible(traits, comm)) throw UsageError(codec + ": protocol rounds needs a reduction operator that this communicator lacks; use gather");
+      if (traits.rounds == 0)
+        throw UsageError(codec +
+                         " is not a sequence of dense reductions, so protocol rounds cannot sum it; use "
+                         "gather or two_shot");
+      if (!rounds_possible(traits, comm))
+        throw UsageError(
+            codec + ": protocol rounds needs a reduction operator that this communicator lacks; use gather");
       return Protocol::rounds;
     case Protocol::gather:
     case Protocol::two_shot:
     case Protocol::point_to_point:
       if (traits.gather) return options.protocol;
-      throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) + " cannot carry it; use rounds");
+      throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) +
+                       " cannot carry it; use rounds");
   }
-  throw UsageError(codec + " can neither be summed by rounds nor be gathered on this communicator; choose another codec");
+  throw UsageError(
+      codec + " can neither be summed by rounds nor be gathered on this communicator; choose another codec");
 }
 
 }  // namespace
@@ -76,8 +88,9 @@ void Meter::add(const OperationReport& report) {
 
 namespace {
 
-// Channels that exist. Whoever waits for one operation advances all of them: else two ranks that wait for operations
-// of two channels in different orders would each keep the other's rounds from going on. Used by one thread.
+// Channels that exist. Whoever waits for one operation advances all of them: else two ranks that wait for
+// operations of two channels in different orders would each keep the other's rounds from going on. Used by
+// one thread.
 std::vector<ChannelState*>& live_channels() {
   static auto* channels = new std::vector<ChannelState*>;
   return *channels;
@@ -86,12 +99,17 @@ std::vector<ChannelState*>& live_channels() {
 }  // namespace
 
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
-    : comm(group.duplicate()), options(std::move(channel_options)), stack(make_codec(options.codec, options.form)), ring(*comm) {
+    : comm(group.duplicate()),
+      options(std::move(channel_options)),
+      stack(make_codec(options.codec, options.form)),
+      ring(*comm) {
   protocol = choose_protocol(options, stack, *comm);
   live_channels().push_back(this);
 }
 
-ChannelState::~ChannelState() { std::erase(live_channels(), this); }
+ChannelState::~ChannelState() {
+  std::erase(live_channels(), this);
+}
 
 void ChannelState::progress_all() {
   for (std::size_t i = 0; i < live_channels().size(); ++i) {
@@ -104,8 +122,9 @@ void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
   progress();
 }
 
-// Strictly first in, first out, with one relief: point-to-point messages with no collective before them may be in
-// flight together (their codec work is one section each), so that two ranks may send to each other at once.
+// Strictly first in, first out, with one relief: point-to-point messages with no collective before them may
+// be in flight together (their codec work is one section each), so that two ranks may send to each other at
+// once.
 void ChannelState::progress() {
   for (std::size_t i = 0; i < queue.size();) {
     const std::shared_ptr<Operation::State> operation = queue[i];
@@ -135,14 +154,16 @@ std::unique_ptr<Buffer> ChannelState::borrow() {
   return buffer;
 }
 
-void ChannelState::give_back(std::unique_ptr<Buffer> buffer) { pool.push_back(std::move(buffer)); }
+void ChannelState::give_back(std::unique_ptr<Buffer> buffer) {
+  pool.push_back(std::move(buffer));
+}
 
 // ---- the channel ----
 
 struct Channel::Impl : ChannelState {
   using ChannelState::ChannelState;
-  Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key, int peer = -1,
-                  Codec* activation = nullptr) {
+  Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key,
+                  int peer = -1, Codec* activation = nullptr) {
     auto state = std::make_shared<Operation::State>(*this, kind, in, out, key, peer);
     state->activation = activation;
     check_request(*state);
@@ -151,13 +172,15 @@ struct Channel::Impl : ChannelState {
   }
 };
 
-Channel::Channel(Communicator& group, ChannelOptions options) : impl_(std::make_unique<Impl>(group, std::move(options))) {}
+Channel::Channel(Communicator& group, ChannelOptions options)
+    : impl_(std::make_unique<Impl>(group, std::move(options))) {}
 
 Channel::~Channel() {
   if (impl_ == nullptr || std::uncaught_exceptions() > 0) return;
   try {
-    Waiter waiter;
-    for (ChannelState::progress_all(); !impl_->queue.empty(); ChannelState::progress_all()) waiter.pause();
+    if (impl_->queue.empty()) return;
+    const std::shared_ptr<Operation::State> last = impl_->queue.back();
+    ChannelState::wait_for([this] { return impl_->queue.empty(); }, *last);
   } catch (const Error&) {  // whoever waits for that operation was told, or nobody cares for its result
   }
 }
@@ -184,15 +207,21 @@ Operation Channel::send(ConstTensorView in, int to, const MessageKey& key) {
 Operation Channel::receive(TensorView out, int from, const MessageKey& key) {
   return impl_->start(OperationKind::receive, {}, out, key, from);
 }
-Operation Channel::send_backward(ConstTensorView gradient, int to, const MessageKey& key, Channel& activation) {
+Operation Channel::send_backward(ConstTensorView gradient, int to, const MessageKey& key,
+                                 Channel& activation) {
   return impl_->start(OperationKind::send, gradient, {}, key, to, activation.codec().codec.get());
 }
-Operation Channel::receive_backward(TensorView input_gradient, int from, const MessageKey& key, Channel& activation) {
+Operation Channel::receive_backward(TensorView input_gradient, int from, const MessageKey& key,
+                                    Channel& activation) {
   return impl_->start(OperationKind::receive, {}, input_gradient, key, from, activation.codec().codec.get());
 }
-void Channel::progress() { impl_->progress(); }
+void Channel::progress() {
+  impl_->progress();
+}
 
-void Channel::fit(std::span<const ConstTensorView> samples) { impl_->stack.codec->fit(samples); }
+void Channel::fit(std::span<const ConstTensorView> samples) {
+  impl_->stack.codec->fit(samples);
+}
 
 void Channel::set_compute(ComputeMode mode) {
   if (!impl_->queue.empty()) throw UsageError("set_compute with operations in flight; wait for them first");
@@ -205,14 +234,25 @@ void Channel::set_compute(ComputeMode mode) {
 }
 
 void Channel::empty_bucket_before_transfers(std::int64_t bucket_bytes) {
-  if (!impl_->queue.empty()) throw UsageError("empty_bucket_before_transfers with operations in flight; wait for them first");
+  if (!impl_->queue.empty())
+    throw UsageError("empty_bucket_before_transfers with operations in flight; wait for them first");
   impl_->bucket_bytes = bucket_bytes;
 }
 
-Communicator& Channel::communicator() { return *impl_->comm; }
-const ChannelOptions& Channel::options() const { return impl_->options; }
-Protocol Channel::protocol() const { return impl_->protocol; }
-CodecStack& Channel::codec() { return impl_->stack; }
-Meter& Channel::meter() { return impl_->meter; }
+Communicator& Channel::communicator() {
+  return *impl_->comm;
+}
+const ChannelOptions& Channel::options() const {
+  return impl_->options;
+}
+Protocol Channel::protocol() const {
+  return impl_->protocol;
+}
+CodecStack& Channel::codec() {
+  return impl_->stack;
+}
+Meter& Channel::meter() {
+  return impl_->meter;
+}
 
 }  // namespace thinwire

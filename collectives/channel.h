@@ -18,8 +18,8 @@ struct OperationReport {
   double encode_us = 0;    ///< all codec work before or between transfers (rounds included)
   double transfer_us = 0;  ///< waiting for the link
   double decode_us = 0;
-  double total_us = 0;    ///< start to end, without untimed_us
-  double untimed_us = 0;  ///< emptying token buckets before timed transfers
+  double total_us = 0;       ///< start to end, without untimed_us
+  double untimed_us = 0;     ///< emptying token buckets before timed transfers
   double encode_cpu_us = 0;  ///< CPU time of the same work (all threads of the rank)
   double decode_cpu_us = 0;
   std::int64_t dense_bytes = 0;    ///< the tensor in its wire type
@@ -50,9 +50,9 @@ struct ChannelOptions {
   std::string codec = "none";
   Form form = Form::fair;
   Protocol protocol = Protocol::automatic;
-  DType wire = DType::f16;  ///< type of a dense transfer; dense_bytes counts in it
+  DType wire = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it
   DenseAlgorithm algorithm = DenseAlgorithm::library;  ///< for dense reductions, also inside `rounds`
-  bool average = false;     ///< divide a reduction by the number of ranks, once
+  bool average = false;                                ///< divide a reduction by the number of ranks, once
 };
 
 /// A pending channel operation. Operations of a channel run strictly first in, first out.
@@ -62,8 +62,8 @@ class Operation {
   bool valid() const { return state_ != nullptr; }
   /// True when finished; makes progress on the channel.
   bool test();
-  /// Blocks until finished and returns what it cost. Advances every channel of the process meanwhile, so ranks may
-  /// wait for operations of different channels in different orders.
+  /// Blocks until finished and returns what it cost. Advances every channel of the process meanwhile, so
+  /// ranks may wait for operations of different channels in different orders.
   const OperationReport& wait();
 
   struct State;
@@ -81,14 +81,15 @@ class Channel {
   ~Channel();
   Channel(Channel&&) noexcept;
 
-  // Tensors are f32 on the host. A channel of codec `none` also takes tensors that are already in its wire type
-  // and then converts nothing: a dense twin is not charged for conversions. Memory stays valid until the operation
-  // is done. Impossible requests throw UsageError here, on every rank alike.
+  // Tensors are f32 on the host. A channel of codec `none` also takes tensors that are already in its wire
+  // type and then converts nothing: a dense twin is not charged for conversions. Memory stays valid until the
+  // operation is done. Impossible requests throw UsageError here, on every rank alike.
 
   /// out = sum (or mean) over ranks of `in`. Shapes equal on all ranks; `out` may be `in`.
   Operation all_reduce(ConstTensorView in, TensorView out, const MessageKey& key);
-  /// `in` [rows, columns] is split by rows into size() blocks as evenly as shard_rows says; out = my block of the sum.
-  /// A codec whose rounds cannot run on row blocks (PowerSGD) reduces all and keeps the slice: report().algorithm says so.
+  /// `in` [rows, columns] is split by rows into size() blocks as evenly as shard_rows says; out = my block of
+  /// the sum. A codec whose rounds cannot run on row blocks (PowerSGD) reduces all and keeps the slice:
+  /// report().algorithm says so.
   Operation reduce_scatter(ConstTensorView in, TensorView out, const MessageKey& key);
   /// out [rows, columns] = all ranks' blocks, split by shard_rows; the owner, too, gets its decoded block.
   Operation all_gather(ConstTensorView in, TensorView out, const MessageKey& key);
@@ -96,13 +97,15 @@ class Channel {
   Operation broadcast(TensorView data, int root, const MessageKey& key);
   /// As all_reduce, but only the root's `out` is written.
   Operation reduce(ConstTensorView in, TensorView out, int root, const MessageKey& key);
-  /// Point to point, header-free: sizes are agreed or read from the message. Messages between two ranks arrive in order;
-  /// those with no collective before them in the queue are in flight together, so both directions at once are safe.
+  /// Point to point, header-free: sizes are agreed or read from the message. Messages between two ranks
+  /// arrive in order; those with no collective before them in the queue are in flight together, so both
+  /// directions at once are safe.
   Operation send(ConstTensorView in, int to, const MessageKey& key);
   Operation receive(TensorView out, int from, const MessageKey& key);
-  /// The gradient of an activation that crossed this boundary through `activation` (same key): it travels as that
-  /// codec's backward rule says (dense, kept elements only, or the gradient of the code), through this channel's own
-  /// codec. Who received the activation sends; `gradient` and `input_gradient` have the activation's shape, f32.
+  /// The gradient of an activation that crossed this boundary through `activation` (same key): it travels as
+  /// that codec's backward rule says (dense, kept elements only, or the gradient of the code), through this
+  /// channel's own codec. Who received the activation sends; `gradient` and `input_gradient` have the
+  /// activation's shape, f32.
   Operation send_backward(ConstTensorView gradient, int to, const MessageKey& key, Channel& activation);
   Operation receive_backward(TensorView input_gradient, int from, const MessageKey& key, Channel& activation);
   /// Advances pending operations; call between instructions (MPI collectives do not progress by themselves).
@@ -110,12 +113,14 @@ class Channel {
 
   /// Fits a trained codec; every rank passes equal samples.
   void fit(std::span<const ConstTensorView> samples);
-  /// How codec work is timed. UsageError while operations are in flight. `replay` needs serial passes of the same
-  /// kind of operation and shape before it; entering `serial` forgets earlier ones. measure_timed does it all.
+  /// How codec work is timed. UsageError while operations are in flight. `replay` needs serial passes of the
+  /// same kind of operation and shape before it; entering `serial` forgets earlier ones. measure_timed does
+  /// it all.
   void set_compute(ComputeMode mode);
-  /// Before the first transfer after an idle gap, the rank sends an untimed message of the transfer's size (two
-  /// buckets at most) to empty the link's token bucket, and waits for its partners; not counted in bytes or times.
-  /// Same value on all ranks; 0 = off (default). token_bucket_bytes(link) gives the launcher's bucket.
+  /// Before the first transfer after an idle gap, the rank sends an untimed message of the transfer's size
+  /// (two buckets at most) to empty the link's token bucket, and waits for its partners; not counted in bytes
+  /// or times. Same value on all ranks; 0 = off (default). token_bucket_bytes(link) gives the launcher's
+  /// bucket.
   void empty_bucket_before_transfers(std::int64_t bucket_bytes);
 
   Communicator& communicator();

@@ -47,7 +47,8 @@ struct ChannelState {
   Buffer wire_in, wire_out, payload, received;
   Tensor local, own, mean, sum;
   std::vector<std::int64_t> sizes, offsets, peer_sizes;
-  /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for its replay.
+  /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for
+  /// its replay.
   std::map<std::int64_t, std::vector<std::int64_t>> round_sizes;
 
   int size() const { return comm->size(); }
@@ -61,21 +62,25 @@ struct ChannelState {
   void progress();
   /// progress() of every channel of this process.
   static void progress_all();
+  /// Advances all channels until done(); the watchdog names `waiting` if nothing ends for too long.
+  static void wait_for(const std::function<bool()>& done, const Operation::State& waiting);
+  /// Transfers that have ended on this process: what tells a slow link from a hang.
+  static inline std::int64_t transfers_ended = 0;
   std::unique_ptr<Buffer> borrow();
   void give_back(std::unique_ptr<Buffer> buffer);
 };
 
 /// One operation. Protocols are coroutines over it: compute(...) sections and co_await transfer(...) in turn.
 struct Operation::State {
-  State(ChannelState& channel_state, OperationKind operation, ConstTensorView input, TensorView output, const MessageKey& message,
-        int peer_rank = -1);
+  State(ChannelState& channel_state, OperationKind operation, ConstTensorView input, TensorView output,
+        const MessageKey& message, int peer_rank = -1);
 
   ChannelState& channel;
   const OperationKind kind;
   const ConstTensorView in;
   const TensorView out;
   MessageKey key;
-  const int peer;  ///< root, source or destination
+  const int peer;               ///< root, source or destination
   Codec* activation = nullptr;  ///< a gradient's message: the codec that carried the activation forward
   OperationReport report;
   bool done = false;
@@ -102,12 +107,14 @@ struct Operation::State {
     std::int64_t unused = 0;
     Round round;
     charge(Stage::encode, channel.sections.run(key_of_section, unused, [&] { round = body(); }));
-    if (channel.sections.mode() == ComputeMode::serial) channel.sections.remember_round(key_of_section, round);
-    if (channel.sections.mode() == ComputeMode::replay) round = channel.sections.remembered_round(key_of_section);
+    if (channel.sections.mode() == ComputeMode::serial)
+      channel.sections.remember_round(key_of_section, round);
+    if (channel.sections.mode() == ComputeMode::replay)
+      round = channel.sections.remembered_round(key_of_section);
     return round;
   }
-  /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes it, so
-  /// what `start` refers to must live as long as the co_await expression.
+  /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes
+  /// it, so what `start` refers to must live as long as the co_await expression.
   struct Arrival {
     State& operation;
     bool await_ready() { return operation.poll(); }
@@ -117,8 +124,10 @@ struct Operation::State {
   template <typename Start>
   Arrival transfer(LinkBytes link, Start&& start) {
     count(link);
-    if (must_empty_bucket()) empty_bucket(link.sent, std::forward<Start>(start));
-    else begin_transfer(start());
+    if (must_empty_bucket())
+      empty_bucket(link.sent, std::forward<Start>(start));
+    else
+      begin_transfer(start());
     return Arrival{*this};
   }
   void count(LinkBytes link) {
@@ -171,21 +180,24 @@ ConstTensorView rows_of(ConstTensorView x, const RowBlock& block);
 TensorView rows_of(TensorView x, const RowBlock& block);
 /// Key of piece i of a message (0 <= i < 2 n): states of pieces do not mix.
 MessageKey piece_key(const Operation::State& op, int i);
-/// The input as the codec shall see it: a private copy that went through before_encode when there are wrappers.
+/// The input as the codec shall see it: a private copy that went through before_encode when there are
+/// wrappers.
 ConstTensorView local_input(Operation::State& op);
 /// Whether a hook after the reduction wants this rank's own decoded message.
 bool wants_own_decoded(const ChannelState& channel);
-/// Hooks after a reduction whose sum (or mean, if the channel averages) lies in `reduced`; empty view: not on this rank.
+/// Hooks after a reduction whose sum (or mean, if the channel averages) lies in `reduced`; empty view: not on
+/// this rank.
 void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced);
 /// Divides an f32 reduction by the number of ranks where the channel averages.
 void average(Operation::State& op, TensorView sum);
 /// Byte offsets, 64-byte aligned, for blocks of these sizes; returns the total.
 std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets);
-/// Sizes of all ranks' payloads of `bytes`: known for fixed-size codecs (`fixed`), else exchanged. Into channel.sizes.
+/// Sizes of all ranks' payloads of `bytes`: known for fixed-size codecs (`fixed`), else exchanged. Into
+/// channel.sizes.
 Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed);
 /// A dense reduction over ranks by the channel's algorithm, counted; all ranks get the result.
-Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive, std::int64_t elements,
-                                            DType dtype, ReduceOp reduce_op);
+Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive,
+                                            std::int64_t elements, DType dtype, ReduceOp reduce_op);
 /// Converts f32 to the wire type or back (f32 wire: copies).
 void to_wire(ConstTensorView from, void* to, DType wire);
 void from_wire(const void* from, DType wire, TensorView to);

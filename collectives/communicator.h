@@ -11,8 +11,8 @@
 
 namespace thinwire {
 
-/// A pending non-blocking operation. Destroying an unfinished request waits for it (but not while an exception
-/// unwinds the stack: its partner may never come, and the job is about to end).
+/// A pending non-blocking operation. Destroying an unfinished request waits for it (but not while an
+/// exception unwinds the stack: its partner may never come, and the job is about to end).
 class Request {
  public:
   virtual ~Request() = default;
@@ -24,9 +24,9 @@ class Request {
 using RequestPtr = std::unique_ptr<Request>;
 
 /// All calls are collective over the group in the same order on every rank, except send and receive.
-/// Memory must stay valid until the request is done. Counts are in bytes unless said otherwise; they may exceed
-/// 2^31. `send` may equal `receive` in all_reduce (in place), nowhere else. Failures throw RuntimeFailure naming
-/// the library call.
+/// Memory must stay valid until the request is done. Counts are in bytes unless said otherwise; they may
+/// exceed 2^31. `send` may equal `receive` in all_reduce (in place), nowhere else. Failures throw
+/// RuntimeFailure naming the library call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -40,32 +40,39 @@ class Communicator {
   /// Whether reductions of this type and operator are supported.
   virtual bool supports(DType dtype, ReduceOp op) const = 0;
 
-  virtual RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) = 0;
+  virtual RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype,
+                                ReduceOp op) = 0;
   /// Equal shards: receive = elements_per_rank elements of the reduction, shard = my rank.
-  virtual RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype, ReduceOp op) = 0;
-  /// Shards of different sizes: counts[r] elements for rank r, in rank order. The default takes the equal form
-  /// where it fits and throws UsageError elsewhere.
-  virtual RequestPtr reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype,
-                                      ReduceOp op);
-  virtual RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op, int root) = 0;
+  virtual RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank,
+                                    DType dtype, ReduceOp op) = 0;
+  /// Shards of different sizes: counts[r] elements for rank r, in rank order. The default takes the equal
+  /// form where it fits and throws UsageError elsewhere.
+  virtual RequestPtr reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts,
+                                      DType dtype, ReduceOp op);
+  virtual RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op,
+                            int root) = 0;
   virtual RequestPtr all_gather(const void* send, std::int64_t bytes, void* receive) = 0;
   /// Variable sizes; `counts` and `offsets` in bytes, known on all ranks.
-  virtual RequestPtr all_gather_v(const void* send, std::int64_t bytes, void* receive, std::span<const std::int64_t> counts,
+  virtual RequestPtr all_gather_v(const void* send, std::int64_t bytes, void* receive,
+                                  std::span<const std::int64_t> counts,
                                   std::span<const std::int64_t> offsets) = 0;
-  virtual RequestPtr all_to_all_v(const void* send, std::span<const std::int64_t> send_counts, std::span<const std::int64_t> send_offsets,
-                                  void* receive, std::span<const std::int64_t> receive_counts,
+  virtual RequestPtr all_to_all_v(const void* send, std::span<const std::int64_t> send_counts,
+                                  std::span<const std::int64_t> send_offsets, void* receive,
+                                  std::span<const std::int64_t> receive_counts,
                                   std::span<const std::int64_t> receive_offsets) = 0;
   virtual RequestPtr broadcast(void* data, std::int64_t bytes, int root) = 0;
   virtual RequestPtr send(const void* data, std::int64_t bytes, int to, int tag) = 0;
-  /// Messages longer than `bytes` throw RuntimeFailure. `received` (optional) gets the actual size. Beyond 1 GiB a
-  /// receive advances only when it is tested: test it in turn with what its sender waits for.
-  virtual RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received = nullptr) = 0;
+  /// Messages longer than `bytes` throw RuntimeFailure. `received` (optional) gets the actual size. Beyond 1
+  /// GiB a receive advances only when it is tested: test it in turn with what its sender waits for.
+  virtual RequestPtr receive(void* data, std::int64_t bytes, int from, int tag,
+                             std::int64_t* received = nullptr) = 0;
   virtual void barrier() = 0;
 };
 
 /// Environment of the process: initialises MPI once (thread level multiple) and finalises it; registers the
-/// abort hook so that any failure ends the whole job with one MPI_Abort; starts the watchdog; counts the ranks of
-/// this machine. Where MPI is initialised already (test programs), it neither initialises nor finalises.
+/// abort hook so that any failure ends the whole job with one MPI_Abort; starts the watchdog; counts the
+/// ranks of this machine. Where MPI is initialised already (test programs), it neither initialises nor
+/// finalises.
 class MpiEnvironment {
  public:
   MpiEnvironment(int* argc, char*** argv);

@@ -8,7 +8,9 @@
 namespace thinwire {
 namespace {
 
-std::int64_t total(std::span<const std::int64_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}); }
+std::int64_t total(std::span<const std::int64_t> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
 
 std::int64_t block_of(std::span<const std::int64_t> bytes, int rank) {
   const auto n = static_cast<int>(bytes.size());
@@ -25,7 +27,8 @@ RowBlock shard_rows(std::int64_t rows, int index, int blocks) {
 
 std::vector<std::int64_t> shard_counts(std::int64_t count, int blocks, std::int64_t factor) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(blocks));
-  for (int i = 0; i < blocks; ++i) counts[static_cast<std::size_t>(i)] = shard_rows(count, i, blocks).count * factor;
+  for (int i = 0; i < blocks; ++i)
+    counts[static_cast<std::size_t>(i)] = shard_rows(count, i, blocks).count * factor;
   return counts;
 }
 
@@ -48,8 +51,10 @@ LinkBytes ring_all_reduce_bytes(std::int64_t elements, std::int64_t element_byte
   return bytes;
 }
 
-LinkBytes direct_all_to_all_bytes(std::span<const std::int64_t> send_bytes, std::span<const std::int64_t> receive_bytes, int rank) {
-  return {total(send_bytes) - block_of(send_bytes, rank), total(receive_bytes) - block_of(receive_bytes, rank)};
+LinkBytes direct_all_to_all_bytes(std::span<const std::int64_t> send_bytes,
+                                  std::span<const std::int64_t> receive_bytes, int rank) {
+  return {total(send_bytes) - block_of(send_bytes, rank),
+          total(receive_bytes) - block_of(receive_bytes, rank)};
 }
 
 LinkBytes chain_broadcast_bytes(std::int64_t bytes, int rank, int ranks, int root) {

@@ -1,5 +1,5 @@
-// Protocol `dense`: tensors travel as they are, in the wire type. Conversions from f32 are charged as encode and
-// decode; a tensor that is already in the wire type travels straight from and to the caller's memory.
+// Protocol `dense`: tensors travel as they are, in the wire type. Conversions from f32 are charged as encode
+// and decode; a tensor that is already in the wire type travels straight from and to the caller's memory.
 #include <cstring>
 
 #include "collectives/channel_state.h"
@@ -29,7 +29,8 @@ void* wire_output(Operation::State& op, TensorView out, const void* send) {
 void average_wire(Operation::State& op, TensorView sum) {
   const float factor = 1.0f / static_cast<float>(op.channel.size());
   switch (sum.dtype()) {
-    case DType::f32: return scale(sum.as<float>(), sum.as<float>(), factor);
+    case DType::f32:
+      return scale(sum.as<float>(), sum.as<float>(), factor);
     case DType::f16:
     case DType::bf16: {
       Tensor& wide = op.channel.mean;
@@ -41,7 +42,9 @@ void average_wire(Operation::State& op, TensorView sum) {
     case DType::f64:
       for (double& value : sum.as<double>()) value /= op.channel.size();
       return;
-    default: throw UsageError("a channel cannot average " + std::string(name_of(sum.dtype())) + "; sum it, or use a floating type");
+    default:
+      throw UsageError("a channel cannot average " + std::string(name_of(sum.dtype())) +
+                       "; sum it, or use a floating type");
   }
 }
 
@@ -72,7 +75,8 @@ Task dense_reduction(Operation::State& op) {
     void* receive = wire_output(op, op.out, send);
     const std::int64_t columns = op.in.shape().columns();
     c.sizes = shard_counts(op.in.shape().rows(), c.size(), columns);
-    const LinkBytes link = ring_reduce_scatter_bytes(shard_counts(op.in.shape().rows(), c.size(), columns * size), c.rank());
+    const LinkBytes link =
+        ring_reduce_scatter_bytes(shard_counts(op.in.shape().rows(), c.size(), columns * size), c.rank());
     op.report.algorithm = ring ? "ring reduce_scatter" : "library reduce_scatter (counted as ring)";
     co_await op.transfer(link, [&] {
       return ring ? c.ring.reduce_scatter(send, receive, c.sizes, wire, ReduceOp::sum)
@@ -86,8 +90,9 @@ Task dense_reduction(Operation::State& op) {
     if (staged) c.wire_out.reserve(op.out.bytes());
     void* receive = !root ? nullptr : staged ? c.wire_out.data() : wire_output(op, op.out, send);
     op.report.algorithm = "library reduce (counted as chain)";
-    co_await op.transfer(chain_reduce_bytes(op.report.dense_bytes, c.rank(), c.size(), op.peer),
-                         [&] { return c.comm->reduce(send, receive, op.in.elements(), wire, ReduceOp::sum, op.peer); });
+    co_await op.transfer(chain_reduce_bytes(op.report.dense_bytes, c.rank(), c.size(), op.peer), [&] {
+      return c.comm->reduce(send, receive, op.in.elements(), wire, ReduceOp::sum, op.peer);
+    });
     if (staged) op.compute(Stage::decode, [&] { std::memcpy(op.out.data(), receive, op.out.bytes()); });
     if (root) deliver_reduction(op, receive, op.out);
   }

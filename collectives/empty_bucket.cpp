@@ -11,7 +11,8 @@ constexpr int answer_tag = 31002;  // else an answer could meet the message of a
 
 }  // namespace
 
-EmptyBucket::EmptyBucket(Communicator& communicator, Role role, int peer, std::int64_t bytes, std::int64_t bucket_bytes)
+EmptyBucket::EmptyBucket(Communicator& communicator, Role role, int peer, std::int64_t bytes,
+                         std::int64_t bucket_bytes)
     : communicator_(communicator), role_(role), peer_(peer) {
   const std::int64_t most = std::max<std::int64_t>(2 * bucket_bytes, sizeof start_ns_);
   const std::int64_t amount = std::clamp<std::int64_t>(bytes, sizeof start_ns_, most);
@@ -24,7 +25,8 @@ EmptyBucket::EmptyBucket(Communicator& communicator, Role role, int peer, std::i
   if (role != Role::receiver) {
     out_.reserve(static_cast<std::size_t>(amount));
     std::memcpy(out_.data(), &start_ns_, sizeof start_ns_);
-    send_ = communicator.send(out_.data(), amount, role == Role::exchange ? (me + shift) % n : peer, bucket_tag);
+    send_ =
+        communicator.send(out_.data(), amount, role == Role::exchange ? (me + shift) % n : peer, bucket_tag);
   }
 }
 
@@ -32,8 +34,12 @@ EmptyBucket::EmptyBucket(Communicator& communicator, Role role, int peer, std::i
 void EmptyBucket::arrived() {
   told_ = true;
   switch (role_) {
-    case Role::exchange: receive_ = communicator_.all_reduce(&word_[0], &word_[1], 1, DType::u8, ReduceOp::max); return;
-    case Role::sender: receive_ = communicator_.receive(&word_[0], 1, peer_, answer_tag); return;
+    case Role::exchange:
+      receive_ = communicator_.all_reduce(&word_[0], &word_[1], 1, DType::u8, ReduceOp::max);
+      return;
+    case Role::sender:
+      receive_ = communicator_.receive(&word_[0], 1, peer_, answer_tag);
+      return;
     case Role::receiver: {
       std::int64_t set_out = 0;
       std::memcpy(&set_out, in_.data(), sizeof set_out);
@@ -53,6 +59,8 @@ bool EmptyBucket::test() {
   }
 }
 
-double EmptyBucket::untimed_us() const { return static_cast<double>(now_ns() - start_ns_) * 1e-3; }
+double EmptyBucket::untimed_us() const {
+  return static_cast<double>(now_ns() - start_ns_) * 1e-3;
+}
 
 }  // namespace thinwire

@@ -8,20 +8,20 @@
 
 namespace thinwire {
 
-/// A token bucket that had time to fill lets its content through at memory speed (docs/measuring.md). So the sender
-/// of a transfer of `bytes` first sends an untimed message of that size, two buckets at most, and goes on when it has
-/// arrived. Header only what the partners need: when the message set out.
+/// A token bucket that had time to fill lets its content through at memory speed (docs/measuring.md). So the
+/// sender of a transfer of `bytes` first sends an untimed message of that size, two buckets at most, and goes
+/// on when it has arrived. Header only what the partners need: when the message set out.
 class EmptyBucket final : public Request {
  public:
   enum class Role { exchange, sender, receiver };
-  /// exchange: every rank of the communicator takes part, each with the rank half-way round, so that with several ranks
-  /// to a host the messages cross the link. sender, receiver: one message to or from `peer`.
+  /// exchange: every rank of the communicator takes part, each with the rank half-way round, so that with
+  /// several ranks to a host the messages cross the link. sender, receiver: one message to or from `peer`.
   EmptyBucket(Communicator& communicator, Role role, int peer, std::int64_t bytes, std::int64_t bucket_bytes);
   EmptyBucket(const EmptyBucket&) = delete;
   EmptyBucket& operator=(const EmptyBucket&) = delete;
   bool test() override;
-  /// What the operation's clock must leave out. A receiver, whose clock is its sender's (one machine), leaves out the
-  /// emptying alone and not the time that it waited for the sender to encode.
+  /// What the operation's clock must leave out. A receiver, whose clock is its sender's (one machine), leaves
+  /// out the emptying alone and not the time that it waited for the sender to encode.
   double untimed_us() const;
 
  private:

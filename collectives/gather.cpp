@@ -1,5 +1,5 @@
-// Protocol `gather`: all ranks' payloads travel as they are; every receiver decodes them all and sums, in rank
-// order, so that all ranks hold equal bits.
+// Protocol `gather`: all ranks' payloads travel as they are; every receiver decodes them all and sums, in
+// rank order, so that all ranks hold equal bits.
 #include <cstring>
 #include <utility>
 
@@ -14,7 +14,9 @@ std::int64_t encode_payload(Operation::State& op, ConstTensorView x, const Messa
   const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
   c.payload.reserve(most);
   if (most == 0) return 0;
-  const std::int64_t bytes = op.compute(Stage::encode, [&] { return c.stack.codec->encode(x, key, {c.payload.data(), most}); });
+  const std::int64_t bytes = op.compute(Stage::encode, [&] {
+    return c.stack.codec->encode(x, key, {c.payload.data(), most});
+  });
   op.report.payload_bytes += bytes;
   return bytes;
 }
@@ -82,7 +84,8 @@ Task gather_reduce(Operation::State& op) {
   const std::vector<std::int64_t>& arriving = root ? c.sizes : nothing;
   op.report.algorithm = "payloads sent to the root";
   co_await op.transfer(direct_all_to_all_bytes(c.peer_sizes, arriving, c.rank()), [&] {
-    return c.comm->all_to_all_v(c.payload.data(), c.peer_sizes, nothing, c.received.data(), arriving, c.offsets);
+    return c.comm->all_to_all_v(c.payload.data(), c.peer_sizes, nothing, c.received.data(), arriving,
+                                c.offsets);
   });
   TensorView own;
   if (wants_own_decoded(c) && x.elements() > 0) {
@@ -123,8 +126,10 @@ Task coded_all_gather(Operation::State& op) {
       const TensorView target = rows_of(op.out, block);
       codec.decode(received_from(c, r), piece_key(op, r), target);
       for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-        if (r == me) (*wrapper)->after_encode(x, target, op.key);
-        else (*wrapper)->after_decode(target, piece_key(op, r));
+        if (r == me)
+          (*wrapper)->after_encode(x, target, op.key);
+        else
+          (*wrapper)->after_decode(target, piece_key(op, r));
       }
     }
   });
@@ -153,8 +158,10 @@ Task coded_broadcast(Operation::State& op) {
   op.compute(Stage::decode, [&] {
     c.stack.codec->decode({c.payload.data(), static_cast<std::size_t>(bytes)}, op.key, op.out);
     for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-      if (root) (*wrapper)->after_encode(x, op.out, op.key);
-      else (*wrapper)->after_decode(op.out, op.key);
+      if (root)
+        (*wrapper)->after_encode(x, op.out, op.key);
+      else
+        (*wrapper)->after_decode(op.out, op.key);
     }
   });
 }

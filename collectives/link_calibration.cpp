@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "collectives/machine.h"
@@ -35,34 +36,45 @@ double maximum_over_ranks(Communicator& world, double value) {
   return result;
 }
 
-/// Waits for both, each needing the other's progress; returns when the receive was done.
-std::int64_t finish(Request* send, Request* receive) {
-  std::int64_t arrived = 0;
+/// Waits for all requests, each of which may need the others' progress.
+void finish(std::vector<RequestPtr>& requests) {
   Waiter waiter;
-  for (bool sent = send == nullptr, received = receive == nullptr; !sent || !received; waiter.pause()) {
-    if (!received && receive->test()) {
-      received = true;
-      arrived = now_ns();
+  for (bool all = false; !all; waiter.pause()) {
+    all = true;
+    for (RequestPtr& request : requests) {
+      if (request && request->test()) request.reset();
+      all = all && !request;
     }
-    if (!sent) sent = send->test();
   }
-  return arrived;
 }
 
-/// Microseconds of one message on this rank; 0 where it receives none.
-double transfer_us(Communicator& world, std::int64_t bytes, bool both_ways, Buffer& out, Buffer& in) {
+/// Messages of one train: enough that the bucket and the latency of the machine are small against their time.
+std::int64_t train_length(std::int64_t bytes, std::int64_t bucket) {
+  constexpr std::int64_t buckets = 16;
+  return std::max<std::int64_t>(2, (buckets * bucket + bytes - 1) / bytes);
+}
+
+/// Microseconds from the sender's start to the arrival of the train's last message; 0 where none is received.
+double train_us(Communicator& world, std::int64_t bytes, std::int64_t messages, bool both_ways, Buffer& out,
+                Buffer& in) {
   const int n = world.size(), shift = std::max(1, n / 2), me = world.rank();
   const bool sends = both_ways || me == 0;
   const bool receives = both_ways || me == shift;
   const int to = (me + shift) % n, from = (me - shift + n) % n;
-  std::int64_t first = 0, second = 0;
-  std::vector<RequestPtr> receiving, sending;
-  for (int i = 0; i < 2 && receives; ++i) receiving.push_back(world.receive(in.data() + i * bytes, bytes, from, calibration_tag));
-  for (int i = 0; i < 2 && sends; ++i) sending.push_back(world.send(out.data(), bytes, to, calibration_tag));
-  first = finish(nullptr, receives ? receiving[0].get() : nullptr);
-  second = finish(nullptr, receives ? receiving[1].get() : nullptr);
-  for (RequestPtr& request : sending) request->wait();
-  return static_cast<double>(second - first) * 1e-3;
+  std::vector<RequestPtr> requests;
+  for (std::int64_t i = 0; i < messages && receives; ++i) {
+    requests.push_back(world.receive(in.data() + i * bytes, bytes, from, calibration_tag));
+  }
+  const std::int64_t start = now_ns();
+  std::memcpy(out.data(), &start, sizeof start);  // the receiver's clock is the sender's: one machine
+  for (std::int64_t i = 0; i < messages && sends; ++i)
+    requests.push_back(world.send(out.data(), bytes, to, calibration_tag));
+  finish(requests);
+  if (!receives) return 0;
+  const std::int64_t end = now_ns();
+  std::int64_t set_out = 0;
+  std::memcpy(&set_out, in.data(), sizeof set_out);
+  return static_cast<double>(end - set_out) * 1e-3;
 }
 
 }  // namespace
@@ -73,7 +85,8 @@ double nominal_link_gbps(const std::string& link) {
   char unit[8] = {};
   int used = 0;
   const std::string text = link.substr(6);
-  if (std::sscanf(text.c_str(), "%lf%7[a-z]%n", &rate, unit, &used) != 2 || used != static_cast<int>(text.size()) || !(rate > 0)) {
+  if (std::sscanf(text.c_str(), "%lf%7[a-z]%n", &rate, unit, &used) != 2 ||
+      used != static_cast<int>(text.size()) || !(rate > 0)) {
     throw UsageError("link '" + link + "' names no rate; write netns:100mbit or netns:1gbit");
   }
   const std::string suffix = unit;
@@ -90,37 +103,43 @@ std::int64_t token_bucket_bytes(const std::string& link) {
   return std::max(static_cast<std::int64_t>(gbps * 1e9 / 8 * 160e-6), 2 * frame);
 }
 
-std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link, std::span<const std::int64_t> sizes,
-                                     const CalibrationOptions& options) {
+std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link,
+                                     std::span<const std::int64_t> sizes, const CalibrationOptions& options) {
   std::vector<LinkRate> rates;
   if (world.size() < 2) return rates;
   const double nominal = nominal_link_gbps(link);
   const double sharing = maximum_over_ranks(world, ranks_on_this_host(world));
   Buffer out, in;
-  for (std::int64_t bytes : sizes) {
-    if (bytes <= 0) continue;
+  const std::int64_t bucket = token_bucket_bytes(link);
+  for (std::int64_t asked : sizes) {
+    if (asked <= 0) continue;
+    const std::int64_t bytes = std::max<std::int64_t>(asked, sizeof(std::int64_t));
+    const std::int64_t messages = train_length(bytes, bucket);
     out.reserve(static_cast<std::size_t>(bytes));
-    in.reserve(static_cast<std::size_t>(2 * bytes));
+    in.reserve(static_cast<std::size_t>(messages * bytes));
     for (bool both_ways : {false, true}) {
       std::vector<double> times;
       for (int i = 0; i < options.repetitions; ++i) {
         world.barrier();
         sleep_until_ns(now_ns() + static_cast<std::int64_t>(options.idle_gap_s * 1e9));
         world.barrier();
-        times.push_back(maximum_over_ranks(world, transfer_us(world, bytes, both_ways, out, in)));
+        times.push_back(maximum_over_ranks(world, train_us(world, bytes, messages, both_ways, out, in)));
       }
       LinkRate row;
-      row.bytes = bytes;
+      row.bytes = asked;
       row.direction = both_ways ? "both_ways" : "one_way";
       // One rank alone has its host's link to itself.
       row.nominal_gbps = both_ways ? nominal / sharing : nominal;
-      row.measured_gbps = static_cast<double>(bytes) * 8e-3 / std::max(median(times), 1e-3);
+      // What the bucket held passed at memory speed and tells nothing about the rate.
+      row.measured_gbps =
+          static_cast<double>(messages * bytes - bucket) * 8e-3 / std::max(median(times), 1e-3);
       const double difference = row.measured_gbps / row.nominal_gbps - 1;
       if (!std::isnan(difference) && std::abs(difference) > options.tolerance) {
         row.trusted = false;
         char text[160];
-        std::snprintf(text, sizeof text, "%lld bytes %s at %.4g Gbit/s instead of %.4g (%+.0f %%)", static_cast<long long>(bytes),
-                      both_ways ? "both ways" : "one way", row.measured_gbps, row.nominal_gbps, difference * 100);
+        std::snprintf(text, sizeof text, "%lld bytes %s at %.4g Gbit/s instead of %.4g (%+.0f %%)",
+                      static_cast<long long>(asked), both_ways ? "both ways" : "one way", row.measured_gbps,
+                      row.nominal_gbps, difference * 100);
         row.reason = text;
       }
       rates.push_back(row);

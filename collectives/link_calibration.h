@@ -10,11 +10,11 @@
 
 namespace thinwire {
 
-/// Nominal rate of "netns:100mbit", "netns:1gbit", ... in Gbit/s per host and direction; NaN for links without a rate
-/// (shm, fabric). UsageError for a name that looks like a rate and is none.
+/// Nominal rate of "netns:100mbit", "netns:1gbit", ... in Gbit/s per host and direction; NaN for links
+/// without a rate (shm, fabric). UsageError for a name that looks like a rate and is none.
 double nominal_link_gbps(const std::string& link);
-/// Size of the token bucket that the launcher gives such a link (experiments/lab): 160 us of the rate, at least two
-/// frames; 0 for links without a rate. For Channel::empty_bucket_before_transfers.
+/// Size of the token bucket that the launcher gives such a link (experiments/lab): 160 us of the rate, at
+/// least two frames; 0 for links without a rate. For Channel::empty_bucket_before_transfers.
 std::int64_t token_bucket_bytes(const std::string& link);
 
 /// One row of the table /links.
@@ -24,19 +24,23 @@ struct LinkRate {
   double nominal_gbps = 0;   ///< this rank's share of its host's link; NaN when the link has no rate
   double measured_gbps = 0;  ///< payload bits per second / 1e9: median over repetitions of the slowest rank
   bool trusted = true;
-  std::string reason;        ///< why not, in words
+  std::string reason;  ///< why not, in words
 };
 
 struct CalibrationOptions {
   int repetitions = 5;
-  double idle_gap_s = 0.02;  ///< before each transfer, so that token buckets fill as they do between operations
-  double tolerance = 0.15;   ///< relative difference from nominal above which a rate is mistrusted
+  double idle_gap_s =
+      0.02;  ///< before each transfer, so that token buckets fill as they do between operations
+  double tolerance = 0.15;  ///< relative difference from nominal above which a rate is mistrusted
 };
 
-/// Measures the link `link` between the ranks of `world`, each with the rank half-way round, for messages of these
-/// sizes. After the gap a sender sends two messages back to back; the first empties its bucket, and the time between
-/// the arrivals of both is that of the second. Equal results on all ranks. Collective. Nothing for a single rank.
-std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link, std::span<const std::int64_t> sizes,
+/// Measures the link `link` between the ranks of `world`, each with the rank half-way round, for messages of
+/// these sizes: after the gap a train of messages, back to back, long enough (16 buckets) that the machine's
+/// latency does not count; the bucket's content, which passes at memory speed, is left out. Late polling can
+/// only lower the rate. Equal results on all ranks, which must share a clock (one machine). Collective.
+/// Nothing for a single rank.
+std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link,
+                                     std::span<const std::int64_t> sizes,
                                      const CalibrationOptions& options = {});
 
 }  // namespace thinwire

@@ -39,9 +39,12 @@ void accumulate_typed(void* accumulator, const void* x, std::int64_t elements) {
 bool can_reduce(DType dtype, ReduceOp op) {
   const bool sixteen_bit_float = dtype == DType::f16 || dtype == DType::bf16;
   switch (op) {
-    case ReduceOp::sum: return true;
-    case ReduceOp::max: return !sixteen_bit_float;
-    case ReduceOp::bit_or: return !sixteen_bit_float && dtype != DType::f32 && dtype != DType::f64;
+    case ReduceOp::sum:
+      return true;
+    case ReduceOp::max:
+      return !sixteen_bit_float;
+    case ReduceOp::bit_or:
+      return !sixteen_bit_float && dtype != DType::f32 && dtype != DType::f64;
   }
   return false;
 }
@@ -49,12 +52,15 @@ bool can_reduce(DType dtype, ReduceOp op) {
 void reduce_into(void* accumulator, const void* x, std::int64_t elements, DType dtype, ReduceOp op) {
   if (elements == 0) return;
   if (!can_reduce(dtype, op)) {
-    throw UsageError("reductions of " + std::string(name_of(dtype)) + " know no such operator; use sum, or an integer type");
+    throw UsageError("reductions of " + std::string(name_of(dtype)) +
+                     " know no such operator; use sum, or an integer type");
   }
   const auto bytes = static_cast<std::size_t>(elements);
   switch (dtype) {
-    case DType::f16: return accumulate_typed<Half>(accumulator, x, elements);
-    case DType::bf16: return accumulate_typed<BFloat16>(accumulator, x, elements);
+    case DType::f16:
+      return accumulate_typed<Half>(accumulator, x, elements);
+    case DType::bf16:
+      return accumulate_typed<BFloat16>(accumulator, x, elements);
     case DType::f32:
       if (op == ReduceOp::sum) return accumulate_typed<float>(accumulator, x, elements);
       return reduce_typed<float>(accumulator, x, elements, op);
@@ -65,11 +71,16 @@ void reduce_into(void* accumulator, const void* x, std::int64_t elements, DType 
       if (op == ReduceOp::bit_or) return bit_or_into(a, b);
       return reduce_typed<std::uint8_t>(accumulator, x, elements, op);
     }
-    case DType::f64: return reduce_typed<double>(accumulator, x, elements, op);
-    case DType::i8: return reduce_typed<std::int8_t>(accumulator, x, elements, op);
-    case DType::u16: return reduce_typed<std::uint16_t>(accumulator, x, elements, op);
-    case DType::i32: return reduce_typed<std::int32_t>(accumulator, x, elements, op);
-    case DType::i64: return reduce_typed<std::int64_t>(accumulator, x, elements, op);
+    case DType::f64:
+      return reduce_typed<double>(accumulator, x, elements, op);
+    case DType::i8:
+      return reduce_typed<std::int8_t>(accumulator, x, elements, op);
+    case DType::u16:
+      return reduce_typed<std::uint16_t>(accumulator, x, elements, op);
+    case DType::i32:
+      return reduce_typed<std::int32_t>(accumulator, x, elements, op);
+    case DType::i64:
+      return reduce_typed<std::int64_t>(accumulator, x, elements, op);
   }
 }
 

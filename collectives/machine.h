@@ -7,8 +7,8 @@
 
 namespace thinwire {
 
-/// Set once by MpiEnvironment. Ranks are counted per kernel (boot id), so ranks in different network namespaces
-/// of one machine are seen to share its cores.
+/// Set once by MpiEnvironment. Ranks are counted per kernel (boot id), so ranks in different network
+/// namespaces of one machine are seen to share its cores.
 class Machine {
  public:
   static void set(int ranks_here, std::uint64_t job);
@@ -31,15 +31,16 @@ class MachineLock {
   MachineLock& operator=(const MachineLock&) = delete;
 };
 
-/// How a waiting rank spends its time between two polls. THINWIRE_WAIT = spin | nap | auto (default): auto spins
-/// when every rank has a core of its own (lowest latency), else spins for a moment and then sleeps in naps of
-/// 20 us (plus 25 us of timer), so that waiting ranks leave the core to those that work.
+/// How a waiting rank spends its time between two polls. THINWIRE_WAIT = spin | nap | auto (default): auto
+/// spins when every rank has a core of its own (lowest latency); else it polls and yields for 1 ms and then
+/// sleeps in naps of 20 us (plus 25 us of timer), so that waiting ranks leave the core to those that work.
+/// nap: at once.
 class Waiter {
  public:
   /// Call between two unsuccessful polls.
   void pause();
-  /// While one of these lives, every wait of the process naps at once (serial measuring: the rank that computes
-  /// must have the machine to itself).
+  /// While one of these lives, every wait of the process naps at once (serial measuring: the rank that
+  /// computes must have the machine to itself).
   struct Quiet {
     Quiet();
     ~Quiet();

@@ -18,15 +18,17 @@ std::int64_t MpiCommunicator::piece_bytes = std::int64_t{1} << 30;
 
 void Request::wait() {
   if (test()) return;
-  const Watchdog::Guard guard([](const void*) -> std::string { return "a transfer outside of any channel"; }, nullptr);
+  const Watchdog::Guard guard([](const void*) -> std::string { return "a transfer outside of any channel"; },
+                              nullptr);
   Waiter waiter;
   while (!test()) waiter.pause();
 }
 
-RequestPtr Communicator::reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype,
-                                          ReduceOp op) {
+RequestPtr Communicator::reduce_scatter_v(const void* send, void* receive,
+                                          std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
   if (std::any_of(counts.begin(), counts.end(), [&](std::int64_t c) { return c != counts[0]; })) {
-    throw UsageError("this communicator scatters equal shards only; choose rows divisible by the number of ranks");
+    throw UsageError(
+        "this communicator scatters equal shards only; choose rows divisible by the number of ranks");
   }
   return reduce_scatter(send, receive, counts[0], dtype, op);
 }
@@ -68,7 +70,12 @@ class MpiRequests final : public Request {
 class MpiReceive final : public Request {
  public:
   MpiReceive(MPI_Comm comm, void* data, std::int64_t capacity, int from, int tag, std::int64_t* received)
-      : comm_(comm), data_(static_cast<std::byte*>(data)), capacity_(capacity), from_(from), tag_(tag), received_(received) {
+      : comm_(comm),
+        data_(static_cast<std::byte*>(data)),
+        capacity_(capacity),
+        from_(from),
+        tag_(tag),
+        received_(received) {
     post();
   }
   MpiReceive(const MpiReceive&) = delete;
@@ -90,7 +97,8 @@ class MpiReceive final : public Request {
         int error_class = 0;
         MPI_Error_class(code, &error_class);
         if (error_class == MPI_ERR_TRUNCATE) {
-          throw RuntimeFailure("rank " + std::to_string(from_) + " sent more than the " + std::to_string(capacity_) +
+          throw RuntimeFailure("rank " + std::to_string(from_) + " sent more than the " +
+                               std::to_string(capacity_) +
                                " bytes that this rank can take; both ends must use the same codec and shape");
         }
         detail::throw_mpi(code, "MPI_Test of a receive", __FILE__, __LINE__);
@@ -131,8 +139,10 @@ class Together final : public Request {
     bool all = true;
     for (RequestPtr& part : parts_) {
       if (part == nullptr) continue;
-      if (part->test()) part.reset();
-      else all = false;
+      if (part->test())
+        part.reset();
+      else
+        all = false;
     }
     return all;
   }
@@ -143,21 +153,32 @@ class Together final : public Request {
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return MPI_FLOAT;
-    case DType::f64: return MPI_DOUBLE;
-    case DType::i8: return MPI_INT8_T;
-    case DType::u8: return MPI_UINT8_T;
-    case DType::f16:   // carried as 16 bits; the operator below knows what they mean
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::i8:
+      return MPI_INT8_T;
+    case DType::u8:
+      return MPI_UINT8_T;
+    case DType::f16:  // carried as 16 bits; the operator below knows what they mean
     case DType::bf16:
-    case DType::u16: return MPI_UINT16_T;
-    case DType::i32: return MPI_INT32_T;
-    case DType::i64: return MPI_INT64_T;
+    case DType::u16:
+      return MPI_UINT16_T;
+    case DType::i32:
+      return MPI_INT32_T;
+    case DType::i64:
+      return MPI_INT64_T;
   }
   return MPI_BYTE;
 }
 
-void sum_f16(void* in, void* in_out, int* count, MPI_Datatype*) { reduce_into(in_out, in, *count, DType::f16, ReduceOp::sum); }
-void sum_bf16(void* in, void* in_out, int* count, MPI_Datatype*) { reduce_into(in_out, in, *count, DType::bf16, ReduceOp::sum); }
+void sum_f16(void* in, void* in_out, int* count, MPI_Datatype*) {
+  reduce_into(in_out, in, *count, DType::f16, ReduceOp::sum);
+}
+void sum_bf16(void* in, void* in_out, int* count, MPI_Datatype*) {
+  reduce_into(in_out, in, *count, DType::bf16, ReduceOp::sum);
+}
 
 // Created on first use and kept for the life of the process, as MPI's own operators are.
 MPI_Op user_op(MPI_User_function* function) {
@@ -168,12 +189,16 @@ MPI_Op user_op(MPI_User_function* function) {
 
 MPI_Op mpi_op(DType dtype, ReduceOp op) {
   if (!can_reduce(dtype, op)) {
-    throw UsageError("MPI cannot reduce " + std::string(name_of(dtype)) + " with this operator; ask supports() first");
+    throw UsageError("MPI cannot reduce " + std::string(name_of(dtype)) +
+                     " with this operator; ask supports() first");
   }
   switch (op) {
-    case ReduceOp::max: return MPI_MAX;
-    case ReduceOp::bit_or: return MPI_BOR;
-    case ReduceOp::sum: break;
+    case ReduceOp::max:
+      return MPI_MAX;
+    case ReduceOp::bit_or:
+      return MPI_BOR;
+    case ReduceOp::sum:
+      break;
   }
   if (dtype == DType::f16) {
     static const MPI_Op sum = user_op(sum_f16);
@@ -189,7 +214,8 @@ MPI_Op mpi_op(DType dtype, ReduceOp op) {
 /// Calls body(first, count) for pieces of at most piece_bytes; once, with count 0, for nothing at all.
 template <typename Body>
 void for_pieces(std::int64_t elements, std::size_t element_bytes, const Body& body) {
-  const std::int64_t most = std::max<std::int64_t>(1, MpiCommunicator::piece_bytes / static_cast<std::int64_t>(element_bytes));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, MpiCommunicator::piece_bytes / static_cast<std::int64_t>(element_bytes));
   std::int64_t first = 0;
   do {
     const std::int64_t count = std::min(most, elements - first);
@@ -198,11 +224,16 @@ void for_pieces(std::int64_t elements, std::size_t element_bytes, const Body& bo
   } while (first < elements);
 }
 
-const std::byte* at(const void* data, std::int64_t offset) { return static_cast<const std::byte*>(data) + offset; }
-std::byte* at(void* data, std::int64_t offset) { return static_cast<std::byte*>(data) + offset; }
+const std::byte* at(const void* data, std::int64_t offset) {
+  return static_cast<const std::byte*>(data) + offset;
+}
+std::byte* at(void* data, std::int64_t offset) {
+  return static_cast<std::byte*>(data) + offset;
+}
 
 bool fit_int(std::span<const std::int64_t> values) {
-  return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v <= MpiCommunicator::piece_bytes; });
+  return std::all_of(values.begin(), values.end(),
+                     [](std::int64_t v) { return v <= MpiCommunicator::piece_bytes; });
 }
 
 /// Holds the int arrays of a v-collective until it is done.
@@ -211,7 +242,9 @@ class MpiVector final : public Request {
   std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;
   MpiRequests requests;
   bool test() override { return requests.test(); }
-  static std::vector<int> ints(std::span<const std::int64_t> values) { return {values.begin(), values.end()}; }
+  static std::vector<int> ints(std::span<const std::int64_t> values) {
+    return {values.begin(), values.end()};
+  }
 };
 
 constexpr int direct_tag = 30001;  // messages of collectives that are too large for one MPI call
@@ -241,41 +274,44 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   return std::make_unique<MpiCommunicator>(part, true);
 }
 
-bool MpiCommunicator::supports(DType dtype, ReduceOp op) const { return can_reduce(dtype, op); }
+bool MpiCommunicator::supports(DType dtype, ReduceOp op) const {
+  return can_reduce(dtype, op);
+}
 
-RequestPtr MpiCommunicator::all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) {
+RequestPtr MpiCommunicator::all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype,
+                                       ReduceOp op) {
   auto requests = std::make_unique<MpiRequests>();
   const auto size = size_of(dtype);
   for_pieces(elements, size, [&](std::int64_t first, int count) {
     const std::int64_t offset = first * static_cast<std::int64_t>(size);
-    TW_MPI(MPI_Iallreduce(send == receive ? MPI_IN_PLACE : at(send, offset), at(receive, offset), count, mpi_type(dtype),
-                          mpi_op(dtype, op), comm_, requests->add()));
+    TW_MPI(MPI_Iallreduce(send == receive ? MPI_IN_PLACE : at(send, offset), at(receive, offset), count,
+                          mpi_type(dtype), mpi_op(dtype, op), comm_, requests->add()));
   });
   return requests;
 }
 
-RequestPtr MpiCommunicator::reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype,
-                                           ReduceOp op) {
+RequestPtr MpiCommunicator::reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank,
+                                           DType dtype, ReduceOp op) {
   if (elements_per_rank * static_cast<std::int64_t>(size_of(dtype)) <= piece_bytes) {
     auto requests = std::make_unique<MpiRequests>();
-    TW_MPI(MPI_Ireduce_scatter_block(send, receive, static_cast<int>(elements_per_rank), mpi_type(dtype), mpi_op(dtype, op),
-                                     comm_, requests->add()));
+    TW_MPI(MPI_Ireduce_scatter_block(send, receive, static_cast<int>(elements_per_rank), mpi_type(dtype),
+                                     mpi_op(dtype, op), comm_, requests->add()));
     return requests;
   }
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(size_), elements_per_rank);
   return reduce_scatter_v(send, receive, counts, dtype, op);
 }
 
-RequestPtr MpiCommunicator::reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype,
-                                             ReduceOp op) {
+RequestPtr MpiCommunicator::reduce_scatter_v(const void* send, void* receive,
+                                             std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
   TW_ASSERT(counts.size() == static_cast<std::size_t>(size_));
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (total * size <= piece_bytes) {
     auto call = std::make_unique<MpiVector>();
     call->receive_counts = MpiVector::ints(counts);
-    TW_MPI(MPI_Ireduce_scatter(send, receive, call->receive_counts.data(), mpi_type(dtype), mpi_op(dtype, op), comm_,
-                               call->requests.add()));
+    TW_MPI(MPI_Ireduce_scatter(send, receive, call->receive_counts.data(), mpi_type(dtype), mpi_op(dtype, op),
+                               comm_, call->requests.add()));
     return call;
   }
   // Too large for 32-bit counts: one reduction per owner.
@@ -289,13 +325,14 @@ RequestPtr MpiCommunicator::reduce_scatter_v(const void* send, void* receive, st
   return all;
 }
 
-RequestPtr MpiCommunicator::reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op, int root) {
+RequestPtr MpiCommunicator::reduce(const void* send, void* receive, std::int64_t elements, DType dtype,
+                                   ReduceOp op, int root) {
   auto requests = std::make_unique<MpiRequests>();
   const auto size = size_of(dtype);
   for_pieces(elements, size, [&](std::int64_t first, int count) {
     const std::int64_t offset = first * static_cast<std::int64_t>(size);
-    TW_MPI(MPI_Ireduce(at(send, offset), rank_ == root ? at(receive, offset) : nullptr, count, mpi_type(dtype),
-                       mpi_op(dtype, op), root, comm_, requests->add()));
+    TW_MPI(MPI_Ireduce(at(send, offset), rank_ == root ? at(receive, offset) : nullptr, count,
+                       mpi_type(dtype), mpi_op(dtype, op), root, comm_, requests->add()));
   });
   return requests;
 }
@@ -303,8 +340,8 @@ RequestPtr MpiCommunicator::reduce(const void* send, void* receive, std::int64_t
 RequestPtr MpiCommunicator::all_gather(const void* send, std::int64_t bytes, void* receive) {
   if (bytes <= piece_bytes) {
     auto requests = std::make_unique<MpiRequests>();
-    TW_MPI(MPI_Iallgather(send, static_cast<int>(bytes), MPI_BYTE, receive, static_cast<int>(bytes), MPI_BYTE, comm_,
-                          requests->add()));
+    TW_MPI(MPI_Iallgather(send, static_cast<int>(bytes), MPI_BYTE, receive, static_cast<int>(bytes), MPI_BYTE,
+                          comm_, requests->add()));
     return requests;
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(size_), bytes), offsets(counts.size());
@@ -313,14 +350,16 @@ RequestPtr MpiCommunicator::all_gather(const void* send, std::int64_t bytes, voi
 }
 
 RequestPtr MpiCommunicator::all_gather_v(const void* send_data, std::int64_t bytes, void* receive_data,
-                                         std::span<const std::int64_t> counts, std::span<const std::int64_t> offsets) {
+                                         std::span<const std::int64_t> counts,
+                                         std::span<const std::int64_t> offsets) {
   TW_ASSERT(counts.size() == static_cast<std::size_t>(size_) && offsets.size() == counts.size());
   if (fit_int(counts) && fit_int(offsets)) {
     auto call = std::make_unique<MpiVector>();
     call->receive_counts = MpiVector::ints(counts);
     call->receive_offsets = MpiVector::ints(offsets);
-    TW_MPI(MPI_Iallgatherv(send_data, static_cast<int>(bytes), MPI_BYTE, receive_data, call->receive_counts.data(),
-                           call->receive_offsets.data(), MPI_BYTE, comm_, call->requests.add()));
+    TW_MPI(MPI_Iallgatherv(send_data, static_cast<int>(bytes), MPI_BYTE, receive_data,
+                           call->receive_counts.data(), call->receive_offsets.data(), MPI_BYTE, comm_,
+                           call->requests.add()));
     return call;
   }
   auto all = std::make_unique<Together>();
@@ -337,7 +376,8 @@ RequestPtr MpiCommunicator::all_to_all_v(const void* send_data, std::span<const 
                                          std::span<const std::int64_t> send_offsets, void* receive_data,
                                          std::span<const std::int64_t> receive_counts,
                                          std::span<const std::int64_t> receive_offsets) {
-  TW_ASSERT(send_counts.size() == static_cast<std::size_t>(size_) && receive_counts.size() == send_counts.size());
+  TW_ASSERT(send_counts.size() == static_cast<std::size_t>(size_) &&
+            receive_counts.size() == send_counts.size());
   // Whether a peer's counts fit is unknown here, and both ends must choose alike: always direct messages,
   // which is also the algorithm that the byte counter names.
   auto all = std::make_unique<Together>();
@@ -371,7 +411,8 @@ RequestPtr MpiCommunicator::send(const void* data, std::int64_t bytes, int to, i
   }
 }
 
-RequestPtr MpiCommunicator::receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received) {
+RequestPtr MpiCommunicator::receive(void* data, std::int64_t bytes, int from, int tag,
+                                    std::int64_t* received) {
   return std::make_unique<MpiReceive>(comm_, data, bytes, from, tag, received);
 }
 

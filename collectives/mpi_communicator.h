@@ -20,14 +20,17 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Communicator> duplicate() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   bool supports(DType dtype, ReduceOp op) const override;
-  RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) override;
+  RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype,
+                        ReduceOp op) override;
   RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype,
                             ReduceOp op) override;
-  RequestPtr reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype,
-                              ReduceOp op) override;
-  RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op, int root) override;
+  RequestPtr reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts,
+                              DType dtype, ReduceOp op) override;
+  RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op,
+                    int root) override;
   RequestPtr all_gather(const void* send, std::int64_t bytes, void* receive) override;
-  RequestPtr all_gather_v(const void* send, std::int64_t bytes, void* receive, std::span<const std::int64_t> counts,
+  RequestPtr all_gather_v(const void* send, std::int64_t bytes, void* receive,
+                          std::span<const std::int64_t> counts,
                           std::span<const std::int64_t> offsets) override;
   RequestPtr all_to_all_v(const void* send, std::span<const std::int64_t> send_counts,
                           std::span<const std::int64_t> send_offsets, void* receive,

@@ -23,7 +23,8 @@ void throw_mpi(int code, const char* expression, const char* file, int line) {
   char text[MPI_MAX_ERROR_STRING + 1] = {};
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw RuntimeFailure(std::string(expression) + " failed: " + text + " (" + file + ":" + std::to_string(line) +
+  throw RuntimeFailure(std::string(expression) + " failed: " + text + " (" + file + ":" +
+                       std::to_string(line) +
                        "); a rank may be lost or its host unreachable, see the messages of the other ranks");
 }
 
@@ -74,11 +75,13 @@ MpiEnvironment::MpiEnvironment(int* argc, char*** argv) : exceptions_(std::uncau
     }
     we_initialised = true;
     if (provided < MPI_THREAD_MULTIPLE) {
-      throw EnvironmentError("this MPI library gives no MPI_THREAD_MULTIPLE (level " + std::to_string(provided) +
-                             "); the watchdog must be able to abort from its thread. Use Open MPI 4 or newer");
+      throw EnvironmentError(
+          "this MPI library gives no MPI_THREAD_MULTIPLE (level " + std::to_string(provided) +
+          "); the watchdog must be able to abort from its thread. Use Open MPI 4 or newer");
     }
     lock_hook = add_failure_hook(50, [](int, const std::string&) { Machine::remove_lock(); });
-    abort_hook = add_failure_hook(100, [](int status, const std::string&) { MPI_Abort(MPI_COMM_WORLD, status); });
+    abort_hook =
+        add_failure_hook(100, [](int status, const std::string&) { MPI_Abort(MPI_COMM_WORLD, status); });
   }
   TW_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   int rank = 0;
@@ -101,7 +104,9 @@ MpiEnvironment::~MpiEnvironment() {
   we_initialised = false;
 }
 
-std::unique_ptr<Communicator> MpiEnvironment::world() { return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, false); }
+std::unique_ptr<Communicator> MpiEnvironment::world() {
+  return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, false);
+}
 
 std::string MpiEnvironment::library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = {};

@@ -8,8 +8,8 @@ namespace thinwire::detail {
 }
 
 /// Evaluates an MPI call; anything but MPI_SUCCESS throws RuntimeFailure (communicators return errors).
-#define TW_MPI(expression)                                                                                 \
-  do {                                                                                                     \
-    if (const int tw_mpi_code = (expression); tw_mpi_code != MPI_SUCCESS) [[unlikely]]                     \
-      ::thinwire::detail::throw_mpi(tw_mpi_code, #expression, __FILE__, __LINE__);                         \
+#define TW_MPI(expression)                                                             \
+  do {                                                                                 \
+    if (const int tw_mpi_code = (expression); tw_mpi_code != MPI_SUCCESS) [[unlikely]] \
+      ::thinwire::detail::throw_mpi(tw_mpi_code, #expression, __FILE__, __LINE__);     \
   } while (false)

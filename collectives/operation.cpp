@@ -7,22 +7,30 @@
 
 namespace thinwire {
 std::string name_of(OperationKind kind) {
-  const char* const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "send", "receive"};
+  const char* const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                               "reduce",     "send",           "receive"};
   return names[static_cast<std::size_t>(kind)];
 }
 
-Operation::State::State(ChannelState& channel_state, OperationKind operation, ConstTensorView input, TensorView output,
-                        const MessageKey& message, int peer_rank)
-    : channel(channel_state), kind(operation), in(input), out(output), key(message), peer(peer_rank),
+Operation::State::State(ChannelState& channel_state, OperationKind operation, ConstTensorView input,
+                        TensorView output, const MessageKey& message, int peer_rank)
+    : channel(channel_state),
+      kind(operation),
+      in(input),
+      out(output),
+      key(message),
+      peer(peer_rank),
       samples_(message.samples.begin(), message.samples.end()) {
   key.samples = samples_;
 }
 
 std::string Operation::State::describe() const {
-  const Shape& shape = kind == OperationKind::receive || kind == OperationKind::broadcast ? out.shape() : in.shape();
-  std::string text = "channel " + name_of(channel.options.traffic) + " (" + channel.stack.expression.canonical() + ", " +
-                     name_of(channel.protocol) + "): " + name_of(kind) + " of " + tensor_label(key.tensor) + " " +
-                     shape.to_string() + ", step " + std::to_string(key.step);
+  const Shape& shape =
+      kind == OperationKind::receive || kind == OperationKind::broadcast ? out.shape() : in.shape();
+  std::string text = "channel " + name_of(channel.options.traffic) + " (" +
+                     channel.stack.expression.canonical() + ", " + name_of(channel.protocol) +
+                     "): " + name_of(kind) + " of " + tensor_label(key.tensor) + " " + shape.to_string() +
+                     ", step " + std::to_string(key.step);
   if (kind == OperationKind::send) text += ", to rank " + std::to_string(peer);
   if (kind == OperationKind::receive) text += ", from rank " + std::to_string(peer);
   return text + ", on rank " + std::to_string(channel.rank()) + " of " + std::to_string(channel.size());
@@ -30,7 +38,8 @@ std::string Operation::State::describe() const {
 
 SectionKey Operation::State::next_section() {
   idle_ = true;
-  const std::int64_t elements = kind == OperationKind::receive || kind == OperationKind::broadcast ? out.elements() : in.elements();
+  const std::int64_t elements =
+      kind == OperationKind::receive || kind == OperationKind::broadcast ? out.elements() : in.elements();
   return {static_cast<int>(kind), elements, section_++};
 }
 
@@ -47,7 +56,9 @@ bool Operation::State::must_empty_bucket() {
 
 void Operation::State::empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start) {
   using Role = EmptyBucket::Role;
-  const Role role = collective() ? Role::exchange : kind == OperationKind::send ? Role::sender : Role::receiver;
+  const Role role = collective()                  ? Role::exchange
+                    : kind == OperationKind::send ? Role::sender
+                                                  : Role::receiver;
   bucket_ = std::make_unique<EmptyBucket>(*channel.comm, role, peer, bytes, channel.bucket_bytes);
   start_ = std::move(start);
 }
@@ -69,6 +80,7 @@ bool Operation::State::poll() {
   if (!pending_->test()) return false;
   report.transfer_us += static_cast<double>(now_ns() - transfer_start_ns_) * 1e-3;
   pending_.reset();
+  ++ChannelState::transfers_ended;
   return true;
 }
 
@@ -105,6 +117,17 @@ void Operation::State::finish() {
   done = true;
 }
 
+void ChannelState::wait_for(const std::function<bool()>& done, const Operation::State& waiting) {
+  Watchdog::Guard guard(
+      [](const void* state) { return static_cast<const Operation::State*>(state)->describe(); }, &waiting);
+  Waiter waiter;
+  std::int64_t ended = transfers_ended;
+  for (progress_all(); !done(); progress_all()) {
+    if (std::exchange(ended, transfers_ended) != transfers_ended) guard.touch();
+    waiter.pause();
+  }
+}
+
 bool Operation::test() {
   TW_ASSERT(state_ != nullptr, "an empty operation");
   if (!state_->done) state_->channel.progress();
@@ -114,12 +137,7 @@ bool Operation::test() {
 const OperationReport& Operation::wait() {
   TW_ASSERT(state_ != nullptr, "an empty operation");
   if (test()) return state_->report;
-  const Watchdog::Guard guard([](const void* state) { return static_cast<const State*>(state)->describe(); }, state_.get());
-  Waiter waiter;
-  while (!test()) {
-    ChannelState::progress_all();
-    if (!state_->done) waiter.pause();
-  }
+  ChannelState::wait_for([this] { return state_->done; }, *state_);
   return state_->report;
 }
 

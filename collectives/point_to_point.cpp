@@ -1,5 +1,5 @@
-// Protocol `point_to_point`: one message from rank to rank. No header: both ends know codec and shape, and the size of
-// a varying payload is the size of the message.
+// Protocol `point_to_point`: one message from rank to rank. No header: both ends know codec and shape, and
+// the size of a varying payload is the size of the message.
 #include <cstring>
 #include <utility>
 
@@ -69,7 +69,9 @@ Task send_message(Operation::State& op) {
   if (!c.dense()) {
     const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
     (*buffer).reserve(most);
-    bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] { return encode_message(op, x, {(*buffer).data(), most}); });
+    bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] {
+      return encode_message(op, x, {(*buffer).data(), most});
+    });
     data = (*buffer).data();
   } else if (x.dtype() != wire) {
     (*buffer).reserve(static_cast<std::size_t>(bytes));
@@ -88,7 +90,8 @@ Task receive_message(Operation::State& op) {
   const TensorView x = reshaped(op) ? travelling(op, op.out.shape(), *travel) : op.out;
   const bool direct = c.dense() && x.dtype() == wire;
   std::int64_t most = x.elements() * static_cast<std::int64_t>(size_of(wire));
-  if (!c.dense()) most = x.elements() > 0 ? static_cast<std::int64_t>(c.stack.codec->max_payload_bytes(x.shape())) : 0;
+  if (!c.dense())
+    most = x.elements() > 0 ? static_cast<std::int64_t>(c.stack.codec->max_payload_bytes(x.shape())) : 0;
   if (!direct) (*buffer).reserve(static_cast<std::size_t>(most));
   void* data = direct ? x.data() : (*buffer).data();
   std::int64_t bytes = 0;
@@ -96,15 +99,16 @@ Task receive_message(Operation::State& op) {
   co_await op.transfer({}, [&] { return c.comm->receive(data, most, op.peer, message_tag, &bytes); });
   op.count({0, bytes});
   if (c.dense() && bytes != most) {
-    throw RuntimeFailure("the message has " + std::to_string(bytes) + " bytes instead of " + std::to_string(most) +
-                         "; both ends must agree on shape and wire type");
+    throw RuntimeFailure("the message has " + std::to_string(bytes) + " bytes instead of " +
+                         std::to_string(most) + "; both ends must agree on shape and wire type");
   }
   if (op.out.elements() == 0) co_return;
   if (!direct) {
     op.compute(Stage::decode, [&] {
       if (c.dense()) return from_wire(data, wire, x);
       c.stack.codec->decode({(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
-      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) (*wrapper)->after_decode(x, op.key);
+      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper)
+        (*wrapper)->after_decode(x, op.key);
     });
   }
   if (reshaped(op)) op.compute(Stage::decode, [&] { op.activation->encode_backward(x, op.key, op.out); });
@@ -112,6 +116,8 @@ Task receive_message(Operation::State& op) {
 
 }  // namespace
 
-Task point_to_point(Operation::State& op) { return op.kind == OperationKind::send ? send_message(op) : receive_message(op); }
+Task point_to_point(Operation::State& op) {
+  return op.kind == OperationKind::send ? send_message(op) : receive_message(op);
+}
 
 }  // namespace thinwire

@@ -15,10 +15,13 @@ std::array<Axis, 3> parse_order(const std::string& order) {
   do {
     if (axis_names[axes[0]] + "-" + axis_names[axes[1]] + "-" + axis_names[axes[2]] == order) return axes;
   } while (std::next_permutation(axes.begin(), axes.end()));
-  throw UsageError("mesh order '" + order + "' is no permutation of tp-pp-dp; write the axis of adjacent ranks first");
+  throw UsageError("mesh order '" + order +
+                   "' is no permutation of tp-pp-dp; write the axis of adjacent ranks first");
 }
 
-int extent(const MeshShape& shape, Axis axis) { return axis == tp_axis ? shape.tp : axis == pp_axis ? shape.pp : shape.dp; }
+int extent(const MeshShape& shape, Axis axis) {
+  return axis == tp_axis ? shape.tp : axis == pp_axis ? shape.pp : shape.dp;
+}
 
 template <typename Coordinates>
 auto& along(Coordinates& c, Axis axis) {
@@ -80,27 +83,32 @@ int mesh_rank(const MeshShape& shape, const MeshCoordinates& coordinates) {
 
 MeshGroups mesh_groups(const MeshShape& shape) {
   check_mesh(shape);
-  MeshGroups groups{groups_along(shape, tp_axis), groups_along(shape, pp_axis), groups_along(shape, dp_axis), {}};
+  MeshGroups groups{
+      groups_along(shape, tp_axis), groups_along(shape, pp_axis), groups_along(shape, dp_axis), {}};
   for (const auto& stages : groups.pp) {
-    if (shape.pp == 1) groups.embedding.push_back({stages.front()});
-    else groups.embedding.push_back({stages.front(), stages.back()});
+    if (shape.pp == 1)
+      groups.embedding.push_back({stages.front()});
+    else
+      groups.embedding.push_back({stages.front(), stages.back()});
   }
   return groups;
 }
 
 std::string describe_mesh(const MeshShape& shape) {
   const MeshGroups groups = mesh_groups(shape);
-  return "mesh " + shape.order + ": tp " + std::to_string(shape.tp) + ", pp " + std::to_string(shape.pp) + ", dp " +
-         std::to_string(shape.dp) + "\n  tp:" + list_of(groups.tp) + "\n  pp:" + list_of(groups.pp) + "\n  dp:" +
-         list_of(groups.dp) + "\n  embedding:" + list_of(groups.embedding) + "\n";
+  return "mesh " + shape.order + ": tp " + std::to_string(shape.tp) + ", pp " + std::to_string(shape.pp) +
+         ", dp " + std::to_string(shape.dp) + "\n  tp:" + list_of(groups.tp) +
+         "\n  pp:" + list_of(groups.pp) + "\n  dp:" + list_of(groups.dp) +
+         "\n  embedding:" + list_of(groups.embedding) + "\n";
 }
 
 ProcessMesh::ProcessMesh(Communicator& world, MeshShape shape) : shape_(std::move(shape)) {
   check_mesh(shape_);
   if (shape_.ranks() != world.size()) {
-    throw UsageError("mesh tp " + std::to_string(shape_.tp) + " x pp " + std::to_string(shape_.pp) + " x dp " +
-                     std::to_string(shape_.dp) + " needs " + std::to_string(shape_.ranks()) + " ranks, but " +
-                     std::to_string(world.size()) + " are running; launch with -n " + std::to_string(shape_.ranks()));
+    throw UsageError("mesh tp " + std::to_string(shape_.tp) + " x pp " + std::to_string(shape_.pp) +
+                     " x dp " + std::to_string(shape_.dp) + " needs " + std::to_string(shape_.ranks()) +
+                     " ranks, but " + std::to_string(world.size()) + " are running; launch with -n " +
+                     std::to_string(shape_.ranks()));
   }
   coordinates_ = mesh_coordinates(shape_, world.rank());
   // A group's colour is its first rank; members are ordered by the coordinate that tells them apart.

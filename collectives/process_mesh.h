@@ -1,4 +1,5 @@
-// The mesh of ranks of 3D parallelism. Every group follows from one order string, as pure data that tests inspect.
+// The mesh of ranks of 3D parallelism. Every group follows from one order string, as pure data that tests
+// inspect.
 #pragma once
 
 #include <memory>
@@ -9,8 +10,8 @@
 
 namespace thinwire {
 
-/// Extents of the mesh and which axis varies fastest with the rank: "tp-pp-dp" puts tensor-parallel neighbours on
-/// adjacent ranks, then pipeline stages, then replicas.
+/// Extents of the mesh and which axis varies fastest with the rank: "tp-pp-dp" puts tensor-parallel
+/// neighbours on adjacent ranks, then pipeline stages, then replicas.
 struct MeshShape {
   int tp = 1, pp = 1, dp = 1;
   std::string order = "tp-pp-dp";
@@ -22,8 +23,9 @@ struct MeshCoordinates {
   bool operator==(const MeshCoordinates&) const = default;
 };
 
-/// Lists of world ranks. Each rank is in exactly one tp, pp and dp group; in an embedding group only when it holds the
-/// first or the last stage (they share the tied table; with one stage the group is that rank alone).
+/// Lists of world ranks. Each rank is in exactly one tp, pp and dp group; in an embedding group only when it
+/// holds the first or the last stage (they share the tied table; with one stage the group is that rank
+/// alone).
 struct MeshGroups {
   std::vector<std::vector<int>> tp, pp, dp, embedding;
 };
@@ -37,8 +39,8 @@ MeshGroups mesh_groups(const MeshShape& shape);
 /// One line per group kind, for --show-mesh.
 std::string describe_mesh(const MeshShape& shape);
 
-/// The groups of this rank as communicators. Construction is collective over `world`; throws UsageError saying what to
-/// launch when the product of the extents is not the number of ranks.
+/// The groups of this rank as communicators. Construction is collective over `world`; throws UsageError
+/// saying what to launch when the product of the extents is not the number of ranks.
 class ProcessMesh {
  public:
   ProcessMesh(Communicator& world, MeshShape shape);

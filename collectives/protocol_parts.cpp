@@ -77,16 +77,18 @@ Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed) {
   c.sizes[static_cast<std::size_t>(c.rank())] = bytes;
   c.peer_sizes.assign(1, bytes);
   const std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t));
-  co_await op.transfer(ring_all_gather_bytes(words, c.rank()),
-                       [&] { return c.comm->all_gather(c.peer_sizes.data(), sizeof(std::int64_t), c.sizes.data()); });
+  co_await op.transfer(ring_all_gather_bytes(words, c.rank()), [&] {
+    return c.comm->all_gather(c.peer_sizes.data(), sizeof(std::int64_t), c.sizes.data());
+  });
 }
 
-Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive, std::int64_t elements,
-                                            DType dtype, ReduceOp reduce_op) {
+Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive,
+                                            std::int64_t elements, DType dtype, ReduceOp reduce_op) {
   ChannelState& c = op.channel;
   const bool ring = c.options.algorithm == DenseAlgorithm::ring;
   op.report.algorithm = ring ? "ring all_reduce" : "library all_reduce (counted as ring)";
-  const LinkBytes link = ring_all_reduce_bytes(elements, static_cast<std::int64_t>(size_of(dtype)), c.rank(), c.size());
+  const LinkBytes link =
+      ring_all_reduce_bytes(elements, static_cast<std::int64_t>(size_of(dtype)), c.rank(), c.size());
   // By value: the transfer may begin after this function has returned.
   return op.transfer(link, [=, &c] {
     return ring ? c.ring.all_reduce(send, receive, elements, dtype, reduce_op)

@@ -46,9 +46,12 @@ struct Ring::Progress {
   std::vector<Buffer> scratch;  // two per lane
   LinkBytes counted;
 
-  explicit Progress(Communicator& communicator) : comm(communicator), n(communicator.size()), rank(communicator.rank()) {}
+  explicit Progress(Communicator& communicator)
+      : comm(communicator), n(communicator.size()), rank(communicator.rank()) {}
 
-  const Range& block(const Lane& lane, int index) const { return lane.blocks[static_cast<std::size_t>(((index % n) + n) % n)]; }
+  const Range& block(const Lane& lane, int index) const {
+    return lane.blocks[static_cast<std::size_t>(((index % n) + n) % n)];
+  }
   std::byte* out(const Range& range) { return output + (range.first - output_first) * size; }
   const std::byte* in(const Range& range) const { return input + range.first * size; }
 
@@ -56,7 +59,8 @@ struct Ring::Progress {
   bool advance();
   void post(Lane& lane, int tag);
   void finish_step(Lane& lane, int tag);
-  void exchange(Lane& lane, int tag, const std::byte* from, const Range& sent, std::byte* to, const Range& received);
+  void exchange(Lane& lane, int tag, const std::byte* from, const Range& sent, std::byte* to,
+                const Range& received);
   std::byte* partial(const Lane& lane, int lane_index, int step);
 };
 
@@ -69,7 +73,8 @@ std::byte* Ring::Progress::partial(const Lane& lane, int lane_index, int step) {
   return buffer.data();
 }
 
-void Ring::Progress::exchange(Lane& lane, int tag, const std::byte* from, const Range& sent, std::byte* to, const Range& received) {
+void Ring::Progress::exchange(Lane& lane, int tag, const std::byte* from, const Range& sent, std::byte* to,
+                              const Range& received) {
   // Both neighbours know both sizes, so nothing travels for an empty block.
   if (received.count > 0) {
     lane.receive = comm.receive(to, received.count * size, (rank - 1 + n) % n, lane_tag + tag);
@@ -103,7 +108,8 @@ void Ring::Progress::finish_step(Lane& lane, int tag) {
   const Range& range = block(lane, rank - s - 2);
   std::byte* sum = partial(lane, tag, s);
   if (range.count > 0) reduce_into(sum, in(range), range.count, dtype, op);
-  if (s == n - 2 && in_place && range.count > 0) std::memcpy(out(range), sum, static_cast<std::size_t>(range.count * size));
+  if (s == n - 2 && in_place && range.count > 0)
+    std::memcpy(out(range), sum, static_cast<std::size_t>(range.count * size));
 }
 
 bool Ring::Progress::advance() {
@@ -144,7 +150,8 @@ void Ring::Progress::begin(std::span<const std::int64_t> counts) {
   }
   if (reduce_steps == 0) return;
   while (scratch.size() < static_cast<std::size_t>(2 * count)) scratch.emplace_back();
-  for (Buffer& buffer : scratch) buffer.reserve(static_cast<std::size_t>((largest + count - 1) / count * size));
+  for (Buffer& buffer : scratch)
+    buffer.reserve(static_cast<std::size_t>((largest + count - 1) / count * size));
 }
 
 namespace {
@@ -173,12 +180,16 @@ class RingRequest final : public Request {
 
 }  // namespace
 
-Ring::Ring(Communicator& communicator) : communicator_(communicator), progress_(std::make_shared<Progress>(communicator)) {}
+Ring::Ring(Communicator& communicator)
+    : communicator_(communicator), progress_(std::make_shared<Progress>(communicator)) {}
 Ring::~Ring() = default;
 
-LinkBytes Ring::counted() const { return progress_->counted; }
+LinkBytes Ring::counted() const {
+  return progress_->counted;
+}
 
-RequestPtr Ring::all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) {
+RequestPtr Ring::all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype,
+                            ReduceOp op) {
   Progress& p = *progress_;
   p.input = static_cast<const std::byte*>(send);
   p.output = static_cast<std::byte*>(receive);
@@ -189,11 +200,13 @@ RequestPtr Ring::all_reduce(const void* send, void* receive, std::int64_t elemen
   p.in_place = send == receive;
   p.reduce_steps = p.gather_steps = p.n - 1;
   p.begin(shard_counts(elements, p.n));
-  if (p.n == 1 && !p.in_place && elements > 0) std::memcpy(receive, send, static_cast<std::size_t>(elements * p.size));
+  if (p.n == 1 && !p.in_place && elements > 0)
+    std::memcpy(receive, send, static_cast<std::size_t>(elements * p.size));
   return std::make_unique<RingRequest>(progress_);
 }
 
-RequestPtr Ring::reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
+RequestPtr Ring::reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts,
+                                DType dtype, ReduceOp op) {
   Progress& p = *progress_;
   p.input = static_cast<const std::byte*>(send);
   p.output = static_cast<std::byte*>(receive);
@@ -222,7 +235,8 @@ RequestPtr Ring::all_gather(const void* send, void* receive, std::span<const std
   std::int64_t offset = 0;
   for (int r = 0; r < p.rank; ++r) offset += counts[static_cast<std::size_t>(r)];
   const std::int64_t mine = counts[static_cast<std::size_t>(p.rank)];
-  if (mine > 0 && p.output + offset != send) std::memcpy(p.output + offset, send, static_cast<std::size_t>(mine));
+  if (mine > 0 && p.output + offset != send)
+    std::memcpy(p.output + offset, send, static_cast<std::size_t>(mine));
   p.begin(counts);
   return std::make_unique<RingRequest>(progress_);
 }

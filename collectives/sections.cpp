@@ -15,8 +15,9 @@ void Sections::set_mode(ComputeMode mode) {
 SectionMemory& Sections::find(const SectionKey& key) {
   const auto found = memory_.find(key);
   if (found == memory_.end()) {
-    throw UsageError("replay has no remembered duration of this operation; run it with ComputeMode::serial first, "
-                     "with the same kind of operation and shape");
+    throw UsageError(
+        "replay has no remembered duration of this operation; run it with ComputeMode::serial first, "
+        "with the same kind of operation and shape");
   }
   return found->second;
 }
@@ -34,7 +35,8 @@ SectionTime Sections::replay(const SectionKey& key, std::int64_t& value) {
   const SectionTime time{median(memory.wall_us), median(memory.cpu_us)};
   value = memory.value;
   sleep_until_ns(start + static_cast<std::int64_t>(time.wall_us * 1e3));
-  // The wake-up is late by the timer's latency; the operation's total has it, the section's own time does not.
+  // The wake-up is late by the timer's latency; the operation's total has it, the section's own time does
+  // not.
   return time;
 }
 
@@ -43,9 +45,14 @@ void Sections::remember_round(const SectionKey& key, const Round& round) {
   memory.send.reserve(round.send.size());
   memory.receive.reserve(round.receive.size());
   if (!round.send.empty()) std::memcpy(memory.send.data(), round.send.data(), round.send.size());
-  memory.round = {{memory.send.data(), round.send.size()}, {memory.receive.data(), round.receive.size()}, round.dtype, round.op};
+  memory.round = {{memory.send.data(), round.send.size()},
+                  {memory.receive.data(), round.receive.size()},
+                  round.dtype,
+                  round.op};
 }
 
-const Round& Sections::remembered_round(const SectionKey& key) { return find(key).round; }
+const Round& Sections::remembered_round(const SectionKey& key) {
+  return find(key).round;
+}
 
 }  // namespace thinwire

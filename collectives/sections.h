@@ -1,4 +1,5 @@
-// Compute sections of a channel: codec work between transfers, timed as it comes, alone, or replayed as waits.
+// Compute sections of a channel: codec work between transfers, timed as it comes, alone, or replayed as
+// waits.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace thinwire {
 
-/// Which section of which operation: its kind, the elements of its tensor, its place in the order of sections.
+/// Which section of which operation: its kind, the elements of its tensor, its place in the order of
+/// sections.
 using SectionKey = std::tuple<int, std::int64_t, int>;
 
 /// What serial passes left behind for replay.
@@ -35,8 +37,8 @@ class Sections {
   /// Entering `serial` forgets what was remembered before.
   void set_mode(ComputeMode mode);
 
-  /// Runs `body` (returning a size or nothing) or, in replay, waits for its remembered median duration; `value` gets
-  /// what it returned. Throws UsageError when replay has nothing remembered.
+  /// Runs `body` (returning a size or nothing) or, in replay, waits for its remembered median duration;
+  /// `value` gets what it returned. Throws UsageError when replay has nothing remembered.
   template <typename Body>
   SectionTime run(const SectionKey& key, std::int64_t& value, Body&& body) {
     if (mode_ == ComputeMode::replay) return replay(key, value);
@@ -58,8 +60,10 @@ class Sections {
   template <typename Body>
   static SectionTime timed(std::int64_t& value, Body&& body) {
     const std::int64_t cpu = process_cpu_ns(), wall = now_ns();
-    if constexpr (std::is_void_v<decltype(body())>) body();
-    else value = static_cast<std::int64_t>(body());
+    if constexpr (std::is_void_v<decltype(body())>)
+      body();
+    else
+      value = static_cast<std::int64_t>(body());
     const std::int64_t wall_end = now_ns();
     return {static_cast<double>(wall_end - wall) * 1e-3, static_cast<double>(process_cpu_ns() - cpu) * 1e-3};
   }

@@ -1,5 +1,5 @@
-// A resumable piece of work as a C++20 coroutine: protocols are written as straight-line code that suspends where it
-// waits for the link.
+// A resumable piece of work as a C++20 coroutine: protocols are written as straight-line code that suspends
+// where it waits for the link.
 #pragma once
 
 #include <coroutine>
@@ -19,7 +19,9 @@ class Task {
     std::suspend_always initial_suspend() noexcept { return {}; }
     struct Final {
       bool await_ready() noexcept { return false; }
-      std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> h) noexcept { return h.promise().continuation; }
+      std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> h) noexcept {
+        return h.promise().continuation;
+      }
       void await_resume() noexcept {}
     };
     Final final_suspend() noexcept { return {}; }

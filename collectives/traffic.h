@@ -8,7 +8,14 @@ namespace thinwire {
 
 /// What crosses a link in 3D-parallel training (docs/design.md section 2).
 enum class TrafficClass {
-  tp_forward, tp_backward, pp_forward, pp_backward, dp_gradient, embedding, weight_gather, gradient_scatter,
+  tp_forward,
+  tp_backward,
+  pp_forward,
+  pp_backward,
+  dp_gradient,
+  embedding,
+  weight_gather,
+  gradient_scatter,
   control  ///< norms, loss, look-ups: metered, never compressed
 };
 std::string name_of(TrafficClass traffic);

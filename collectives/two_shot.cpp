@@ -8,8 +8,8 @@
 namespace thinwire {
 namespace {
 
-/// The first shot: `sum` (my row block) = sum over ranks of what their pieces for me decode to. Fills channel.own with
-/// the decoded own pieces where a wrapper wants them.
+/// The first shot: `sum` (my row block) = sum over ranks of what their pieces for me decode to. Fills
+/// channel.own with the decoded own pieces where a wrapper wants them.
 Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
   ChannelState& c = op.channel;
   Codec& codec = *c.stack.codec;
@@ -22,7 +22,9 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
   std::vector<std::int64_t> room(static_cast<std::size_t>(n), 0), places;
   for (int d = 0; d < n; ++d) {
     const RowBlock block = block_of(d);
-    if (block.count > 0) room[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(codec.max_payload_bytes({block.count, columns}));
+    if (block.count > 0)
+      room[static_cast<std::size_t>(d)] =
+          static_cast<std::int64_t>(codec.max_payload_bytes({block.count, columns}));
   }
   c.payload.reserve(static_cast<std::size_t>(aligned_offsets(room, places)));
   std::vector<std::int64_t> sent(static_cast<std::size_t>(n), 0);
@@ -30,7 +32,8 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
     const auto i = static_cast<std::size_t>(d);
     if (room[i] == 0) continue;
     sent[i] = op.compute(Stage::encode, [&] {
-      return codec.encode(rows_of(x, block_of(d)), piece_key(op, d), {c.payload.data() + places[i], static_cast<std::size_t>(room[i])});
+      return codec.encode(rows_of(x, block_of(d)), piece_key(op, d),
+                          {c.payload.data() + places[i], static_cast<std::size_t>(room[i])});
     });
     op.report.payload_bytes += sent[i];
   }
@@ -38,10 +41,13 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
   // Pieces for me have my block's shape; only payloads of varying size need to be announced.
   std::vector<std::int64_t> arriving(static_cast<std::size_t>(n), sent[mine]);
   if (!c.traits().fixed_size && n > 1) {
-    std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t)), word_places(static_cast<std::size_t>(n));
-    for (std::size_t i = 0; i < word_places.size(); ++i) word_places[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
-    co_await op.transfer(direct_all_to_all_bytes(words, words, me),
-                         [&] { return c.comm->all_to_all_v(sent.data(), words, word_places, arriving.data(), words, word_places); });
+    std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t)),
+        word_places(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < word_places.size(); ++i)
+      word_places[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
+    co_await op.transfer(direct_all_to_all_bytes(words, words, me), [&] {
+      return c.comm->all_to_all_v(sent.data(), words, word_places, arriving.data(), words, word_places);
+    });
   }
   c.sizes = arriving;
   c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
@@ -51,7 +57,8 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
   c.peer_sizes[mine] = 0;
   arriving[mine] = 0;
   co_await op.transfer(link, [&] {
-    return c.comm->all_to_all_v(c.payload.data(), c.peer_sizes, places, c.received.data(), arriving, c.offsets);
+    return c.comm->all_to_all_v(c.payload.data(), c.peer_sizes, places, c.received.data(), arriving,
+                                c.offsets);
   });
 
   const bool wants_own = wants_own_decoded(c);
@@ -64,24 +71,33 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
     for (int r = 0; r < n && sum.elements() > 0; ++r) {
       const auto i = static_cast<std::size_t>(r);
       const std::span<const std::byte> piece =
-          r == me ? own_piece(me) : std::span<const std::byte>(c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i]));
-      if (r == 0) codec.decode(piece, piece_key(op, me), sum);
-      else codec.decode_add(piece, piece_key(op, me), sum);
+          r == me ? own_piece(me)
+                  : std::span<const std::byte>(c.received.data() + c.offsets[i],
+                                               static_cast<std::size_t>(c.sizes[i]));
+      if (r == 0)
+        codec.decode(piece, piece_key(op, me), sum);
+      else
+        codec.decode_add(piece, piece_key(op, me), sum);
     }
     for (int d = 0; d < n && wants_own; ++d) {
-      if (room[static_cast<std::size_t>(d)] > 0) codec.decode(own_piece(d), piece_key(op, d), rows_of(c.own.view(), block_of(d)));
+      if (room[static_cast<std::size_t>(d)] > 0)
+        codec.decode(own_piece(d), piece_key(op, d), rows_of(c.own.view(), block_of(d)));
     }
   });
 }
 
-ConstTensorView own_view(const ChannelState& c) { return wants_own_decoded(c) ? c.own.view() : ConstTensorView(); }
+ConstTensorView own_view(const ChannelState& c) {
+  return wants_own_decoded(c) ? c.own.view() : ConstTensorView();
+}
 
 }  // namespace
 
 Task gather_reduce_scatter(Operation::State& op) {
   ChannelState& c = op.channel;
   if (c.wrapped() && c.traits().feedback == FeedbackSource::reduced) {
-    throw UsageError(op.describe() + ": a wrapper needs the whole reduced tensor on every rank; use protocol rounds, or all_reduce");
+    throw UsageError(
+        op.describe() +
+        ": a wrapper needs the whole reduced tensor on every rank; use protocol rounds, or all_reduce");
   }
   const ConstTensorView x = local_input(op);
   co_await exchange_pieces(op, x, op.out);
@@ -123,7 +139,8 @@ Task two_shot_all_reduce(Operation::State& op) {
       const RowBlock block = shard_rows(rows, r, n);
       if (block.count == 0) continue;
       const auto i = static_cast<std::size_t>(r);
-      codec.decode({c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i])}, piece_key(op, n + r), rows_of(op.out, block));
+      codec.decode({c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i])},
+                   piece_key(op, n + r), rows_of(op.out, block));
     }
     if (mine.count > 0) {
       for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/environment.h"
 #include "core/main_guard.h"
 
 namespace thinwire {
@@ -31,12 +32,12 @@ State& state() {
 }  // namespace
 
 double Watchdog::limit_seconds() {
-  const char* text = std::getenv("THINWIRE_WATCHDOG");
-  if (text == nullptr || *text == 0) return 120;
+  const std::string text = Environment::get("THINWIRE_WATCHDOG").value_or("120");
   char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (end == text || *end != 0 || !(seconds >= 0)) {
-    throw UsageError(std::string("THINWIRE_WATCHDOG=") + text + " is not a number of seconds (0 switches the watchdog off)");
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != 0 || !(seconds >= 0)) {
+    throw UsageError("THINWIRE_WATCHDOG=" + text +
+                     " is not a number of seconds (0 switches the watchdog off)");
   }
   return seconds;
 }
@@ -60,8 +61,8 @@ void Watchdog::start(int rank) {
       }
       lock.unlock();
       fail_process(static_cast<int>(ExitCode::timeout),
-                   "rank " + std::to_string(s.rank) + " waited more than " + std::to_string(static_cast<long>(limit)) +
-                       " s without progress in " + waited_for +
+                   "rank " + std::to_string(s.rank) + " waited more than " +
+                       std::to_string(static_cast<long>(limit)) + " s without progress in " + waited_for +
                        ": another rank is lost, slower than that, or calls operations in another order. "
                        "THINWIRE_WATCHDOG=SECONDS allows more time");
     }

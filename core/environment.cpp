@@ -9,6 +9,10 @@ const std::vector<Environment::Variable>& Environment::documented() {
   static const std::vector<Variable> all = {
       {"THINWIRE_LOG", "least level of messages on stderr: debug, info (default), warning, error"},
       {"THINWIRE_CUDA_MODULE", "path of libthinwire_cuda.so (default: beside the program, ../lib, loader's path)"},
+      {"THINWIRE_WAIT", "how waiting ranks spend their time: spin, nap, auto (default; nap when ranks outnumber cores)"},
+      {"THINWIRE_WATCHDOG", "seconds without progress after which a waiting rank ends the job (default 120; 0 = never)"},
+      {"THINWIRE_LINK", "set by experiments/lab/launch.sh: the link it started the ranks in, e.g. netns:1gbit"},
+      {"THINWIRE_SOURCE_DIR", "the repository, where the program does not lie in a folder below it (doctor)"},
       {"OMPI_COMM_WORLD_RANK", "set by mpirun; read to show the rank in messages before MPI_Init"},
       {"OMPI_COMM_WORLD_SIZE", "set by mpirun; tells a test program that it runs under MPI"},
       {"PMIX_RANK", "set by srun --mpi=pmix; as OMPI_COMM_WORLD_RANK"},

@@ -13,16 +13,22 @@ namespace {
 
 using namespace testing;
 
-int me() { return world().rank(); }
-int n() { return world().size(); }
+int me() {
+  return world().rank();
+}
+int n() {
+  return world().size();
+}
 
-/// Keeps the elements above 0.5: a payload whose size depends on the data. It also spins, counts its calls and remembers
-/// when it worked, for the tests of timed compute.
+/// Keeps the elements above 0.5: a payload whose size depends on the data. It also spins, counts its calls
+/// and remembers when it worked, for the tests of timed compute.
 class Varying final : public Codec {
  public:
   Varying() { traits_.fixed_size = false; }
   const CodecTraits& traits() const override { return traits_; }
-  std::size_t max_payload_bytes(const Shape& shape) const override { return static_cast<std::size_t>(shape.elements()) * 8; }
+  std::size_t max_payload_bytes(const Shape& shape) const override {
+    return static_cast<std::size_t>(shape.elements()) * 8;
+  }
   std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
     work();
     std::size_t used = 0;
@@ -63,15 +69,16 @@ class Varying final : public Codec {
   CodecTraits traits_;
 };
 
-const bool registered = register_codec({.name = "test_varying",
-                                        .summary = "keeps what exceeds 0.5",
-                                        .source = "this test",
-                                        .parameters = {},
-                                        .has_released_form = false,
-                                        .make = [](const Parameters&, Form) { return std::make_unique<Varying>(); }});
+const bool registered =
+    register_codec({.name = "test_varying",
+                    .summary = "keeps what exceeds 0.5",
+                    .source = "this test",
+                    .parameters = {},
+                    .has_released_form = false,
+                    .make = [](const Parameters&, Form) { return std::make_unique<Varying>(); }});
 
-Channel open_channel(const std::string& codec, Protocol protocol = Protocol::automatic, DType wire = DType::f32,
-                     TrafficClass traffic = TrafficClass::dp_gradient) {
+Channel open_channel(const std::string& codec, Protocol protocol = Protocol::automatic,
+                     DType wire = DType::f32, TrafficClass traffic = TrafficClass::dp_gradient) {
   return Channel(world(), {.traffic = traffic, .codec = codec, .protocol = protocol, .wire = wire});
 }
 
@@ -93,11 +100,13 @@ TEST(Channel, PayloadsOfVaryingSizeAreAnnouncedAndCounted) {
     for (std::size_t i = 0; i < x.size(); ++i) expected[i] += Varying::kept(x[i]);
   }
   const auto x = normal_input(45, "varying", me());
-  const auto kept = static_cast<std::int64_t>(std::count_if(x.begin(), x.end(), [](float v) { return v > 0.5f; }));
+  const auto kept =
+      static_cast<std::int64_t>(std::count_if(x.begin(), x.end(), [](float v) { return v > 0.5f; }));
   for (Protocol protocol : {Protocol::gather, Protocol::two_shot}) {
     Channel channel = open_channel("test_varying", protocol);
     std::vector<float> out(45);
-    const OperationReport report = channel.all_reduce({x.data(), shape}, {out.data(), shape}, key_of("v")).wait();
+    const OperationReport report =
+        channel.all_reduce({x.data(), shape}, {out.data(), shape}, key_of("v")).wait();
     if (protocol == Protocol::gather) {
       EXPECT_LT(relative_l2(out, expected), 1e-6);
       EXPECT_EQ(report.payload_bytes, 8 * kept);
@@ -106,7 +115,8 @@ TEST(Channel, PayloadsOfVaryingSizeAreAnnouncedAndCounted) {
     const RowBlock block = shard_rows(rows, me(), n());
     std::vector<float> part(static_cast<std::size_t>(block.count * columns));
     channel.reduce_scatter({x.data(), shape}, {part.data(), Shape{block.count, columns}}, key_of("v")).wait();
-    const std::vector<double> slice(expected.begin() + block.first * columns, expected.begin() + (block.first + block.count) * columns);
+    const std::vector<double> slice(expected.begin() + block.first * columns,
+                                    expected.begin() + (block.first + block.count) * columns);
     EXPECT_LT(relative_l2(part, slice), 1e-6);
   }
 }
@@ -122,31 +132,37 @@ TEST(Channel, OperationsFinishFirstInFirstOutAndEachGetsItsOwnResult) {
     in[static_cast<std::size_t>(i)] = integer_input(elements, names[i], me());
     out[static_cast<std::size_t>(i)].resize(static_cast<std::size_t>(elements));
     operations.push_back(channel.all_reduce({in[static_cast<std::size_t>(i)].data(), Shape{elements}},
-                                            {out[static_cast<std::size_t>(i)].data(), Shape{elements}}, key_of(names[i])));
+                                            {out[static_cast<std::size_t>(i)].data(), Shape{elements}},
+                                            key_of(names[i])));
   }
   while (!operations.back().test()) {
     bool later_done = false;
-    for (int i = count - 1; i >= 0; --i) {  // asked from the last to the first: whoever precedes a finished one is finished
+    for (int i = count - 1; i >= 0;
+         --i) {  // asked from the last to the first: whoever precedes a finished one is finished
       const bool done = operations[static_cast<std::size_t>(i)].test();
       EXPECT_TRUE(done || !later_done) << "operation " << i << " was overtaken";
       later_done = later_done || done;
     }
   }
-  for (int i = 0; i < count; ++i) EXPECT_EQ(out[static_cast<std::size_t>(i)], expected_sum(1000 * (count - i), names[i]));
+  for (int i = 0; i < count; ++i)
+    EXPECT_EQ(out[static_cast<std::size_t>(i)], expected_sum(1000 * (count - i), names[i]));
   EXPECT_EQ(channel.meter().operations(), count);
 }
 
 // Rounds depend on one another: without progress of all channels in every wait this hangs.
 TEST(Channel, RanksMayWaitForOperationsOfSeveralChannelsInDifferentOrders) {
   std::vector<Channel> channels;
-  for (int i = 0; i < 4; ++i) channels.push_back(open_channel(i % 2 ? "powersgd:rank=2" : "test_varying", i % 2 ? Protocol::rounds : Protocol::two_shot));
+  for (int i = 0; i < 4; ++i)
+    channels.push_back(open_channel(i % 2 ? "powersgd:rank=2" : "test_varying",
+                                    i % 2 ? Protocol::rounds : Protocol::two_shot));
   const Shape shape{32, 16};
   for (int repetition = 0; repetition < 5; ++repetition) {
     std::vector<std::vector<float>> out(8, std::vector<float>(512));
     const auto x = normal_input(512, "order", me());
     std::vector<Operation> operations;
     for (std::size_t i = 0; i < 8; ++i) {
-      operations.push_back(channels[i % 4].all_reduce({x.data(), shape}, {out[i].data(), shape}, key_of("w", repetition)));
+      operations.push_back(
+          channels[i % 4].all_reduce({x.data(), shape}, {out[i].data(), shape}, key_of("w", repetition)));
       channels[(i + 1) % 4].progress();
     }
     // Every rank its own order.
@@ -184,10 +200,12 @@ TEST(PointToPoint, BothDirectionsAtOnceWithLargeMessagesDoNotDeadlock) {
       operations.push_back(channel.receive({from_right.data(), Shape{1024, 1024}}, right, key_of("l")));
       if (receive_first) send_both();
       // Waiting in any order: the first may be one whose partner comes last.
-      for (std::size_t i = 0; i < operations.size(); ++i) operations[(i + static_cast<std::size_t>(me())) % operations.size()].wait();
+      for (std::size_t i = 0; i < operations.size(); ++i)
+        operations[(i + static_cast<std::size_t>(me())) % operations.size()].wait();
       const auto seen = [&](int rank) {
         auto y = integer_input(count, "p2p", rank);
-        if (std::string(codec) == "test_varying") std::transform(y.begin(), y.end(), y.begin(), Varying::kept);
+        if (std::string(codec) == "test_varying")
+          std::transform(y.begin(), y.end(), y.begin(), Varying::kept);
         return y;
       };
       EXPECT_EQ(from_left, seen(left)) << codec;
@@ -198,7 +216,8 @@ TEST(PointToPoint, BothDirectionsAtOnceWithLargeMessagesDoNotDeadlock) {
 
 TEST(PointToPoint, MessagesArriveInOrderWithTheirOwnSizesAndCounts) {
   if (n() < 2) GTEST_SKIP() << "needs two ranks";
-  Channel channel = open_channel("test_varying", Protocol::point_to_point, DType::f16, TrafficClass::pp_forward);
+  Channel channel =
+      open_channel("test_varying", Protocol::point_to_point, DType::f16, TrafficClass::pp_forward);
   const bool sender = me() % 2 == 0;
   const int partner = sender ? me() + 1 : me() - 1;
   if (partner >= n()) {
@@ -247,7 +266,8 @@ TEST(PointToPoint, AReceiverOfAnotherShapeIsToldSo) {
 
 TEST(PointToPoint, ErrorFeedbackOnTheSenderLosesNothing) {
   if (n() < 2) GTEST_SKIP() << "needs two ranks";
-  Channel channel = open_channel("topk:fraction=0.2+ef", Protocol::automatic, DType::f32, TrafficClass::pp_backward);
+  Channel channel =
+      open_channel("topk:fraction=0.2+ef", Protocol::automatic, DType::f32, TrafficClass::pp_backward);
   const Shape shape{10, 20};
   const auto x = normal_input(200, "ef", 0);
   std::vector<double> mean(200, 0);
@@ -321,15 +341,19 @@ TEST(TimedCompute, SerialSectionsNeverOverlapOnTheMachineAndReplayCallsNoCodec) 
 TEST(TimedCompute, ReplaysOfReductionsInPlaceDoNotCompound) {
   for (const char* codec : {"none", "cast", "powersgd:rank=2"}) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
-      Channel channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = codec, .wire = DType::f32, .algorithm = algorithm});
+      Channel channel(
+          world(),
+          {.traffic = TrafficClass::dp_gradient, .codec = codec, .wire = DType::f32, .algorithm = algorithm});
       const Shape shape{12, 8};
       std::vector<float> x = normal_input(96, "inplace", me());
       channel.set_compute(ComputeMode::serial);
-      const OperationReport serial = channel.all_reduce({x.data(), shape}, {x.data(), shape}, key_of("x")).wait();
+      const OperationReport serial =
+          channel.all_reduce({x.data(), shape}, {x.data(), shape}, key_of("x")).wait();
       const std::vector<float> after = x;
       channel.set_compute(ComputeMode::replay);
       for (int i = 0; i < 40; ++i) {
-        const OperationReport replay = channel.all_reduce({x.data(), shape}, {x.data(), shape}, key_of("x", i + 1)).wait();
+        const OperationReport replay =
+            channel.all_reduce({x.data(), shape}, {x.data(), shape}, key_of("x", i + 1)).wait();
         EXPECT_EQ(replay.link_bytes, serial.link_bytes);
       }
       EXPECT_EQ(x, after) << codec;
@@ -349,14 +373,20 @@ TEST(TimedCompute, EveryKindOfOperationReplaysWithTheSameBytes) {
       std::vector<float> whole(180), mine(static_cast<std::size_t>(part.elements()));
       const auto all = [&] {
         std::vector<std::int64_t> bytes;
-        bytes.push_back(channel.all_reduce({x.data(), shape}, {whole.data(), shape}, key_of("x")).wait().link_bytes);
-        bytes.push_back(channel.reduce_scatter({x.data(), shape}, {mine.data(), part}, key_of("x")).wait().link_bytes);
-        bytes.push_back(channel.all_gather({x.data(), part}, {whole.data(), shape}, key_of("x")).wait().link_bytes);
+        bytes.push_back(
+            channel.all_reduce({x.data(), shape}, {whole.data(), shape}, key_of("x")).wait().link_bytes);
+        bytes.push_back(
+            channel.reduce_scatter({x.data(), shape}, {mine.data(), part}, key_of("x")).wait().link_bytes);
+        bytes.push_back(
+            channel.all_gather({x.data(), part}, {whole.data(), shape}, key_of("x")).wait().link_bytes);
         bytes.push_back(channel.broadcast({whole.data(), shape}, 0, key_of("x")).wait().link_bytes);
-        bytes.push_back(channel.reduce({x.data(), shape}, {whole.data(), shape}, 0, key_of("x")).wait().link_bytes);
+        bytes.push_back(
+            channel.reduce({x.data(), shape}, {whole.data(), shape}, 0, key_of("x")).wait().link_bytes);
         if (n() > 1) {
           Operation send = channel.send({x.data(), shape}, (me() + 1) % n(), key_of("x"));
-          bytes.push_back(channel.receive({whole.data(), shape}, (me() + n() - 1) % n(), key_of("x")).wait().received_bytes);
+          bytes.push_back(channel.receive({whole.data(), shape}, (me() + n() - 1) % n(), key_of("x"))
+                              .wait()
+                              .received_bytes);
           bytes.push_back(send.wait().link_bytes);
         }
         return bytes;
@@ -377,7 +407,8 @@ TEST(TokenBucket, EmptyingItIsNotCountedInBytesOrTimesAndNothingDeadlocks) {
     const Shape shape{40, 50};
     const auto x = normal_input(2000, "bucket", me());
     std::vector<float> a(2000), b(2000);
-    const OperationReport without = plain.all_reduce({x.data(), shape}, {a.data(), shape}, key_of("x")).wait();
+    const OperationReport without =
+        plain.all_reduce({x.data(), shape}, {a.data(), shape}, key_of("x")).wait();
     const OperationReport with = drained.all_reduce({x.data(), shape}, {b.data(), shape}, key_of("x")).wait();
     EXPECT_EQ(a, b);
     EXPECT_EQ(without.link_bytes, with.link_bytes);

@@ -29,15 +29,33 @@ std::vector<std::byte> as_type(const std::vector<float>& x, DType dtype) {
     const auto put = [&](auto value) { std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value); };
     const int integer = static_cast<int>(x[i]) + 8;  // 0 .. 16: unsigned types, too
     switch (dtype) {
-      case DType::f32: put(x[i]); break;
-      case DType::f64: put(static_cast<double>(x[i])); break;
-      case DType::f16: put(to_half(x[i])); break;
-      case DType::bf16: put(to_bfloat16(x[i])); break;
-      case DType::i8: put(static_cast<std::int8_t>(integer)); break;
-      case DType::u8: put(static_cast<std::uint8_t>(integer)); break;
-      case DType::u16: put(static_cast<std::uint16_t>(integer)); break;
-      case DType::i32: put(static_cast<std::int32_t>(integer)); break;
-      case DType::i64: put(static_cast<std::int64_t>(integer)); break;
+      case DType::f32:
+        put(x[i]);
+        break;
+      case DType::f64:
+        put(static_cast<double>(x[i]));
+        break;
+      case DType::f16:
+        put(to_half(x[i]));
+        break;
+      case DType::bf16:
+        put(to_bfloat16(x[i]));
+        break;
+      case DType::i8:
+        put(static_cast<std::int8_t>(integer));
+        break;
+      case DType::u8:
+        put(static_cast<std::uint8_t>(integer));
+        break;
+      case DType::u16:
+        put(static_cast<std::uint16_t>(integer));
+        break;
+      case DType::i32:
+        put(static_cast<std::int32_t>(integer));
+        break;
+      case DType::i64:
+        put(static_cast<std::int64_t>(integer));
+        break;
     }
   }
   return bytes;
@@ -45,7 +63,8 @@ std::vector<std::byte> as_type(const std::vector<float>& x, DType dtype) {
 
 /// The exact reduction, built element by element in the widest type.
 std::vector<std::byte> reduced(const std::vector<std::vector<float>>& inputs, DType dtype, ReduceOp op) {
-  const bool integral = dtype != DType::f32 && dtype != DType::f64 && dtype != DType::f16 && dtype != DType::bf16;
+  const bool integral =
+      dtype != DType::f32 && dtype != DType::f64 && dtype != DType::f16 && dtype != DType::bf16;
   std::vector<float> result(inputs[0].size());
   for (std::size_t i = 0; i < result.size(); ++i) {
     const int shift = integral ? 8 : 0;
@@ -59,7 +78,8 @@ std::vector<std::byte> reduced(const std::vector<std::vector<float>>& inputs, DT
   return as_type(result, dtype);
 }
 
-const std::vector<DType> all_types = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::u16, DType::i32, DType::i64};
+const std::vector<DType> all_types = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
+                                      DType::u8,  DType::u16, DType::i32, DType::i64};
 
 TEST(Communicator, ReducesEveryTypeAndOperatorExactlyOnIntegersByLibraryAndByRing) {
   Communicator& comm = world();
@@ -71,7 +91,8 @@ TEST(Communicator, ReducesEveryTypeAndOperatorExactlyOnIntegersByLibraryAndByRin
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) {
         if (!comm.supports(dtype, op)) continue;
         const auto expected = reduced(inputs, dtype, op);
-        std::vector<std::byte> by_library(mine.size()), by_ring(mine.size()), in_place = mine, ring_in_place = mine;
+        std::vector<std::byte> by_library(mine.size()), by_ring(mine.size()), in_place = mine,
+                                                                              ring_in_place = mine;
         comm.all_reduce(mine.data(), by_library.data(), count, dtype, op)->wait();
         comm.all_reduce(in_place.data(), in_place.data(), count, dtype, op)->wait();
         ring.all_reduce(mine.data(), by_ring.data(), count, dtype, op)->wait();
@@ -97,7 +118,8 @@ TEST(Communicator, ReduceScatterGivesEachRankItsBlockOfAnySize) {
       const auto mine = as_type(inputs[static_cast<std::size_t>(comm.rank())], dtype);
       const auto whole = reduced(inputs, dtype, ReduceOp::sum);
       const auto size = static_cast<std::int64_t>(size_of(dtype));
-      const std::vector<std::byte> expected(whole.begin() + block.first * size, whole.begin() + (block.first + block.count) * size);
+      const std::vector<std::byte> expected(whole.begin() + block.first * size,
+                                            whole.begin() + (block.first + block.count) * size);
       std::vector<std::byte> by_library(expected.size()), by_ring(expected.size());
       comm.reduce_scatter_v(mine.data(), by_library.data(), counts, dtype, ReduceOp::sum)->wait();
       ring.reduce_scatter(mine.data(), by_ring.data(), counts, dtype, ReduceOp::sum)->wait();
@@ -123,7 +145,8 @@ TEST(Communicator, PiecesSmallerThanAMessageChangeNothing) {
     std::vector<std::byte> all(mine.size() * n);
     comm.all_gather(mine.data(), static_cast<std::int64_t>(mine.size()), all.data())->wait();
     for (std::size_t r = 0; r < n; ++r) {
-      EXPECT_EQ(std::memcmp(all.data() + r * mine.size(), as_type(inputs[r], DType::f32).data(), mine.size()), 0);
+      EXPECT_EQ(std::memcmp(all.data() + r * mine.size(), as_type(inputs[r], DType::f32).data(), mine.size()),
+                0);
     }
     const auto counts = shard_counts(count, comm.size());
     std::vector<std::byte> shard(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm.rank())] * 4));
@@ -138,10 +161,13 @@ TEST(Communicator, PiecesSmallerThanAMessageChangeNothing) {
       std::int64_t received = -1;
       RequestPtr receive = comm.receive(got.data(), 4000, left, 5, &received);
       RequestPtr send = comm.send(mine.data(), length, right, 5);
-      while (!(static_cast<int>(receive->test()) & static_cast<int>(send->test()))) {  // each needs the other's progress
+      while (!(static_cast<int>(receive->test()) &
+               static_cast<int>(send->test()))) {  // each needs the other's progress
       }
       EXPECT_EQ(received, length);
-      EXPECT_EQ(std::memcmp(got.data(), as_type(inputs[static_cast<std::size_t>(left)], DType::f32).data(), static_cast<std::size_t>(length)), 0);
+      EXPECT_EQ(std::memcmp(got.data(), as_type(inputs[static_cast<std::size_t>(left)], DType::f32).data(),
+                            static_cast<std::size_t>(length)),
+                0);
     }
   }
   MpiCommunicator::piece_bytes = before;
@@ -162,7 +188,8 @@ TEST(Communicator, AMessageLongerThanItsReceiverExpectsIsRefused) {
 TEST(Ring, SendsExactlyTheBytesOfTheClosedForm) {
   Communicator& comm = world();
   Ring ring(comm);
-  for (std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{13}, std::int64_t{4096}, std::int64_t{600000}}) {
+  for (std::int64_t count :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{13}, std::int64_t{4096}, std::int64_t{600000}}) {
     std::vector<float> x(static_cast<std::size_t>(count), 1.0f), y(x.size());
     ring.all_reduce(x.data(), y.data(), count, DType::f32, ReduceOp::sum)->wait();
     EXPECT_EQ(ring.counted(), ring_all_reduce_bytes(count, 4, comm.rank(), comm.size()));
@@ -183,10 +210,14 @@ TEST(Ring, GivesEqualBitsOnAllRanksAndOnlyRoundingAwayFromTheFloat64Sum) {
   const auto reference = sum_of_inputs(inputs);
   std::vector<float> sum(static_cast<std::size_t>(count));
   Ring ring(comm);
-  ring.all_reduce(inputs[static_cast<std::size_t>(comm.rank())].data(), sum.data(), count, DType::f32, ReduceOp::sum)->wait();
+  ring.all_reduce(inputs[static_cast<std::size_t>(comm.rank())].data(), sum.data(), count, DType::f32,
+                  ReduceOp::sum)
+      ->wait();
   EXPECT_LT(relative_l2(sum, reference), 1e-7 * comm.size());
   EXPECT_TRUE(equal_on_all_ranks(sum.data(), count * 4));
-  comm.all_reduce(inputs[static_cast<std::size_t>(comm.rank())].data(), sum.data(), count, DType::f32, ReduceOp::sum)->wait();
+  comm.all_reduce(inputs[static_cast<std::size_t>(comm.rank())].data(), sum.data(), count, DType::f32,
+                  ReduceOp::sum)
+      ->wait();
   EXPECT_LT(relative_l2(sum, reference), 1e-7 * comm.size());
   EXPECT_TRUE(equal_on_all_ranks(sum.data(), count * 4)) << "the library's all-reduce";
 }
@@ -196,12 +227,19 @@ struct DenseCase {
   DenseAlgorithm algorithm;
 };
 
-const std::vector<DenseCase> dense_cases = {{DType::f32, DenseAlgorithm::library}, {DType::f32, DenseAlgorithm::ring},
-                                            {DType::f16, DenseAlgorithm::library}, {DType::f16, DenseAlgorithm::ring},
+const std::vector<DenseCase> dense_cases = {{DType::f32, DenseAlgorithm::library},
+                                            {DType::f32, DenseAlgorithm::ring},
+                                            {DType::f16, DenseAlgorithm::library},
+                                            {DType::f16, DenseAlgorithm::ring},
                                             {DType::bf16, DenseAlgorithm::ring}};
 
 Channel dense_channel(const DenseCase& c, bool average = false) {
-  return Channel(world(), {.traffic = TrafficClass::tp_forward, .codec = "none", .protocol = Protocol::dense, .wire = c.wire, .algorithm = c.algorithm, .average = average});
+  return Channel(world(), {.traffic = TrafficClass::tp_forward,
+                           .codec = "none",
+                           .protocol = Protocol::dense,
+                           .wire = c.wire,
+                           .algorithm = c.algorithm,
+                           .average = average});
 }
 
 TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
@@ -215,7 +253,8 @@ TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
         const auto inputs = integer_inputs(count);
         auto expected = sum_of_inputs(inputs);
         std::vector<float> in = inputs[static_cast<std::size_t>(comm.rank())], out(in.size(), -1);
-        const OperationReport report = channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("x")).wait();
+        const OperationReport report =
+            channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("x")).wait();
         for (std::size_t i = 0; i < out.size(); ++i) {
           const double e = mean ? expected[i] / n : expected[i];
           EXPECT_NEAR(out[i], e, mean ? 0.02 : 0) << name_of(c.wire);
@@ -230,9 +269,11 @@ TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
         EXPECT_EQ(in, out);
         const RowBlock block = shard_rows(shape.rows(), comm.rank(), n);
         const Shape block_shape{block.count, shape.columns()};
-        std::vector<float> mine = inputs[static_cast<std::size_t>(comm.rank())], part(static_cast<std::size_t>(block_shape.elements()));
+        std::vector<float> mine = inputs[static_cast<std::size_t>(comm.rank())],
+                           part(static_cast<std::size_t>(block_shape.elements()));
         channel.reduce_scatter({mine.data(), shape}, {part.data(), block_shape}, key_of("x")).wait();
-        for (std::size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], out[static_cast<std::size_t>(block.first * shape.columns()) + i]);
+        for (std::size_t i = 0; i < part.size(); ++i)
+          EXPECT_EQ(part[i], out[static_cast<std::size_t>(block.first * shape.columns()) + i]);
         // All-gather of those blocks, broadcast, reduce.
         std::vector<float> all(out.size(), -1);
         channel.all_gather({part.data(), block_shape}, {all.data(), shape}, key_of("x")).wait();
@@ -264,7 +305,9 @@ TEST(DenseChannel, ATensorInTheWireTypeIsNotChargedForConversions) {
     Channel channel = dense_channel({DType::f16, algorithm});
     std::vector<std::byte> out(in.size());
     const Shape shape{50, 100};
-    const OperationReport report = channel.all_reduce({in.data(), DType::f16, shape}, {out.data(), DType::f16, shape}, key_of("x")).wait();
+    const OperationReport report =
+        channel.all_reduce({in.data(), DType::f16, shape}, {out.data(), DType::f16, shape}, key_of("x"))
+            .wait();
     EXPECT_EQ(report.encode_us, 0);
     EXPECT_EQ(report.decode_us, 0);
     EXPECT_EQ(report.dense_bytes, 10000);

@@ -14,7 +14,8 @@
 namespace thinwire {
 namespace {
 
-const std::vector<std::string> orders = {"tp-pp-dp", "tp-dp-pp", "pp-tp-dp", "pp-dp-tp", "dp-tp-pp", "dp-pp-tp"};
+const std::vector<std::string> orders = {"tp-pp-dp", "tp-dp-pp", "pp-tp-dp",
+                                         "pp-dp-tp", "dp-tp-pp", "dp-pp-tp"};
 
 TEST(ProcessMesh, TheExampleOfTheDesignHasMegatronsGroups) {
   const MeshGroups groups = mesh_groups({.tp = 2, .pp = 2, .dp = 2, .order = "tp-pp-dp"});

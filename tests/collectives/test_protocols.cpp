@@ -1,9 +1,10 @@
 // labels: mpi
 // ranks: 1,2,3,4,8
 // timeout: 240
-// Every protocol with every codec of the registry, over awkward row counts, against what the codec's own encode and
-// decode give on one rank in float64: gather = sum of the individually decoded; two_shot = the same per piece, then once
-// more per sum; rounds = end_rounds of exactly added buffers; lossless = the sum itself.
+// Every protocol with every codec of the registry, over awkward row counts, against what the codec's own
+// encode and decode give on one rank in float64: gather = sum of the individually decoded; two_shot = the
+// same per piece, then once more per sum; rounds = end_rounds of exactly added buffers; lossless = the sum
+// itself.
 #include <cstring>
 #include <map>
 
@@ -44,7 +45,8 @@ std::vector<std::vector<float>> inputs(std::int64_t rows, std::int64_t step = 0)
   return all;
 }
 
-std::vector<float> decoded(Codec& codec, ConstTensorView x, const MessageKey& key, std::int64_t* bytes = nullptr) {
+std::vector<float> decoded(Codec& codec, ConstTensorView x, const MessageKey& key,
+                           std::int64_t* bytes = nullptr) {
   std::vector<std::byte> payload(codec.max_payload_bytes(x.shape()));
   const std::size_t size = codec.encode(x, key, payload);
   if (bytes != nullptr) *bytes = static_cast<std::int64_t>(size);
@@ -53,7 +55,9 @@ std::vector<float> decoded(Codec& codec, ConstTensorView x, const MessageKey& ke
   return out;
 }
 
-MessageKey piece(const MessageKey& key, int i) { return key.with_slice(key.slice * 2 * world().size() + i); }
+MessageKey piece(const MessageKey& key, int i) {
+  return key.with_slice(key.slice * 2 * world().size() + i);
+}
 
 /// A fresh codec of one rank: its encode and decode are the oracle, apart from channels.
 std::unique_ptr<Codec> fresh(const std::string& name) {
@@ -69,13 +73,17 @@ bool can(const std::string& name, Protocol protocol) {
 }
 
 Channel make_channel(const std::string& codec, Protocol protocol, bool average = false) {
-  Channel channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = codec, .protocol = protocol, .average = average});
+  Channel channel(
+      world(),
+      {.traffic = TrafficClass::dp_gradient, .codec = codec, .protocol = protocol, .average = average});
   fit(*channel.codec().codec);
   return channel;
 }
 
 /// f32 sums of n terms may differ from float64 by this much, relative to the sum's norm.
-double rounding() { return 2e-7 * world().size(); }
+double rounding() {
+  return 2e-7 * world().size();
+}
 
 // What an all-reduce must give and what it must cost.
 struct Expected {
@@ -110,7 +118,8 @@ Expected expect_two_shot(const std::string& name, std::int64_t rows, const Messa
   const auto all = inputs(rows, key.step);
   Expected e;
   e.sum.assign(static_cast<std::size_t>(rows * columns), 0);
-  std::vector<std::vector<std::int64_t>> first(static_cast<std::size_t>(n), std::vector<std::int64_t>(static_cast<std::size_t>(n), 0));
+  std::vector<std::vector<std::int64_t>> first(static_cast<std::size_t>(n),
+                                               std::vector<std::int64_t>(static_cast<std::size_t>(n), 0));
   std::vector<std::int64_t> second(static_cast<std::size_t>(n), 0);
   bool fixed = true;
   for (int d = 0; d < n; ++d) {
@@ -122,12 +131,16 @@ Expected expect_two_shot(const std::string& name, std::int64_t rows, const Messa
       auto codec = fresh(name);
       fixed = codec->traits().fixed_size;
       const float* x = all[static_cast<std::size_t>(r)].data() + block.first * columns;
-      const auto y = decoded(*codec, {x, shape}, piece(key, d), &first[static_cast<std::size_t>(r)][static_cast<std::size_t>(d)]);
-      for (std::size_t i = 0; i < y.size(); ++i) sum[i] += y[i];  // fp32 in rank order, as the protocol promises
+      const auto y = decoded(*codec, {x, shape}, piece(key, d),
+                             &first[static_cast<std::size_t>(r)][static_cast<std::size_t>(d)]);
+      for (std::size_t i = 0; i < y.size(); ++i)
+        sum[i] += y[i];  // fp32 in rank order, as the protocol promises
     }
     auto codec = fresh(name);
-    const auto y = decoded(*codec, {sum.data(), shape}, piece(key, n + d), &second[static_cast<std::size_t>(d)]);
-    for (std::size_t i = 0; i < y.size(); ++i) e.sum[static_cast<std::size_t>(block.first * columns) + i] = y[i];
+    const auto y =
+        decoded(*codec, {sum.data(), shape}, piece(key, n + d), &second[static_cast<std::size_t>(d)]);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      e.sum[static_cast<std::size_t>(block.first * columns) + i] = y[i];
   }
   const auto mine = static_cast<std::size_t>(me);
   std::vector<std::int64_t> arriving;
@@ -175,13 +188,15 @@ Expected expect_rounds(const std::string& name, std::int64_t rows, const Message
           const auto v = static_cast<float>(sum);
           std::memcpy(r.receive.data() + i * 4, &v, 4);
         } else {
-          const std::uint16_t bits = r.dtype == DType::f16 ? to_half(static_cast<float>(sum)).bits : to_bfloat16(static_cast<float>(sum)).bits;
+          const std::uint16_t bits = r.dtype == DType::f16 ? to_half(static_cast<float>(sum)).bits
+                                                           : to_bfloat16(static_cast<float>(sum)).bits;
           std::memcpy(r.receive.data() + i * 2, &bits, 2);
         }
       }
     }
     e.payload += static_cast<std::int64_t>(bytes);
-    e.link += ring_all_reduce_bytes(static_cast<std::int64_t>(count), static_cast<std::int64_t>(size_of(rs[0].dtype)), me, n);
+    e.link += ring_all_reduce_bytes(static_cast<std::int64_t>(count),
+                                    static_cast<std::int64_t>(size_of(rs[0].dtype)), me, n);
   }
   std::vector<float> sum(static_cast<std::size_t>(rows * columns));
   ranks[static_cast<std::size_t>(me)]->end_rounds(key, n, {sum.data(), Shape{rows, columns}});
@@ -189,12 +204,14 @@ Expected expect_rounds(const std::string& name, std::int64_t rows, const Message
   return e;
 }
 
-// f16 sums of n terms round n - 1 times to 11 bits; f32 ones to 24. Two rounds of PowerSGD divide by small pivots.
+// f16 sums of n terms round n - 1 times to 11 bits; f32 ones to 24. Two rounds of PowerSGD divide by small
+// pivots.
 double tolerance(const std::string& name, Protocol protocol) {
   if (protocol != Protocol::rounds) return rounding();
   const auto codec = fresh(name);
   std::vector<float> probe(4 * columns, 1.0f);
-  const Round round = codec->begin_round(0, {probe.data(), Shape{4, columns}}, key_of("probe"), world().size());
+  const Round round =
+      codec->begin_round(0, {probe.data(), Shape{4, columns}}, key_of("probe"), world().size());
   const double unit = round.dtype == DType::f32 ? 1e-6 : round.dtype == DType::f16 ? 1e-3 : 8e-3;
   return unit * world().size();
 }
@@ -213,9 +230,11 @@ TEST(Protocols, AllReduceIsWhatTheCodecsOwnDecodeGivesAndCostsTheClosedForm) {
                                                                    : expect_rounds(name, rows, key);
         const Shape shape{rows, columns};
         std::vector<float> in = inputs(rows, 5)[static_cast<std::size_t>(world().rank())], out(in.size(), -1);
-        const OperationReport report = channel.all_reduce({in.data(), shape}, {out.data(), shape}, key).wait();
+        const OperationReport report =
+            channel.all_reduce({in.data(), shape}, {out.data(), shape}, key).wait();
         EXPECT_LE(relative_l2(out, expected.sum), tolerance(name, protocol)) << what;
-        EXPECT_TRUE(equal_on_all_ranks(out.data(), static_cast<std::int64_t>(out.size() * 4))) << what << ": ranks differ in bits";
+        EXPECT_TRUE(equal_on_all_ranks(out.data(), static_cast<std::int64_t>(out.size() * 4)))
+            << what << ": ranks differ in bits";
         EXPECT_EQ(report.payload_bytes, expected.payload) << what;
         EXPECT_EQ(report.link_bytes, expected.link.sent) << what;
         EXPECT_EQ(report.received_bytes, expected.link.received) << what;
@@ -257,12 +276,15 @@ TEST(Protocols, ReduceScatterGivesTheRowsThatItsPiecesDecodeTo) {
         std::vector<double> expected(static_cast<std::size_t>(part.elements()), 0);
         for (int r = 0; r < n && block.count > 0; ++r) {
           auto codec = fresh(name);
-          const auto y = decoded(*codec, {all[static_cast<std::size_t>(r)].data() + block.first * columns, part}, piece(key, me));
+          const auto y =
+              decoded(*codec, {all[static_cast<std::size_t>(r)].data() + block.first * columns, part},
+                      piece(key, me));
           for (std::size_t i = 0; i < y.size(); ++i) expected[i] += y[i];
         }
         Channel channel = make_channel(name, protocol);
         std::vector<float> out(expected.size());
-        channel.reduce_scatter({all[static_cast<std::size_t>(me)].data(), shape}, {out.data(), part}, key).wait();
+        channel.reduce_scatter({all[static_cast<std::size_t>(me)].data(), shape}, {out.data(), part}, key)
+            .wait();
         EXPECT_LE(relative_l2(out, expected), rounding()) << what;
       }
     }
@@ -283,13 +305,15 @@ TEST(Protocols, ReduceScatterByRoundsIsTheSliceOfRoundsPerShardOrOfTheWholeReduc
       Channel channel = make_channel(name, Protocol::rounds);
       std::vector<float> out(static_cast<std::size_t>(part.elements()));
       const OperationReport report =
-          channel.reduce_scatter({all[static_cast<std::size_t>(me)].data(), shape}, {out.data(), part}, key).wait();
+          channel.reduce_scatter({all[static_cast<std::size_t>(me)].data(), shape}, {out.data(), part}, key)
+              .wait();
       std::vector<float> expected(out.size());
       if (per_shard) {
         // Linear codecs: the rounds of the sum of the inputs are the sum of the rounds.
         std::vector<float> sum(static_cast<std::size_t>(part.elements()), 0);
         for (const auto& x : all) {
-          for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[static_cast<std::size_t>(block.first * columns) + i];
+          for (std::size_t i = 0; i < sum.size(); ++i)
+            sum[i] += x[static_cast<std::size_t>(block.first * columns) + i];
         }
         if (block.count > 0) {
           auto codec = fresh(name);
@@ -297,11 +321,13 @@ TEST(Protocols, ReduceScatterByRoundsIsTheSliceOfRoundsPerShardOrOfTheWholeReduc
           std::memcpy(round.receive.data(), round.send.data(), round.send.size());
           codec->end_rounds(piece(key, me), 1, {expected.data(), part});
         }
-        // World-dependent scaling (a random subset divides by its share only) is the codec's; compare up to rounding.
+        // World-dependent scaling (a random subset divides by its share only) is the codec's; compare up to
+        // rounding.
         EXPECT_STRNE(report.algorithm, "all_reduce by rounds, slice kept");
       } else {
         const Expected whole = expect_rounds(name, rows, key);
-        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<float>(whole.sum[static_cast<std::size_t>(block.first * columns) + i]);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          expected[i] = static_cast<float>(whole.sum[static_cast<std::size_t>(block.first * columns) + i]);
         EXPECT_EQ(report.link_bytes, whole.link.sent) << what << ": the meter tells that all was reduced";
         EXPECT_STREQ(report.algorithm, "all_reduce by rounds, slice kept");
       }
@@ -313,7 +339,8 @@ TEST(Protocols, ReduceScatterByRoundsIsTheSliceOfRoundsPerShardOrOfTheWholeReduc
 TEST(Protocols, AllGatherAndBroadcastLeaveEveryRankTheOwnerTooWithTheDecodedTensor) {
   const int n = world().size(), me = world().rank();
   for (const std::string& name : codecs()) {
-    if (!can(name, Protocol::gather) || name == "none") continue;  // none moves tensors as they are: test_dense
+    if (!can(name, Protocol::gather) || name == "none")
+      continue;  // none moves tensors as they are: test_dense
     const std::int64_t rows = 13;
     const auto all = inputs(rows);
     const Shape shape{rows, columns};
@@ -324,18 +351,26 @@ TEST(Protocols, AllGatherAndBroadcastLeaveEveryRankTheOwnerTooWithTheDecodedTens
       const RowBlock block = shard_rows(rows, r, n);
       if (block.count == 0) continue;
       auto codec = fresh(name);
-      const auto y = decoded(*codec, {all[static_cast<std::size_t>(r)].data() + block.first * columns, Shape{block.count, columns}}, piece(key, r));
+      const auto y = decoded(
+          *codec,
+          {all[static_cast<std::size_t>(r)].data() + block.first * columns, Shape{block.count, columns}},
+          piece(key, r));
       expected.insert(expected.end(), y.begin(), y.end());
     }
     const RowBlock mine = shard_rows(rows, me, n);
-    channel.all_gather({all[static_cast<std::size_t>(me)].data() + mine.first * columns, Shape{mine.count, columns}}, {out.data(), shape}, key).wait();
+    channel
+        .all_gather(
+            {all[static_cast<std::size_t>(me)].data() + mine.first * columns, Shape{mine.count, columns}},
+            {out.data(), shape}, key)
+        .wait();
     EXPECT_EQ(out, expected) << name;
 
     const int root = n / 2;
     std::vector<float> data = all[static_cast<std::size_t>(me)];
     channel.broadcast({data.data(), shape}, root, key_of("other")).wait();
     auto codec = fresh(name);
-    EXPECT_EQ(data, decoded(*codec, {all[static_cast<std::size_t>(root)].data(), shape}, key_of("other"))) << name;
+    EXPECT_EQ(data, decoded(*codec, {all[static_cast<std::size_t>(root)].data(), shape}, key_of("other")))
+        << name;
   }
 }
 
@@ -363,13 +398,19 @@ TEST(Protocols, TheIdentityThroughRoundsIsBitEqualToNoCodecInF32) {
   const Shape shape{37, columns};
   const auto in = inputs(37)[static_cast<std::size_t>(world().rank())];
   for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
-    ChannelOptions options{.traffic = TrafficClass::dp_gradient, .codec = "none", .protocol = Protocol::dense, .wire = DType::f32, .algorithm = algorithm};
+    ChannelOptions options{.traffic = TrafficClass::dp_gradient,
+                           .codec = "none",
+                           .protocol = Protocol::dense,
+                           .wire = DType::f32,
+                           .algorithm = algorithm};
     Channel dense(world(), options);
     options.protocol = Protocol::rounds;
     Channel rounds(world(), options);
     std::vector<float> a(in.size()), b(in.size());
-    const OperationReport direct = dense.all_reduce({in.data(), shape}, {a.data(), shape}, key_of("w")).wait();
-    const OperationReport by_rounds = rounds.all_reduce({in.data(), shape}, {b.data(), shape}, key_of("w")).wait();
+    const OperationReport direct =
+        dense.all_reduce({in.data(), shape}, {a.data(), shape}, key_of("w")).wait();
+    const OperationReport by_rounds =
+        rounds.all_reduce({in.data(), shape}, {b.data(), shape}, key_of("w")).wait();
     EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * 4), 0);
     EXPECT_EQ(direct.link_bytes, by_rounds.link_bytes);
   }
@@ -386,14 +427,16 @@ TEST(Protocols, StatefulCodecsStayEqualOnAllRanksOverSteps) {
       for (std::int64_t step = 0; step < 4; ++step) {
         const auto in = inputs(16, step)[static_cast<std::size_t>(world().rank())];
         channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("w", step)).wait();
-        EXPECT_TRUE(equal_on_all_ranks(out.data(), static_cast<std::int64_t>(out.size() * 4))) << name << " step " << step;
+        EXPECT_TRUE(equal_on_all_ranks(out.data(), static_cast<std::int64_t>(out.size() * 4)))
+            << name << " step " << step;
       }
     }
   }
 }
 
-// Error feedback loses nothing: over any number of steps, applied + stored = received. With the same input every step the
-// mean of the outputs therefore tends to the input's sum, with an error that falls as 1 / steps.
+// Error feedback loses nothing: over any number of steps, applied + stored = received. With the same input
+// every step the mean of the outputs therefore tends to the input's sum, with an error that falls as 1 /
+// steps.
 TEST(Protocols, ErrorFeedbackConservesTheInputUnderEveryProtocol) {
   const Shape shape{16, columns};
   const auto all = inputs(16);
@@ -403,8 +446,9 @@ TEST(Protocols, ErrorFeedbackConservesTheInputUnderEveryProtocol) {
     std::string codec;
     Protocol protocol;
   };
-  for (const Case& c : {Case{"topk:fraction=0.25+ef", Protocol::gather}, Case{"topk:fraction=0.25+ef", Protocol::two_shot},
-                        Case{"powersgd:rank=2+ef", Protocol::rounds}}) {
+  for (const Case& c :
+       {Case{"topk:fraction=0.25+ef", Protocol::gather}, Case{"topk:fraction=0.25+ef", Protocol::two_shot},
+        Case{"powersgd:rank=2+ef", Protocol::rounds}}) {
     Channel channel = make_channel(c.codec, c.protocol);
     std::vector<double> applied(in.size(), 0);
     std::vector<float> out(in.size());
@@ -424,7 +468,8 @@ TEST(Protocols, ErrorFeedbackConservesTheInputUnderEveryProtocol) {
 }
 
 TEST(Protocols, ImpossiblePairingsAreRefusedAtConstruction) {
-  const auto construct = [](const std::string& codec, Protocol protocol, TrafficClass traffic = TrafficClass::dp_gradient) {
+  const auto construct = [](const std::string& codec, Protocol protocol,
+                            TrafficClass traffic = TrafficClass::dp_gradient) {
     Channel channel(world(), {.traffic = traffic, .codec = codec, .protocol = protocol});
   };
   EXPECT_THROW(construct("topk", Protocol::rounds), UsageError);
@@ -434,15 +479,21 @@ TEST(Protocols, ImpossiblePairingsAreRefusedAtConstruction) {
   Channel pipeline(world(), {.traffic = TrafficClass::pp_forward, .codec = "topk"});
   EXPECT_EQ(pipeline.protocol(), Protocol::point_to_point);
   std::vector<float> x(24), y(24);
-  EXPECT_THROW(pipeline.all_reduce({x.data(), Shape{1, 24}}, {y.data(), Shape{1, 24}}, key_of("x")), UsageError);
-  EXPECT_EQ(Channel(world(), {.traffic = TrafficClass::tp_forward, .codec = "powersgd"}).protocol(), Protocol::rounds);
-  EXPECT_EQ(Channel(world(), {.traffic = TrafficClass::tp_forward, .codec = "topk"}).protocol(), Protocol::gather);
+  EXPECT_THROW(pipeline.all_reduce({x.data(), Shape{1, 24}}, {y.data(), Shape{1, 24}}, key_of("x")),
+               UsageError);
+  EXPECT_EQ(Channel(world(), {.traffic = TrafficClass::tp_forward, .codec = "powersgd"}).protocol(),
+            Protocol::rounds);
+  EXPECT_EQ(Channel(world(), {.traffic = TrafficClass::tp_forward, .codec = "topk"}).protocol(),
+            Protocol::gather);
   EXPECT_EQ(Channel(world(), {.traffic = TrafficClass::tp_forward}).protocol(), Protocol::dense);
 }
 
-// All ranks get the bad value, so all see the error and no job needs to be aborted here (tests/faults does that).
+// All ranks get the bad value, so all see the error and no job needs to be aborted here (tests/faults does
+// that).
 TEST(Protocols, NaNInTheInputNamesTheTensorAndTheRank) {
-  Channel channel(world(), {.traffic = TrafficClass::tp_backward, .codec = "topk:fraction=0.1", .protocol = Protocol::gather});
+  Channel channel(
+      world(),
+      {.traffic = TrafficClass::tp_backward, .codec = "topk:fraction=0.1", .protocol = Protocol::gather});
   std::vector<float> x(4 * 24, 1.0f), y(x.size());
   x[37] = std::nanf("");
   MessageKey key;

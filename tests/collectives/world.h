@@ -45,7 +45,8 @@ inline std::vector<float> normal_input(std::int64_t elements, const char* name, 
 inline std::vector<float> integer_input(std::int64_t elements, const char* name, int rank) {
   const Random random(test_seed(), mix_stream(hash_name(name), static_cast<std::uint64_t>(rank)));
   std::vector<float> x(static_cast<std::size_t>(elements));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(random.below(i, 17)) - 8);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(static_cast<int>(random.below(i, 17)) - 8);
   return x;
 }
 
@@ -75,7 +76,9 @@ inline bool equal_on_all_ranks(const void* data, std::int64_t bytes) {
   std::vector<std::byte> all(static_cast<std::size_t>(bytes * comm.size()));
   comm.all_gather(data, bytes, all.data())->wait();
   for (int r = 1; r < comm.size(); ++r) {
-    if (std::memcmp(all.data(), all.data() + static_cast<std::size_t>(r * bytes), static_cast<std::size_t>(bytes)) != 0) return false;
+    if (std::memcmp(all.data(), all.data() + static_cast<std::size_t>(r * bytes),
+                    static_cast<std::size_t>(bytes)) != 0)
+      return false;
   }
   return true;
 }

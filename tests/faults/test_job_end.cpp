@@ -1,7 +1,8 @@
 // labels: faults
 // timeout: 120
-// One rank's failure ends the whole job within 10 seconds, with the exit code of its kind and a message that names the
-// rank and what it did. The tests start mpirun on this very program; the Victim tests are what its ranks run.
+// One rank's failure ends the whole job within 10 seconds, with the exit code of its kind and a message that
+// names the rank and what it did. The tests start mpirun on this very program; the Victim tests are what its
+// ranks run.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +20,9 @@
 namespace thinwire {
 namespace {
 
-bool is_victim() { return std::getenv("THINWIRE_VICTIM") != nullptr; }
+bool is_victim() {
+  return std::getenv("THINWIRE_VICTIM") != nullptr;
+}
 
 struct Outcome {
   int status = -1;  ///< exit status of mpirun
@@ -27,12 +30,15 @@ struct Outcome {
   std::string output;
 };
 
-Outcome run_victim(const std::string& name, const std::string& environment = "", const std::string& mpirun_options = "") {
+Outcome run_victim(const std::string& name, const std::string& environment = "",
+                   const std::string& mpirun_options = "") {
   char self[4096] = {};
-  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) throw EnvironmentError("/proc/self/exe cannot be read");
-  const std::string command = "THINWIRE_VICTIM=1 OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1 " + environment +
-                              " timeout -k 5 60 mpirun --allow-run-as-root --oversubscribe --bind-to none " + mpirun_options +
-                              " -n 4 " + self + " --gtest_filter=Victim." + name + " 2>&1";
+  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+    throw EnvironmentError("/proc/self/exe cannot be read");
+  const std::string command = "THINWIRE_VICTIM=1 OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1 " +
+                              environment +
+                              " timeout -k 5 60 mpirun --allow-run-as-root --oversubscribe --bind-to none " +
+                              mpirun_options + " -n 4 " + self + " --gtest_filter=Victim." + name + " 2>&1";
   Outcome outcome;
   const Stopwatch watch;
   FILE* pipe = popen(command.c_str(), "r");
@@ -46,7 +52,9 @@ Outcome run_victim(const std::string& name, const std::string& environment = "",
 }
 
 void expect_words(const Outcome& outcome, std::initializer_list<const char*> words) {
-  for (const char* word : words) EXPECT_NE(outcome.output.find(word), std::string::npos) << "'" << word << "' is missing in:\n" << outcome.output;
+  for (const char* word : words)
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << "'" << word << "' is missing in:\n"
+                                                            << outcome.output;
 }
 
 class JobEnd : public ::testing::Test {
@@ -75,7 +83,8 @@ TEST_F(JobEnd, AHangIsNamedByTheWatchdogWithRankChannelAndOperation) {
   const Outcome outcome = run_victim("NeverCalls", "THINWIRE_WATCHDOG=1");
   EXPECT_EQ(outcome.status, 4);
   EXPECT_LT(outcome.seconds, 10);
-  expect_words(outcome, {"waited more than 1 s", "tp_forward", "all_reduce", "block.output", "THINWIRE_WATCHDOG"});
+  expect_words(outcome,
+               {"waited more than 1 s", "tp_forward", "all_reduce", "block.output", "THINWIRE_WATCHDOG"});
 }
 
 TEST_F(JobEnd, AnErrorWhileOperationsAreInFlightDoesNotWaitForThem) {
@@ -100,7 +109,9 @@ class Victim : public ::testing::Test {
 };
 
 TEST_F(Victim, NaNOnRank2) {
-  Channel channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .protocol = Protocol::gather});
+  Channel channel(
+      world(),
+      {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .protocol = Protocol::gather});
   std::vector<float> x(1000, 1.0f), y(1000);
   if (world().rank() == 2) x[500] = std::nanf("");
   MessageKey key;
@@ -109,7 +120,8 @@ TEST_F(Victim, NaNOnRank2) {
 }
 
 TEST_F(Victim, KilledRank1) {
-  Channel channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = "none", .algorithm = DenseAlgorithm::ring});
+  Channel channel(world(),
+                  {.traffic = TrafficClass::dp_gradient, .codec = "none", .algorithm = DenseAlgorithm::ring});
   std::vector<float> x(100000, 1.0f), y(x.size());
   for (int i = 0;; ++i) {
     if (i == 50 && world().rank() == 1) std::raise(SIGKILL);
@@ -128,7 +140,8 @@ TEST_F(Victim, NeverCalls) {
 
 TEST_F(Victim, ThrowsInFlight) {
   Channel channel(world(), {.traffic = TrafficClass::tp_forward, .codec = "none"});
-  Channel other(world(), {.traffic = TrafficClass::tp_backward, .codec = "none", .algorithm = DenseAlgorithm::ring});
+  Channel other(world(),
+                {.traffic = TrafficClass::tp_backward, .codec = "none", .algorithm = DenseAlgorithm::ring});
   std::vector<float> x(1000000, 1.0f), y(x.size());
   if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(60));
   const Operation a = channel.all_reduce({x.data(), Shape{1000000}}, {y.data(), Shape{1000000}}, {});
