@@ -1,10 +1,14 @@
-// labels: unit, faults
+// labels: unit
 // Errors, the guarded main, logging, environment and clocks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <new>
+#include <regex>
 #include <thread>
 #include <vector>
 
@@ -124,6 +128,27 @@ TEST(Environment, EmptyAndMalformedVariablesCountAsUnset) {
   unsetenv("PMIX_RANK");
   unsetenv("SLURM_NTASKS");
   unsetenv("THINWIRE_CUDA_MODULE");
+}
+
+TEST(Environment, DocumentsEveryVariableThatTheCodeReads) {
+  const auto source = Environment::get("THINWIRE_SOURCE_DIR");
+  if (!source) GTEST_SKIP() << "THINWIRE_SOURCE_DIR is not set: run through ctest";
+  const std::regex read(R"re((?:Environment::get|getenv)\("(THINWIRE_\w+)"\))re");
+  int found = 0;
+  for (const char* floor : {"core", "results", "kernels", "collectives", "models", "bench", "experiments"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(*source) / floor)) {
+      const auto extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".h" && extension != ".cu") continue;
+      std::ifstream file(entry.path());
+      const std::string text((std::istreambuf_iterator<char>(file)), {});
+      for (std::sregex_iterator it(text.begin(), text.end(), read), end; it != end; ++it, ++found) {
+        const auto& all = Environment::documented();
+        const std::string name = (*it)[1];
+        EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const auto& v) { return v.name == name; }))
+            << entry.path() << " reads " << name << ": add it to core/environment.cpp";
+      }
+    }
+  EXPECT_GT(found, 0) << "the search has stopped finding anything";
 }
 
 TEST(Clock, SleepUntilNeverReturnsEarly) {
