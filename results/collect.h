@@ -11,7 +11,7 @@ namespace thinwire::results {
 struct CollectOptions {
   bool allow_mixed_corpus = false;
   /// When not empty: only these cells (a study's), in this order. Else every record of the folder, sorted.
-  std::vector<std::string> cell_ids;
+  std::vector<std::string> cell_ids = {};
 };
 
 struct CollectReport {

@@ -97,8 +97,8 @@ Group Group::create_group(const std::string& path) const {
 
 File File::create(const std::string& path) {
   quiet();
-  auto file = std::make_shared<Handle>(
-      H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_properties().get()), close_file);
+  const Handle access = access_properties();  // named: closing it would clear the error stack before it is read
+  auto file = std::make_shared<Handle>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
   if (file->get() < 0) fail_write(path, "make the file");
   Handle root = root_of(file->get(), path);
   return {std::move(file), std::move(root), path, "/"};
@@ -130,7 +130,8 @@ static std::shared_ptr<Handle> open(const std::string& path, unsigned mode) {
     throw EnvironmentError(path + ": no such file; check the path, or run the step that writes it");
   if (access(path.c_str(), mode == H5F_ACC_RDONLY ? R_OK : W_OK) != 0)
     throw EnvironmentError(path + ": no right to " + (mode == H5F_ACC_RDONLY ? "read" : "write") + " this file");
-  auto file = std::make_shared<Handle>(H5Fopen(path.c_str(), mode, access_properties().get()), close_file);
+  const Handle properties = access_properties();
+  auto file = std::make_shared<Handle>(H5Fopen(path.c_str(), mode, properties.get()), close_file);
   if (file->get() < 0)
     throw CorruptData(path + ": not an HDF5 file, or truncated (" + last_error() + "); remove it and write it again");
   return file;

@@ -33,7 +33,8 @@ Handle open_attribute(Id group, const std::string& where, const std::string& obj
 void Group::set_attribute(const std::string& object, const std::string& name, std::string_view value) const {
   const std::string text(value);
   const char* pointer = text.c_str();  // of variable length: h5py then gives str, not bytes
-  put_attribute(group_->get(), place(object), object, name, text_type(0).get(), &pointer);
+  const Handle type = text_type(0);
+  put_attribute(group_->get(), place(object), object, name, type.get(), &pointer);
 }
 void Group::set_attribute(const std::string& object, const std::string& name, std::int64_t value) const {
   put_attribute(group_->get(), place(object), object, name, H5T_NATIVE_INT64, &value);

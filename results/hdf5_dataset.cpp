@@ -137,8 +137,9 @@ void Group::write(const std::string& name, ConstTensorView values, Storage stora
   const Handle space = space_handle(dims.empty() ? H5Screate(H5S_SCALAR)
                                                  : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), largest.data()));
   const Handle type = type_of(values.dtype());
-  const Handle dataset = dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(),
-                                                   link_properties().get(), properties.get(), H5P_DEFAULT));
+  const Handle links = link_properties();
+  const Handle dataset = dataset_handle(
+      H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), links.get(), properties.get(), H5P_DEFAULT));
   if (dataset.get() < 0) fail_write(where, "make the dataset");
   if (values.elements() > 0 && H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
     fail_write(where, "write the dataset");
@@ -165,7 +166,8 @@ void Group::append(const std::string& name, ConstTensorView rows, Storage storag
   const Handle file_space = space_handle(H5Dget_space(dataset.get()));
   H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
   const Handle memory = space_handle(H5Screate_simple(shape.rank(), count.data(), nullptr));
-  if (rows.elements() > 0 && H5Dwrite(dataset.get(), type_of(rows.dtype()).get(), memory.get(), file_space.get(), H5P_DEFAULT, rows.data()) < 0)
+  const Handle type = type_of(rows.dtype());
+  if (rows.elements() > 0 && H5Dwrite(dataset.get(), type.get(), memory.get(), file_space.get(), H5P_DEFAULT, rows.data()) < 0)
     fail_write(where, "append to the dataset");
 }
 
@@ -207,7 +209,8 @@ void Group::read_into(const std::string& name, TensorView out) const {
   if (stored.is_table || stored.is_text) throw CorruptData(place(name) + " does not hold numbers");
   if (stored.elements() != out.elements())
     throw CorruptData(place(name) + " has " + std::to_string(stored.elements()) + " elements where " + std::to_string(out.elements()) + " (" + out.shape().to_string() + ") are expected");
-  if (out.elements() > 0 && H5Dread(dataset.get(), type_of(out.dtype()).get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()) < 0)
+  const Handle type = type_of(out.dtype());
+  if (out.elements() > 0 && H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()) < 0)
     fail_read(place(name), "read the dataset");
 }
 
@@ -230,7 +233,8 @@ void Group::read_rows(const std::string& name, std::int64_t first, std::int64_t 
   H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr);
   const auto length = static_cast<hsize_t>(elements);
   const Handle memory = space_handle(H5Screate_simple(1, &length, nullptr));
-  if (H5Dread(dataset.get(), type_of(out.dtype()).get(), memory.get(), file_space.get(), H5P_DEFAULT, out.data()) < 0)
+  const Handle type = type_of(out.dtype());
+  if (H5Dread(dataset.get(), type.get(), memory.get(), file_space.get(), H5P_DEFAULT, out.data()) < 0)
     fail_read(place(name), "read rows of the dataset");
 }
 
@@ -241,7 +245,9 @@ void Group::write_strings(const std::string& name, std::span<const std::string> 
   const auto length = static_cast<hsize_t>(values.size());
   const Handle space = space_handle(H5Screate_simple(1, &length, nullptr));
   const Handle type = text_type(0);
-  const Handle dataset = dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), link_properties().get(), H5P_DEFAULT, H5P_DEFAULT));
+  const Handle links = link_properties();
+  const Handle dataset =
+      dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), links.get(), H5P_DEFAULT, H5P_DEFAULT));
   if (dataset.get() < 0) fail_write(where, "make the dataset");
   std::vector<const char*> pointers;
   for (const std::string& value : values) pointers.push_back(value.c_str());

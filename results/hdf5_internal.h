@@ -16,7 +16,8 @@ static_assert(std::is_same_v<hid_t, std::int64_t> || sizeof(hid_t) == sizeof(Id)
 /// stack per thread) and its clean-up at exit.
 void quiet();
 
-/// "description (innermost cause)" of the last failure, from HDF5's error stack.
+/// The innermost cause of the last failure, from HDF5's error stack. Every call of HDF5, closing a handle
+/// included, clears that stack: no temporary handle may die between the failure and this.
 std::string last_error();
 /// Why writing failed: EnvironmentError for missing rights, else RuntimeFailure (disk full is said plainly).
 [[noreturn]] void fail_write(const std::string& place, const std::string& doing);

@@ -90,7 +90,9 @@ void Group::write_table(const std::string& name, const Table& table, Storage sto
   }
   const auto length = static_cast<hsize_t>(rows);
   const Handle space = space_handle(H5Screate_simple(1, &length, nullptr));
-  const Handle dataset = dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), link_properties().get(), properties.get(), H5P_DEFAULT));
+  const Handle links = link_properties();
+  const Handle dataset = dataset_handle(
+      H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), links.get(), properties.get(), H5P_DEFAULT));
   if (dataset.get() < 0) fail_write(where, "make the table");
   if (rows > 0 && H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()) < 0)
     fail_write(where, "write the table");

@@ -1,0 +1,336 @@
+// labels: unit
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "results/cell.h"
+#include "results/collect.h"
+#include "results/journal.h"
+#include "results/provenance.h"
+#include "results/record.h"
+#include "support/temporary_folder.h"
+
+namespace thinwire::results {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+Parameters parameters_of(const std::string& method) {
+  Parameters p;
+  p.set("method", method);
+  p.set("fraction", 0.1);
+  p.set("batch", 8);
+  return p;
+}
+
+CellRecord record_of(const std::string& method, const std::string& corpus = "") {
+  CellRecord record;
+  record.program = "bench_activation";
+  record.ranks = 4;
+  record.link = "netns:1gbit";
+  record.parameters = parameters_of(method);
+  record.cell_id = cell_id(record.program, record.ranks, record.link, record.parameters);
+  CellRow row;
+  row.cell_id = record.cell_id;
+  row.method = method;
+  row.corpus = corpus;
+  row.total_us = 12.5;
+  record.rows = {row, row};
+  record.rows[1].traffic = "pp_forward";
+  record.samples.push_back({record.cell_id, "tp_forward", 3, 1, 1, 2, 3, 6, 0});
+  record.links.push_back({"netns:1gbit", 4, 4096, "one_way", 1.0, 0.97, 1});
+  record.provenance = collect_provenance({.launch = "0001", .program = "bench_activation", .command = {"bench", "a b"}});
+  return record;
+}
+
+std::string write(const TemporaryFolder& out, const CellRecord& record) {
+  const std::string path = record_path(out.path(), record.cell_id);
+  write_cell_record(path, record);
+  return path;
+}
+
+TEST(Cell, EqualParametersHaveOneCanonicalText) {
+  Parameters a, b;
+  a.set("b", 8);
+  a.set("a", 0.1);
+  a.set("z", true);
+  b.set("z", "true");
+  b.set("a", "1e-1");
+  b.set("b", 8.0);
+  EXPECT_EQ(a.canonical_json(), R"({"a":0.1,"b":8,"z":true})");
+  EXPECT_EQ(a.canonical_json(), b.canonical_json());
+  EXPECT_EQ(cell_id("p", 2, "shm", a), cell_id("p", 2, "shm", b));
+}
+
+TEST(Cell, DifferentCellsHaveDifferentIdentities) {
+  const Parameters p = parameters_of("T1");
+  Parameters changed = p;
+  changed.set("fraction", std::nextafter(0.1, 1));
+  std::vector<std::string> ids = {cell_id("p", 2, "shm", p), cell_id("q", 2, "shm", p), cell_id("p", 4, "shm", p), cell_id("p", 2, "netns:1gbit", p),
+                                  cell_id("p", 2, "shm", changed)};
+  std::sort(ids.begin(), ids.end());
+  EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end());
+  EXPECT_EQ(ids[0].size(), 64u);
+}
+
+TEST(Cell, NumbersOfEveryKindReadBackFromTheirText) {
+  for (const double value : {0.0, -0.0, 1.0, -1.0, 0.1, 1.0 / 3, 1e-300, 1e300, 9007199254740992.0, 1e18}) {
+    Parameters p;
+    p.set("x", value);
+    const Parameters back = Parameters::from_json(p.canonical_json(), "test");
+    EXPECT_EQ(back.number("x"), value);
+    EXPECT_EQ(back.canonical_json(), p.canonical_json());
+  }
+  Parameters p;
+  p.set("x", std::nan(""));
+  EXPECT_THROW((void)p.canonical_json(), UsageError);
+  p.set("x", "\xff\xfe");
+  EXPECT_THROW((void)p.canonical_json(), UsageError);
+}
+
+TEST(Cell, AnyTextSurvivesAndNestedJsonIsRefused) {
+  Parameters p;
+  p.set("x", "quote \" backslash \\ line\nend \x01 größer $(rm) 'q'");
+  EXPECT_EQ(Parameters::from_json(p.canonical_json(), "test").text("x"), p.text("x"));
+  for (const char* bad : {"[1]", "{\"a\":[1]}", "{\"a\":null}", "{", "", "3"}) EXPECT_THROW(Parameters::from_json(bad, "file"), CorruptData) << bad;
+}
+
+TEST(Cell, TypedAccessNamesTheParameter) {
+  const Parameters p = parameters_of("T1");
+  EXPECT_EQ(p.integer("batch"), 8);
+  EXPECT_EQ(p.number("batch"), 8.0);
+  EXPECT_NE(message_of<UsageError>([&] { (void)p.integer("fraction"); }).find("fraction"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { (void)p.number("method"); }).find("method"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { (void)p.text("none"); }).find("none"), std::string::npos);
+}
+
+TEST(Row, TheColumnsHoldEveryMember) {
+  const auto bytes = [](const auto& columns) {
+    std::size_t sum = 0;
+    for (const auto& column : columns) sum += column.member.index() == 0 ? sizeof(std::string) : 8;
+    return sum;
+  };
+  EXPECT_EQ(bytes(cell_columns()), sizeof(CellRow));
+  EXPECT_EQ(bytes(sample_columns()), sizeof(SampleRow));
+  EXPECT_EQ(bytes(provenance_columns()), sizeof(Provenance));
+  EXPECT_EQ(bytes(link_columns()), sizeof(LinkRow));
+  EXPECT_EQ(bytes(spectrum_columns()), sizeof(SpectrumRow));
+  EXPECT_EQ(bytes(training_columns()), sizeof(TrainingRow));
+}
+
+TEST(Row, JsonKeepsEveryColumnAndRefusesUnknownOnes) {
+  CellRow row;
+  row.method = "T3";
+  row.total_us = 1.0 / 3;
+  row.link_bytes = std::int64_t{1} << 60;
+  row.reason = "odd \"text\"\n";
+  const CellRow back = cell_row_from_json(to_json(row), "test");
+  EXPECT_EQ(to_json(back), to_json(row));
+  EXPECT_TRUE(std::isnan(back.speedup));
+  EXPECT_EQ(back.total_us, row.total_us);
+  EXPECT_NE(message_of<CorruptData>([] { cell_row_from_json(R"({"total_use": 1})", "f"); }).find("total_us"), std::string::npos);
+  EXPECT_THROW(cell_row_from_json(R"({"ranks": "four"})", "f"), CorruptData);
+}
+
+TEST(Row, WorstStatusIsTheMostSevere) {
+  std::vector<CellRow> rows(3);
+  EXPECT_EQ(worst_status(rows), Status::ok);
+  rows[1].status = "MISTRUSTED";
+  EXPECT_EQ(worst_status(rows), Status::mistrusted);
+  rows[2].status = "WRONG";
+  EXPECT_EQ(worst_status(rows), Status::wrong);
+  rows[0].status = "FAILED";
+  EXPECT_EQ(worst_status(rows), Status::failed);
+  EXPECT_THROW(parse_status("ok"), CorruptData);
+}
+
+TEST(Journal, LinesOfAKilledWriterAreReadUpToTheTornOne) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "journal/a.jsonl";
+  {
+    Journal journal(path);
+    journal.cell_started("c1");
+    journal.cell_failed("c1", "odd \"reason\"\nof two lines");
+  }
+  const std::string whole = TemporaryFolder::read(path);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), 2);
+  folder.write("journal/a.jsonl", whole + R"({"event":"cell_fin)");
+  JournalReader reader(path);
+  auto entries = reader.poll();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[1].event, "cell_failed");
+  EXPECT_EQ(entries[1].reason, "odd \"reason\"\nof two lines");
+  EXPECT_GT(entries[1].time, 1e9);
+  Journal(path).cell_started("c2");  // a successor ends the torn line first
+  entries = reader.poll();
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].cell_id, "c2");
+  EXPECT_EQ(reader.damaged_lines(), 1);
+  EXPECT_TRUE(reader.poll().empty());
+}
+
+TEST(Journal, NoFileHasNoLinesAndAFullDeviceIsAnError) {
+  EXPECT_TRUE(JournalReader("/nonexistent/a.jsonl").poll().empty());
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this machine";
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder / "a.jsonl");
+  Journal journal(folder / "a.jsonl");
+  EXPECT_NE(message_of<RuntimeFailure>([&] { journal.cell_started("c"); }).find("a.jsonl"), std::string::npos);
+}
+
+TEST(Record, WhatIsWrittenIsRead) {
+  const TemporaryFolder out;
+  const CellRecord record = record_of("T3");
+  const std::string path = write(out, record);
+  const CellRecord back = read_cell_record(path);
+  EXPECT_EQ(back.cell_id, record.cell_id);
+  EXPECT_EQ(back.parameters.canonical_json(), record.parameters.canonical_json());
+  EXPECT_EQ(back.ranks, 4);
+  EXPECT_EQ(back.link, "netns:1gbit");
+  ASSERT_EQ(back.rows.size(), 2u);
+  EXPECT_EQ(to_json(back.rows[1]), to_json(record.rows[1]));
+  ASSERT_EQ(back.samples.size(), 1u);
+  EXPECT_EQ(back.samples[0].rank, 3);
+  ASSERT_EQ(back.links.size(), 1u);
+  EXPECT_EQ(back.links[0].measured_gbps, 0.97);
+  EXPECT_EQ(back.provenance.command, "bench 'a b'");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST(Record, ItsSealTellsStatusAndReasonWithoutHdf5) {
+  const TemporaryFolder out;
+  CellRecord record = record_of("T3");
+  record.rows[0].status = "FAILED";
+  record.rows[0].reason = "rank 3: NaN in größer=1 status=OK\nsecond line " + std::string(600, 'x');
+  const RecordCheck check = check_record(write(out, record));
+  EXPECT_EQ(check.state, RecordState::finished);
+  EXPECT_EQ(check.status, Status::failed);
+  EXPECT_EQ(check.cell_id, record.cell_id);
+  EXPECT_TRUE(check.reason.starts_with("rank 3: NaN in größer=1 status=OK second line"));
+  EXPECT_EQ(check_record(out / "cells/none.h5").state, RecordState::missing);
+}
+
+TEST(Record, AnyTruncationAndAnyFlippedByteIsNoticed) {
+  const TemporaryFolder out;
+  const std::string path = write(out, record_of("T3"));
+  const std::string whole = TemporaryFolder::read(path);
+  for (std::size_t size = 0; size < whole.size(); size += whole.size() / 97 + 1) {
+    out.write("cut.h5", whole.substr(0, size));
+    EXPECT_FALSE(is_finished(out / "cut.h5")) << size;
+    EXPECT_THROW(read_cell_record(out / "cut.h5"), CorruptData);
+  }
+  for (std::size_t at = 512; at < whole.size(); at += 211) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 4);
+    out.write("flipped.h5", flipped);
+    EXPECT_FALSE(is_finished(out / "flipped.h5")) << at;
+  }
+  out.write("longer.h5", whole + "x");
+  EXPECT_FALSE(is_finished(out / "longer.h5"));
+}
+
+TEST(Record, AnotherSchemaVersionIsToldApartFromDamage) {
+  const TemporaryFolder out;
+  std::string bytes = TemporaryFolder::read(write(out, record_of("T3")));
+  bytes.replace(bytes.find("schema=1"), 8, "schema=7");
+  const std::string path = out.write("other.h5", bytes);
+  EXPECT_EQ(check_record(path).state, RecordState::other_schema);
+  const std::string message = message_of<CorruptData>([&] { read_cell_record(path); });
+  EXPECT_NE(message.find("schema version 7"), std::string::npos) << message;
+  EXPECT_NE(message.find(path), std::string::npos) << message;
+}
+
+TEST(Record, AFailedWriteLeavesTheOldRecordAndNoRemains) {
+  const TemporaryFolder out;
+  CellRecord record = record_of("T3");
+  const std::string path = write(out, record);
+  const std::string before = TemporaryFolder::read(path);
+  record.rows[0].status = "fine";
+  EXPECT_THROW(write_cell_record(path, record), CorruptData);
+  record = record_of("T3");
+  record.rows.clear();
+  EXPECT_THROW(write_cell_record(path, record), UsageError);
+  EXPECT_THROW(write_cell_record("/proc/no/such/cells/a.h5", record_of("T3")), EnvironmentError);
+  EXPECT_EQ(TemporaryFolder::read(path), before);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(out / "cells"), {}), 1);
+}
+
+TEST(Provenance, NamesCompilerLibrariesMachineAndBinary) {
+  const Provenance p = collect_provenance({.program = "x", .command = {"x", "it's", "$(no)"}});
+  EXPECT_EQ(p.command, "x 'it'\\''s' '$(no)'");
+  EXPECT_FALSE(p.compiler.empty());
+  EXPECT_EQ(p.binary_hash.size(), 64u);
+  EXPECT_EQ(p.hostname_hash.size(), 16u);
+  EXPECT_EQ(p.hdf5, h5::library_version());
+  EXPECT_NE(p.cpu.find("usable cores"), std::string::npos);
+  EXPECT_EQ(p.schema_version, schema_version);
+  EXPECT_EQ(p.started.size(), std::string("2024-01-31T12:00:00.123Z").size());
+}
+
+TEST(Collect, MergesFinishedCellsAndLeavesDamagedOnesOut) {
+  const TemporaryFolder out;
+  for (const char* method : {"T1", "T2", "T3"}) write(out, record_of(method));
+  const std::string broken = record_path(out.path(), record_of("T2").cell_id);
+  out.write("cells/" + std::filesystem::path(broken).filename().string(), "broken");
+  const CollectReport report = collect(out.path());
+  EXPECT_EQ(report.rows.size(), 4u);
+  ASSERT_EQ(report.damaged.size(), 1u);
+  EXPECT_NE(report.damaged[0].find(broken), std::string::npos);
+  const h5::File file = h5::File::open_read(report.path);
+  require_schema(file);
+  EXPECT_EQ(file.read_table("cells").rows(), 4u);
+  EXPECT_EQ(file.read_table("samples").rows(), 2u);
+  EXPECT_EQ(file.read_table("links").rows(), 1u) << "two cells share one calibration";
+  EXPECT_EQ(file.read_table("provenance").rows(), 1u);
+  EXPECT_EQ(std::get<0>(file.read_table("cells").find("launch")->values)[0], "0001");
+}
+
+TEST(Collect, OfAStudyTellsWhatIsMissing) {
+  const TemporaryFolder out;
+  write(out, record_of("T1"));
+  const CollectReport report = collect(out.path(), {.cell_ids = {record_of("T2").cell_id, record_of("T1").cell_id, record_of("T1").cell_id}});
+  EXPECT_EQ(report.rows.size(), 2u);
+  EXPECT_EQ(report.missing, std::vector<std::string>{record_of("T2").cell_id});
+}
+
+TEST(Collect, RefusesTwoCorporaUnlessTold) {
+  const TemporaryFolder out;
+  write(out, record_of("T1", "aaaa"));
+  write(out, record_of("T2", ""));
+  EXPECT_NO_THROW(collect(out.path()));
+  write(out, record_of("T3", "bbbb"));
+  const std::string message = message_of<UsageError>([&] { collect(out.path()); });
+  EXPECT_NE(message.find("aaaa"), std::string::npos) << message;
+  EXPECT_NE(message.find("bbbb"), std::string::npos) << message;
+  EXPECT_EQ(collect(out.path(), {.allow_mixed_corpus = true}).rows.size(), 6u);
+}
+
+TEST(Collect, TakesSpectraAndTrainingFromTheCapture) {
+  const TemporaryFolder out;
+  write(out, record_of("T1"));
+  const std::vector<SpectrumRow> spectra = {{"layer0", 3, "activation", 1, 0, 1.0}, {"layer0", 3, "activation", 1, 1, 0.5}};
+  const std::vector<TrainingRow> training = {{0, 5.5, 1e4, 3e-4, 1.0}};
+  write_h5_atomically(out / "capture.h5", [&](h5::File& file) {
+    file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
+    file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
+  });
+  collect(out.path());
+  const h5::File file = h5::File::open_read(out / "collected.h5");
+  EXPECT_EQ(std::get<2>(file.read_table("spectra").find("singular_value")->values), (std::vector<double>{1.0, 0.5}));
+  EXPECT_EQ(std::get<2>(file.read_table("training").find("loss")->values)[0], 5.5);
+}
+
+TEST(AtomicFiles, AnExceptionInTheMiddleLeavesTheOldFile) {
+  const TemporaryFolder out;
+  const std::string path = out / "collected.h5";
+  write_h5_atomically(path, [](h5::File& file) { file.set_attribute("", "n", 1); });
+  EXPECT_THROW(write_h5_atomically(path, [](h5::File&) { throw RuntimeFailure("stop"); }), RuntimeFailure);
+  EXPECT_EQ(h5::File::open_read(path).int_attribute("", "n"), 1);
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+}  // namespace
+}  // namespace thinwire::results
