@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -10,19 +9,10 @@
 #include "collectives/local_reduce.h"
 #include "collectives/machine.h"
 #include "collectives/mpi_error.h"
+#include "collectives/mpi_requests.h"
 #include "collectives/watchdog.h"
 
 namespace thinwire {
-
-std::int64_t MpiCommunicator::piece_bytes = std::int64_t{1} << 30;
-
-void Request::wait() {
-  if (test()) return;
-  const Watchdog::Guard guard([](const void*) -> std::string { return "a transfer outside of any channel"; },
-                              nullptr);
-  Waiter waiter;
-  while (!test()) waiter.pause();
-}
 
 RequestPtr Communicator::reduce_scatter_v(const void* send, void* receive,
                                           std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
@@ -34,122 +24,6 @@ RequestPtr Communicator::reduce_scatter_v(const void* send, void* receive,
 }
 
 namespace {
-
-/// One or several MPI requests that are done together.
-class MpiRequests final : public Request {
- public:
-  MpiRequests() = default;
-  MpiRequests(const MpiRequests&) = delete;
-  MpiRequests& operator=(const MpiRequests&) = delete;
-  ~MpiRequests() override {
-    if (std::uncaught_exceptions() > 0) return;
-    try {
-      wait();
-    } catch (const Error&) {  // the failure was or will be reported by whoever waits on this communicator
-    }
-  }
-  MPI_Request* add() {
-    requests_.push_back(MPI_REQUEST_NULL);
-    return &requests_.back();
-  }
-  bool test() override {
-    if (done_) return true;
-    int flag = 0;
-    TW_MPI(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE));
-    done_ = flag != 0;
-    return done_;
-  }
-
- private:
-  std::vector<MPI_Request> requests_;
-  bool done_ = false;
-};
-
-/// A receive of a message of unknown length. Its sender cuts it into full pieces and one last shorter piece
-/// (possibly empty), so the receiver knows the end without a header.
-class MpiReceive final : public Request {
- public:
-  MpiReceive(MPI_Comm comm, void* data, std::int64_t capacity, int from, int tag, std::int64_t* received)
-      : comm_(comm),
-        data_(static_cast<std::byte*>(data)),
-        capacity_(capacity),
-        from_(from),
-        tag_(tag),
-        received_(received) {
-    post();
-  }
-  MpiReceive(const MpiReceive&) = delete;
-  MpiReceive& operator=(const MpiReceive&) = delete;
-  ~MpiReceive() override {
-    if (std::uncaught_exceptions() > 0) return;
-    try {
-      wait();
-    } catch (const Error&) {
-    }
-  }
-  bool test() override {
-    while (!done_) {
-      int flag = 0;
-      MPI_Status status;
-      const int code = MPI_Test(&request_, &flag, &status);
-      if (code != MPI_SUCCESS) {
-        done_ = true;
-        int error_class = 0;
-        MPI_Error_class(code, &error_class);
-        if (error_class == MPI_ERR_TRUNCATE) {
-          throw RuntimeFailure("rank " + std::to_string(from_) + " sent more than the " +
-                               std::to_string(capacity_) +
-                               " bytes that this rank can take; both ends must use the same codec and shape");
-        }
-        detail::throw_mpi(code, "MPI_Test of a receive", __FILE__, __LINE__);
-      }
-      if (flag == 0) return false;
-      int count = 0;
-      TW_MPI(MPI_Get_count(&status, MPI_BYTE, &count));
-      total_ += count;
-      if (count < MpiCommunicator::piece_bytes) {
-        done_ = true;
-        if (received_ != nullptr) *received_ = total_;
-      } else {
-        post();
-      }
-    }
-    return true;
-  }
-
- private:
-  void post() {
-    const std::int64_t room = std::min(capacity_ - total_, MpiCommunicator::piece_bytes);
-    TW_MPI(MPI_Irecv(data_ + total_, static_cast<int>(room), MPI_BYTE, from_, tag_, comm_, &request_));
-  }
-  MPI_Comm comm_;
-  std::byte* data_;
-  std::int64_t capacity_, total_ = 0;
-  int from_, tag_;
-  std::int64_t* received_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  bool done_ = false;
-};
-
-/// Requests behind one another, for what one MPI call cannot do.
-class Together final : public Request {
- public:
-  void add(RequestPtr request) { parts_.push_back(std::move(request)); }
-  bool test() override {
-    bool all = true;
-    for (RequestPtr& part : parts_) {
-      if (part == nullptr) continue;
-      if (part->test())
-        part.reset();
-      else
-        all = false;
-    }
-    return all;
-  }
-
- private:
-  std::vector<RequestPtr> parts_;
-};
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
@@ -236,17 +110,6 @@ bool fit_int(std::span<const std::int64_t> values) {
                      [](std::int64_t v) { return v <= MpiCommunicator::piece_bytes; });
 }
 
-/// Holds the int arrays of a v-collective until it is done.
-class MpiVector final : public Request {
- public:
-  std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;
-  MpiRequests requests;
-  bool test() override { return requests.test(); }
-  static std::vector<int> ints(std::span<const std::int64_t> values) {
-    return {values.begin(), values.end()};
-  }
-};
-
 constexpr int direct_tag = 30001;  // messages of collectives that are too large for one MPI call
 
 }  // namespace
@@ -315,7 +178,7 @@ RequestPtr MpiCommunicator::reduce_scatter_v(const void* send, void* receive,
     return call;
   }
   // Too large for 32-bit counts: one reduction per owner.
-  auto all = std::make_unique<Together>();
+  auto all = std::make_unique<RequestGroup>();
   std::int64_t offset = 0;
   for (int owner = 0; owner < size_; ++owner) {
     const std::int64_t count = counts[static_cast<std::size_t>(owner)];
@@ -362,7 +225,7 @@ RequestPtr MpiCommunicator::all_gather_v(const void* send_data, std::int64_t byt
                            call->requests.add()));
     return call;
   }
-  auto all = std::make_unique<Together>();
+  auto all = std::make_unique<RequestGroup>();
   for (int shift = 0; shift < size_; ++shift) {  // shifted: no two ranks flood the same one first
     const int from = (rank_ - shift + size_) % size_;
     const auto f = static_cast<std::size_t>(from);
@@ -380,7 +243,7 @@ RequestPtr MpiCommunicator::all_to_all_v(const void* send_data, std::span<const 
             receive_counts.size() == send_counts.size());
   // Whether a peer's counts fit is unknown here, and both ends must choose alike: always direct messages,
   // which is also the algorithm that the byte counter names.
-  auto all = std::make_unique<Together>();
+  auto all = std::make_unique<RequestGroup>();
   for (int shift = 0; shift < size_; ++shift) {
     const int from = (rank_ - shift + size_) % size_, to = (rank_ + shift) % size_;
     const auto f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
