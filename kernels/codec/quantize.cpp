@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/half.h"
+#include "kernels/codec/bit_stream.h"
 #include "kernels/codec/registry.h"
 #include "kernels/codec/wire_values.h"
 #include "kernels/convert.h"
@@ -30,28 +31,6 @@ namespace {
 
 constexpr std::size_t stream_from_bytes = 8 << 20;  // larger outputs bypass the caches
 constexpr float epsilon = 1e-6f;
-
-/// Eight codes of `bits` bits, one per byte of `codes` (first in the lowest address), as the lowest 8 * bits
-/// bits of the result, first code highest: neighbours are joined three times, pairs of 1, 2 and 4 codes.
-std::uint64_t join_codes(const std::uint8_t* codes, int bits) {
-  std::uint64_t v = 0;
-  std::memcpy(&v, codes, 8);
-  if constexpr (std::endian::native == std::endian::little) v = __builtin_bswap64(v);
-  v = (v & 0x00ff00ff00ff00ffull) | (v & 0xff00ff00ff00ff00ull) >> (8 - bits);
-  v = (v & 0x0000ffff0000ffffull) | (v & 0xffff0000ffff0000ull) >> (16 - 2 * bits);
-  return (v & 0x00000000ffffffffull) | (v & 0xffffffff00000000ull) >> (32 - 4 * bits);
-}
-/// The inverse of join_codes.
-void split_codes(std::uint64_t v, int bits, std::uint8_t* codes) {
-  const auto low = [](int n) { return (std::uint64_t{1} << n) - 1; };
-  v = (v & low(4 * bits)) | (v & ~low(4 * bits)) << (32 - 4 * bits);
-  const std::uint64_t two = low(2 * bits) * 0x0000000100000001ull;
-  v = (v & two) | (v & ~two) << (16 - 2 * bits);
-  const std::uint64_t one = low(bits) * 0x0001000100010001ull;
-  v = (v & one) | (v & ~one) << (8 - bits);
-  if constexpr (std::endian::native == std::endian::little) v = __builtin_bswap64(v);
-  std::memcpy(codes, &v, 8);
-}
 
 /// f64 to f16, rounded once: the f32 between is truncated with a sticky last bit, so it is no tie that x is
 /// not.
@@ -154,27 +133,32 @@ class Quantize final : public Codec {
     }
   }
 
-  // Calls row(r, values, divisor) for rows [begin, end). The released form divides in f16, so it passes
-  // rounded quotients and ones instead.
+  // Calls row(r, values, divisor, next) for rows [begin, end), the last first: those are still in the caches
+  // from the pass over the scales. `next` is a row to be read about 16 KiB later. The released form divides
+  // in f16, so it passes rounded quotients and ones instead.
   template <typename Row>
   void for_rows(const float* x, const float* divisor, std::size_t columns, std::int64_t begin,
                 std::int64_t end, int thread, const Row& row) {
-    if (!options_.half_arithmetic) {
-      for (std::int64_t r = begin; r < end; ++r) row(r, x + static_cast<std::size_t>(r) * columns, divisor);
-      return;
-    }
+    const auto ahead =
+        static_cast<std::int64_t>(std::max<std::size_t>(1, 4096 / std::max<std::size_t>(1, columns)));
     RowScratch& scratch = rows_[static_cast<std::size_t>(thread)];
-    const std::span<float> quotient(scratch.values.as<float>(columns), columns);
-    const std::span<Half> rounded(scratch.halves.as<Half>(columns), columns);
-    const std::span<float> ones(scratch.ones.as<float>(columns), columns);
+    const bool half = options_.half_arithmetic;
+    const std::span<float> quotient(scratch.values.as<float>(half ? columns : 0), half ? columns : 0);
+    const std::span<Half> rounded(scratch.halves.as<Half>(quotient.size()), quotient.size());
+    const std::span<float> ones(scratch.ones.as<float>(quotient.size()), quotient.size());
     for (float& one : ones) one = 1;
-    for (std::int64_t r = begin; r < end; ++r) {
-      convert(std::span<const float>(x + static_cast<std::size_t>(r) * columns, columns), rounded);
+    for (std::int64_t r = end - 1; r >= begin; --r) {
+      const float* values = x + static_cast<std::size_t>(r) * columns;
+      if (!half) {
+        row(r, values, divisor, x + static_cast<std::size_t>(std::max(begin, r - ahead)) * columns);
+        continue;
+      }
+      convert(std::span<const float>(values, columns), rounded);
       convert(std::span<const Half>(rounded), quotient);
       for (std::size_t c = 0; c < columns; ++c) quotient[c] /= divisor[c];
       convert(std::span<const float>(quotient), rounded);
       convert(std::span<const Half>(rounded), quotient);
-      row(r, quotient.data(), ones.data());
+      row(r, quotient.data(), ones.data(), quotient.data());
     }
   }
 
@@ -183,40 +167,37 @@ class Quantize final : public Codec {
     const auto width = static_cast<std::size_t>(chunk_width(x.shape()));
     over_rows(x.shape(), [&](std::int64_t begin, std::int64_t end, int thread) {
       for_rows(x.as<float>().data(), divisor, columns, begin, end, thread,
-               [&](std::int64_t r, const float* row, const float* by) {
-                 simd::quantize_row(row, by, columns, static_cast<std::size_t>(chunks()), options_.bits,
+               [&](std::int64_t r, const float* row, const float* by, const float* next) {
+                 simd::quantize_row(row, by, columns, static_cast<std::size_t>(chunks()), options_.bits, next,
                                     codes + static_cast<std::size_t>(r) * width);
                });
     });
   }
 
-  // The bit stream runs over the ends of rows: threads take blocks of rows whose first code starts a byte.
+  // Eight rows together fill whole bytes of the bit stream, whatever their length.
   void write_neighbours(ConstTensorView x, const float* divisor, std::uint8_t* codes) {
     const auto columns = static_cast<std::size_t>(x.shape().columns());
+    const std::size_t eight_rows = columns * static_cast<std::size_t>(options_.bits);  // bytes
+    const std::uint8_t* stream_end = codes + code_bytes(x.shape());
     over_rows(x.shape(), [&](std::int64_t begin, std::int64_t end, int thread) {
-      auto& pending = rows_[static_cast<std::size_t>(thread)].codes;
-      std::uint8_t* waiting = pending.as<std::uint8_t>(columns + 16);
-      std::size_t count = 0;
-      std::uint8_t* to = codes + begin * static_cast<std::int64_t>(columns) * options_.bits / 8;
+      std::uint8_t* split = rows_[static_cast<std::size_t>(thread)].codes.as<std::uint8_t>(8 * columns);
+      std::uint8_t* first = codes + static_cast<std::size_t>(begin / 8) * eight_rows;
+      const std::uint8_t* last =
+          std::min(stream_end, static_cast<const std::uint8_t*>(codes) +
+                                   static_cast<std::size_t>((end + 7) / 8) * eight_rows);
+      std::int64_t held = 0;  // rows of the octet split so far, from its end
       for_rows(x.as<float>().data(), divisor, columns, begin, end, thread,
-               [&](std::int64_t, const float* row, const float* by) {
-                 simd::quantize_row(row, by, columns, 1, options_.bits, waiting + count);
-                 count += columns;
-                 std::size_t done = 0;
-                 for (; done + 8 <= count; done += 8)
-                   to = put(to, join_codes(waiting + done, options_.bits), options_.bits);
-                 std::memmove(waiting, waiting + done, count - done);
-                 count -= done;
+               [&](std::int64_t r, const float* row, const float* by, const float* next) {
+                 simd::quantize_row(row, by, columns, 1, options_.bits, next,
+                                    split + static_cast<std::size_t>(r % 8) * columns);
+                 ++held;
+                 if (r % 8 != 0) return;
+                 std::uint8_t* to = first + static_cast<std::size_t>((r - begin) / 8) * eight_rows;
+                 write_codes(split, static_cast<std::size_t>(held) * columns, options_.bits, to,
+                             std::min(last, static_cast<const std::uint8_t*>(to) + eight_rows));
+                 held = 0;
                });
-      if (count == 0) return;
-      std::memset(waiting + count, 0, 8 - count);
-      put(to, join_codes(waiting, options_.bits), (static_cast<int>(count) * options_.bits + 7) / 8);
     });
-  }
-  // The highest `bytes` of 8 * bits bits.
-  std::uint8_t* put(std::uint8_t* to, std::uint64_t joined, int bytes) const {
-    for (int i = 0; i < bytes; ++i) *to++ = static_cast<std::uint8_t>(joined >> 8 * (options_.bits - 1 - i));
-    return to;
   }
 
   void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
@@ -237,13 +218,16 @@ class Quantize final : public Codec {
     const bool stream = out.bytes() >= stream_from_bytes && !options_.half_arithmetic;
     const auto row_bytes = static_cast<std::size_t>(chunk_width(shape));
     over_rows(shape, [&](std::int64_t begin, std::int64_t end, int thread) {
-      std::size_t held = 0;
-      const std::uint8_t* from = codes + begin * static_cast<std::int64_t>(columns) * options_.bits / 8;
+      const std::size_t eight_rows = columns * static_cast<std::size_t>(options_.bits);  // bytes
       RowScratch& scratch = rows_[static_cast<std::size_t>(thread)];
       for (std::int64_t r = begin; r < end; ++r) {
         const std::uint8_t* row = codes + static_cast<std::size_t>(r) * row_bytes;
         if (options_.neighbour) {
-          row = next_row(scratch, from, codes + code_bytes(shape), columns, held);
+          std::uint8_t* split = scratch.codes.as<std::uint8_t>(8 * columns);
+          if (r % 8 == 0)
+            read_codes(codes + static_cast<std::size_t>(r / 8) * eight_rows, codes + code_bytes(shape),
+                       columns, options_.bits, split);
+          row = split + static_cast<std::size_t>(r % 8) * columns;
         }
         float* target = values + static_cast<std::size_t>(r) * columns;
         if (!options_.half_arithmetic) {
@@ -270,24 +254,6 @@ class Quantize final : public Codec {
   struct RowScratch {
     Buffer values, halves, ones, codes;
   };
-  // The codes of the next row of the bit stream, one per byte. `held` codes of it were split earlier.
-  const std::uint8_t* next_row(RowScratch& scratch, const std::uint8_t*& from, const std::uint8_t* end,
-                               std::size_t columns, std::size_t& held) {
-    // Twice a row: the codes in use at the front, what was split too far behind them.
-    std::uint8_t* codes = scratch.codes.as<std::uint8_t>(columns + 16);
-    std::uint8_t spare[8];
-    std::memcpy(spare, codes + columns, held);
-    std::memcpy(codes, spare, held);
-    while (held < columns) {
-      std::uint64_t joined = 0;
-      for (int i = 0; i < options_.bits; ++i, ++from) joined = joined << 8 | (from < end ? *from : 0u);
-      split_codes(joined, options_.bits, codes + held);
-      held += 8;
-    }
-    held -= columns;
-    return codes;
-  }
-
   template <typename Body>
   void over_rows(const Shape& shape, const Body& body) {
     if (rows_.size() < static_cast<std::size_t>(omp_get_max_threads()))

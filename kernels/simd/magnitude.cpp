@@ -22,6 +22,11 @@ HWY_INLINE hn::Vec<I32> Magnitude(hn::Vec<F32> v) {
   return hn::And(hn::BitCast(I32(), v), hn::Set(I32(), 0x7fffffff));
 }
 
+// 16 KiB ahead of a sequential scan; behind the end of the tensor a prefetch does nothing.
+HWY_INLINE void PrefetchAhead(const float* x) {
+  hwy::Prefetch(reinterpret_cast<const char*>(x) + 16384);
+}
+
 std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint32_t lower,
                            std::uint16_t* HWY_RESTRICT index, float* HWY_RESTRICT value,
                            std::uint32_t& maximum) {
@@ -34,6 +39,7 @@ std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint
   std::size_t count = 0;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    PrefetchAhead(x + i);
     const auto v = hn::LoadU(d, x + i);
     const auto magnitude = Magnitude(v);
     const auto keep = hn::Gt(magnitude, bound);
@@ -56,32 +62,21 @@ std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint
   return count;
 }
 
+// Row after row: several rows at once would save cache traffic of the maxima, but rows a multiple of 4 KiB
+// apart defeat the hardware's stream detection (measured: 14 to 17 GB/s against 37).
 void ColumnMaximum(const float* HWY_RESTRICT x, std::size_t rows, std::size_t columns, std::size_t stride,
                    std::uint32_t* HWY_RESTRICT maximum) {
   const F32 d;
   const I32 di;
   const std::size_t lanes = hn::Lanes(d);
   auto* m = reinterpret_cast<std::int32_t*>(maximum);
-  std::size_t r = 0;
-  // Four rows per visit of the maxima, which so cost a quarter of the cache traffic.
-  for (; r + 4 <= rows; r += 4) {
+  for (std::size_t r = 0; r < rows; ++r) {
     const float* row = x + r * stride;
     std::size_t c = 0;
     for (; c + lanes <= columns; c += lanes) {
-      const auto a = hn::Max(Magnitude(hn::LoadU(d, row + c)), Magnitude(hn::LoadU(d, row + stride + c)));
-      const auto b = hn::Max(Magnitude(hn::LoadU(d, row + 2 * stride + c)),
-                             Magnitude(hn::LoadU(d, row + 3 * stride + c)));
-      hn::StoreU(hn::Max(hn::LoadU(di, m + c), hn::Max(a, b)), di, m + c);
-    }
-    for (; c < columns; ++c)
-      for (std::size_t s = 0; s < 4; ++s)
-        maximum[c] = std::max(maximum[c], magnitude_bits(row[s * stride + c]));
-  }
-  for (; r < rows; ++r) {
-    const float* row = x + r * stride;
-    std::size_t c = 0;
-    for (; c + lanes <= columns; c += lanes)
+      PrefetchAhead(row + c);
       hn::StoreU(hn::Max(hn::LoadU(di, m + c), Magnitude(hn::LoadU(d, row + c))), di, m + c);
+    }
     for (; c < columns; ++c) maximum[c] = std::max(maximum[c], magnitude_bits(row[c]));
   }
 }
@@ -93,6 +88,8 @@ std::uint32_t MaximumBits(const float* x, std::size_t n) {
   auto a = hn::Zero(di), b = a;
   std::size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    PrefetchAhead(x + i);
+    PrefetchAhead(x + i + lanes);
     a = hn::Max(a, Magnitude(hn::LoadU(d, x + i)));
     b = hn::Max(b, Magnitude(hn::LoadU(d, x + i + lanes)));
   }

@@ -26,7 +26,7 @@ HWY_INLINE std::uint32_t ScalarCode(float x, float divisor, float half) {
 
 template <int kChunks>
 void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor, std::size_t columns,
-                 int bits, std::uint8_t* HWY_RESTRICT out) {
+                 int bits, const float* next, std::uint8_t* HWY_RESTRICT out) {
   const F32 d;
   const I32 di;
   const std::size_t lanes = hn::Lanes(d);
@@ -34,16 +34,21 @@ void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor,
   const float half_value = static_cast<float>(1 << (bits - 1));
   const auto half = hn::Set(d, half_value), low = hn::Set(d, -half_value), high = hn::Set(d, half_value - 1);
   const auto middle = hn::Set(di, 1 << (bits - 1));
+  const auto code_at = [&](std::size_t c) HWY_ATTR {
+    hwy::Prefetch(next + c);
+    const auto y = hn::Mul(hn::Div(hn::LoadU(d, x + c), hn::LoadU(d, divisor + c)), half);
+    return hn::Add(hn::NearestInt(hn::Min(hn::Max(y, low), high)), middle);
+  };
   // Vectors while every chunk has its columns; the last chunk may be shorter.
   const std::size_t full = columns > (kChunks - 1) * width ? columns - (kChunks - 1) * width : 0;
   std::size_t i = 0;
   for (; i + lanes <= full; i += lanes) {
-    auto packed = hn::Zero(di);
-    for (std::size_t j = 0; j < kChunks; ++j) {
-      const std::size_t c = j * width + i;
-      const auto y = hn::Mul(hn::Div(hn::LoadU(d, x + c), hn::LoadU(d, divisor + c)), half);
-      const auto code = hn::Add(hn::NearestInt(hn::Min(hn::Max(y, low), high)), middle);
-      packed = hn::Or(kChunks == 1 ? packed : hn::ShiftLeftSame(packed, bits), code);
+    auto packed = code_at(i);
+    if constexpr (kChunks == 2) packed = hn::Or(hn::ShiftLeft<4>(packed), code_at(width + i));
+    if constexpr (kChunks == 4) {
+      const auto upper = hn::Or(hn::ShiftLeft<2>(packed), code_at(width + i));
+      const auto lower = hn::Or(hn::ShiftLeft<2>(code_at(2 * width + i)), code_at(3 * width + i));
+      packed = hn::Or(hn::ShiftLeft<4>(upper), lower);
     }
     hn::StoreU(hn::DemoteTo(U8(), packed), U8(), out + i);
   }
@@ -94,14 +99,14 @@ void DequantizeRow(const std::uint8_t* HWY_RESTRICT in, const float* HWY_RESTRIC
 }
 
 void Quantize(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
-              std::uint8_t* out) {
+              const float* next, std::uint8_t* out) {
   switch (chunks) {
     case 1:
-      return QuantizeRow<1>(x, divisor, columns, bits, out);
+      return QuantizeRow<1>(x, divisor, columns, bits, next, out);
     case 2:
-      return QuantizeRow<2>(x, divisor, columns, bits, out);
+      return QuantizeRow<2>(x, divisor, columns, bits, next, out);
     default:
-      return QuantizeRow<4>(x, divisor, columns, bits, out);
+      return QuantizeRow<4>(x, divisor, columns, bits, next, out);
   }
 }
 
@@ -138,8 +143,8 @@ HWY_EXPORT(Quantize);
 HWY_EXPORT(Dequantize);
 
 void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
-                  std::uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(Quantize)(x, divisor, columns, chunks, bits, out);
+                  const float* next, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Quantize)(x, divisor, columns, chunks, bits, next, out);
 }
 void dequantize_row(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks,
                     int bits, float* out, bool add, bool stream) {
