@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # labels: gpu
 # timeout: 300
 # No kernel spills registers or takes so many that fewer than half of a multiprocessor's threads fit (64 x 1024).
