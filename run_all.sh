@@ -67,7 +67,7 @@ build() {
 [ -n "${THINWIRE_BUILD_DIR-}" ] || quiet_stage configure cmake --preset default
 quiet_stage build build
 stage doctor "$bin/doctor" --quick --out "$out"
-stage capture "$bin/capture_traffic" --profile "$profile" --out "$capture"
+stage capture "$bin/capture_traffic" --profile "$profile" --out "$capture" --keep
 selection=()
 [ -z "$ranks" ] || selection=(--where "ranks=$ranks")
 stage sweep "$bin/sweep" run "$study" --out "$out" "${selection[@]}"

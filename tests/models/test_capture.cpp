@@ -1,7 +1,7 @@
 // labels: unit
 // timeout: 180
-// A capture of a tiny model, written and read back: partial sums add up to the layer's output, nothing is tiled,
-// the index is right, plain misuse and damage give clear errors.
+// A capture of a tiny model, written and read back: partial sums add up to the layer's output, nothing is
+// tiled, the index is right, plain misuse and damage give clear errors.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include "core/half.h"
 #include "core/random.h"
 #include "models/capture_reader.h"
+#include "models/capture_configuration.h"
 #include "models/capture_run.h"
 #include "models/spectrum.h"
 
@@ -65,6 +66,24 @@ std::vector<char> bytes_of(const std::string& file) {
 
 }  // namespace
 
+TEST_F(Capture, IsRecognisedByItsConfigurationAndText) {
+  const std::string line = capture_configuration(tiny(path), corpus->hash());
+  EXPECT_TRUE(holds_capture(path, line));
+  EXPECT_TRUE(holds_capture(path, capture_configuration(tiny("elsewhere.h5"), corpus->hash())));
+  EXPECT_FALSE(holds_capture(path, capture_configuration(tiny(path), std::string(64, '0')))) << "another text";
+  CaptureRunOptions other = tiny(path);
+  other.plan.shapes.back().seq += 8;
+  EXPECT_FALSE(holds_capture(path, capture_configuration(other, corpus->hash()))) << "another shape";
+  other = tiny(path);
+  other.trainer.schedule.peak *= 1.0000001;
+  EXPECT_FALSE(holds_capture(path, capture_configuration(other, corpus->hash()))) << "another learning rate";
+  EXPECT_FALSE(holds_capture(path + ".missing", line));
+  const std::string damaged = (folder / "damaged.h5").string();
+  fs::copy_file(path, damaged, fs::copy_options::overwrite_existing);
+  fs::resize_file(damaged, fs::file_size(damaged) / 2);
+  EXPECT_FALSE(holds_capture(damaged, line));
+}
+
 TEST_F(Capture, TellsWhatWasTrainedOnWhat) {
   const CaptureReader reader(path);
   const CaptureInfo& info = reader.info();
@@ -82,7 +101,8 @@ TEST_F(Capture, EveryClassIsThereAtEveryShapeItShouldHave) {
   const CaptureReader reader(path);
   for (const char* traffic : {"tp_forward", "pp_forward", "pp_backward"})
     for (const CaptureShape& s : tiny(path).plan.shapes) {
-      const auto found = reader.matching({.traffic = traffic, .point = "late", .batch = s.batch, .seq = s.seq});
+      const auto found =
+          reader.matching({.traffic = traffic, .point = "late", .batch = s.batch, .seq = s.seq});
       EXPECT_FALSE(found.empty()) << traffic;
       for (const CaptureTensor& t : found) {
         EXPECT_EQ(t.shape, (Shape{s.batch, s.seq, 32}));
@@ -91,14 +111,22 @@ TEST_F(Capture, EveryClassIsThereAtEveryShapeItShouldHave) {
       }
     }
   for (const char* point : {"early", "late"}) {
-    const CaptureTensor& qkv = reader.find({.traffic = "dp_gradient", .tensor = "layer2.attention.qkv.weight", .point = point});
-    const CaptureTensor& first = reader.find({.traffic = "embedding", .tensor = "token.first_use", .point = point});
-    const CaptureTensor& last = reader.find({.traffic = "embedding", .tensor = "token.last_use", .point = point});
+    const CaptureTensor& qkv =
+        reader.find({.traffic = "dp_gradient", .tensor = "layer2.attention.qkv.weight", .point = point});
+    const CaptureTensor& first =
+        reader.find({.traffic = "embedding", .tensor = "token.first_use", .point = point});
+    const CaptureTensor& last =
+        reader.find({.traffic = "embedding", .tensor = "token.last_use", .point = point});
     EXPECT_EQ(qkv.shape, (Shape{32, 96}));
     EXPECT_EQ(first.parts, 3);
     EXPECT_EQ(last.shape, (Shape{256, 32}));
     for (int t : {2, 4}) {
-      const CaptureQuery query{.traffic = "tp_forward", .tensor = "layer3.mlp.projection", .point = point, .batch = 2, .seq = 16, .parts = t};
+      const CaptureQuery query{.traffic = "tp_forward",
+                               .tensor = "layer3.mlp.projection",
+                               .point = point,
+                               .batch = 2,
+                               .seq = 16,
+                               .parts = t};
       EXPECT_EQ(reader.find(query).parts, t);
     }
   }
@@ -108,13 +136,24 @@ TEST_F(Capture, PartialSumsOfTwoAndOfFourRanksAddUpToTheSameOutput) {
   const CaptureReader reader(path);
   for (const char* tensor : {"layer3.attention.projection", "layer3.mlp.projection"})
     for (const CaptureShape& s : tiny(path).plan.shapes) {
-      const CaptureTensor& two = reader.find({.traffic = "tp_forward", .tensor = tensor, .point = "late", .batch = s.batch, .seq = s.seq, .parts = 2});
-      const CaptureTensor& four = reader.find({.traffic = "tp_forward", .tensor = tensor, .point = "late", .batch = s.batch, .seq = s.seq, .parts = 4});
+      const CaptureTensor& two = reader.find({.traffic = "tp_forward",
+                                              .tensor = tensor,
+                                              .point = "late",
+                                              .batch = s.batch,
+                                              .seq = s.seq,
+                                              .parts = 2});
+      const CaptureTensor& four = reader.find({.traffic = "tp_forward",
+                                               .tensor = tensor,
+                                               .point = "late",
+                                               .batch = s.batch,
+                                               .seq = s.seq,
+                                               .parts = 4});
       const auto sum = [&](const CaptureTensor& t, int first, int last) {
         std::vector<double> total(static_cast<std::size_t>(t.shape.elements()));
         for (int part = first; part < last; ++part) {
           const Tensor piece = reader.load(t, 1, part);
-          for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(piece.as<float>()[i]);
+          for (std::size_t i = 0; i < total.size(); ++i)
+            total[i] += static_cast<double>(piece.as<float>()[i]);
         }
         return total;
       };
@@ -123,7 +162,8 @@ TEST_F(Capture, PartialSumsOfTwoAndOfFourRanksAddUpToTheSameOutput) {
         double largest = 0;
         for (double v : a) largest = std::max(largest, std::abs(v));
         EXPECT_GT(largest, 0);
-        for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 3e-3 * largest) << tensor;  // f16 rounding
+        for (std::size_t i = 0; i < a.size(); ++i)
+          ASSERT_NEAR(a[i], b[i], 3e-3 * largest) << tensor;  // f16 rounding
       }
     }
 }
@@ -140,7 +180,9 @@ TEST_F(Capture, NothingIsTiledOrRepeated) {
         for (float x : v) ASSERT_TRUE(std::isfinite(x));
         seen.insert(v);
         // within a tensor: the halves differ
-        EXPECT_FALSE(std::equal(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2))) << t.tensor;
+        EXPECT_FALSE(std::equal(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2),
+                                v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2)))
+            << t.tensor;
       }
   EXPECT_EQ(seen.size(), count);
 }
@@ -153,14 +195,19 @@ TEST_F(Capture, TheSameSeedCapturesTheSameBitsWhateverElseIsKept) {
   const CaptureReader a(path), b(again);
   for (const CaptureTensor& t : b.tensors()) {
     const Tensor x = a.load(t, 0, t.parts - 1), y = b.load(t, 0, t.parts - 1);
-    EXPECT_TRUE(std::equal(x.as<float>().begin(), x.as<float>().end(), y.as<float>().begin())) << t.traffic << " " << t.tensor;
+    EXPECT_TRUE(std::equal(x.as<float>().begin(), x.as<float>().end(), y.as<float>().begin()))
+        << t.traffic << " " << t.tensor;
   }
 }
 
 TEST_F(Capture, AskingForWhatIsNotThereListsWhatIs) {
   const CaptureReader reader(path);
   try {
-    reader.find({.traffic = "tp_forward", .tensor = "layer3.mlp.projection", .point = "late", .batch = 64, .seq = 16});
+    reader.find({.traffic = "tp_forward",
+                 .tensor = "layer3.mlp.projection",
+                 .point = "late",
+                 .batch = 64,
+                 .seq = 16});
     FAIL();
   } catch (const UsageError& e) {
     EXPECT_NE(std::string(e.what()).find("layer3.attention.projection"), std::string::npos) << e.what();
@@ -178,7 +225,8 @@ TEST_F(Capture, DamagedOrForeignFilesAreRefused) {
   const std::vector<char> whole = bytes_of(path);
   const std::string cut = (folder / "cut.h5").string();
   for (double share : {0.0, 0.001, 0.1, 0.5, 0.9, 0.999}) {
-    std::ofstream(cut, std::ios::binary).write(whole.data(), static_cast<std::streamsize>(share * static_cast<double>(whole.size())));
+    std::ofstream(cut, std::ios::binary)
+        .write(whole.data(), static_cast<std::streamsize>(share * static_cast<double>(whole.size())));
     EXPECT_THROW(CaptureReader{cut}, CorruptData) << share;
   }
   const std::string foreign = (folder / "foreign.h5").string();
@@ -198,7 +246,8 @@ TEST_F(Capture, DamagedOrForeignFilesAreRefused) {
     CaptureReader reader(foreign);
     FAIL();
   } catch (const CorruptData& e) {
-    EXPECT_NE(std::string(e.what()).find(std::to_string(capture_schema_version + 1)), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find(std::to_string(capture_schema_version + 1)), std::string::npos)
+        << e.what();
     EXPECT_NE(std::string(e.what()).find("capture_traffic"), std::string::npos) << e.what();
   }
 }
@@ -228,7 +277,8 @@ TEST(CapturePlan, StaysUnderItsCapAndLeavesTheLeastNeededOut) {
 
 TEST(CapturePlan, FaultyShapesAreRefused) {
   EXPECT_EQ(parse_capture_shapes("8x128,32x512"), (std::vector<CaptureShape>{{8, 128}, {32, 512}}));
-  for (const char* bad : {"", "8", "8x", "x8", "0x8", "8x-1", "8x128,", "8x128,8x128", "8x12a"}) EXPECT_THROW(parse_capture_shapes(bad), UsageError) << bad;
+  for (const char* bad : {"", "8", "8x", "x8", "0x8", "8x-1", "8x128,", "8x128,8x128", "8x12a"})
+    EXPECT_THROW(parse_capture_shapes(bad), UsageError) << bad;
 }
 
 TEST(CapturePlan, PointsInTheWrongOrderAreRefused) {
@@ -253,7 +303,8 @@ TEST(SingularValues, OfAMatrixWithKnownSpectrumComeOut) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(s[i], expected[i], 1e-7);
   std::vector<float> transposed(x.size());
   for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < columns; ++c) transposed[static_cast<std::size_t>(c * rows + r)] = x[static_cast<std::size_t>(r * columns + c)];
+    for (int c = 0; c < columns; ++c)
+      transposed[static_cast<std::size_t>(c * rows + r)] = x[static_cast<std::size_t>(r * columns + c)];
   const auto t = normalised_singular_values(columns, rows, transposed.data(), false, 100);
   for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(t[i], expected[i], 1e-7);
 }
