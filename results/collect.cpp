@@ -117,7 +117,8 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
     file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
     for (const char* entropy : {"unigram_entropy", "bigram_entropy"})  // of the training text, for the loss curve
-      if (!training.empty() && capture->has_attribute("training", entropy)) file.set_attribute("training", entropy, capture->float_attribute("training", entropy));
+      for (const char* object : {"", "training"})
+        if (!training.empty() && capture->has_attribute(object, entropy)) file.set_attribute("training", entropy, capture->float_attribute(object, entropy));
   });
   return report;
 }

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "results/cell.h"
 #include "results/collect.h"
@@ -119,6 +121,35 @@ TEST(Row, TheColumnsHoldEveryMember) {
   EXPECT_EQ(bytes(link_columns()), sizeof(LinkRow));
   EXPECT_EQ(bytes(spectrum_columns()), sizeof(SpectrumRow));
   EXPECT_EQ(bytes(training_columns()), sizeof(TrainingRow));
+}
+
+// The lines of the first table below a heading of docs/results-schema.md.
+std::vector<std::string> documented(const std::string& heading) {
+  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
+  std::istringstream text(TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/results-schema.md"));
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("## ")) inside = line == heading;
+    else if (inside && line.starts_with("| ") && line != "| column | type | meaning |") lines.push_back(line);
+  }
+  return lines;
+}
+
+template <typename R>
+std::vector<std::string> defined(std::span<const ColumnOf<R>> columns) {
+  std::vector<std::string> lines;
+  for (const auto& column : columns) lines.push_back(std::string("| ") + column.name + " | " + type_name(column) + " | " + column.help + " |");
+  return lines;
+}
+
+TEST(Row, TheDocumentNamesEveryColumnAsTheCodeDoes) {
+  EXPECT_EQ(documented("## Table `/cells`"), defined(cell_columns()));
+  EXPECT_EQ(documented("## Table `/samples`"), defined(sample_columns()));
+  EXPECT_EQ(documented("## Table `/provenance`"), defined(provenance_columns()));
+  EXPECT_EQ(documented("## Table `/links`"), defined(link_columns()));
+  EXPECT_EQ(documented("## Table `/spectra`"), defined(spectrum_columns()));
+  EXPECT_EQ(documented("## Table `/training`"), defined(training_columns()));
 }
 
 TEST(Row, JsonKeepsEveryColumnAndRefusesUnknownOnes) {

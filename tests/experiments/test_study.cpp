@@ -1,0 +1,211 @@
+// labels: unit
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "experiments/sweep/expand.h"
+#include "support/temporary_folder.h"
+
+namespace thinwire::sweep {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+const std::string head = "[study]\nname = \"s\"\n";
+
+std::vector<PlannedCell> cells_of(const std::string& text) {
+  const TemporaryFolder folder;
+  return expand(read_study(folder.write("s.toml", text)));
+}
+
+std::string usage_error(const std::string& text) {
+  return message_of<UsageError>([&] { cells_of(text); });
+}
+
+std::vector<std::string> values_of(const std::vector<PlannedCell>& cells, const std::string& name) {
+  std::vector<std::string> values;
+  for (const PlannedCell& cell : cells) values.push_back(cell.parameters.text(name));
+  return values;
+}
+
+TEST(Study, AxesCrossInTheOrderOfTheFileAndZippedOnesGoTogether) {
+  const auto cells = cells_of(head + R"(
+[[grid]]
+program = "p"
+[grid.axes]
+z = [1, 2]
+a = ["x", "y"]
+[[grid.zip]]
+method = ["A", "B"]
+codec = ["c:1", "c:2"]
+)");
+  ASSERT_EQ(cells.size(), 8u);
+  EXPECT_EQ(values_of(cells, "z"), (std::vector<std::string>{"1", "1", "1", "1", "2", "2", "2", "2"}));
+  EXPECT_EQ(values_of(cells, "a"), (std::vector<std::string>{"x", "x", "y", "y", "x", "x", "y", "y"}));
+  EXPECT_EQ(values_of(cells, "method"), (std::vector<std::string>{"A", "B", "A", "B", "A", "B", "A", "B"}));
+  for (const PlannedCell& cell : cells) EXPECT_EQ(cell.parameters.text("codec"), cell.parameters.text("method") == "A" ? "c:1" : "c:2");
+}
+
+TEST(Study, TheActivationGridOfThePaperHas168CellsPerLinkOnFourRanks) {
+  const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  const auto cells = filter(expand(read_study(source + "/experiments/studies/quick.toml")), "program=bench_activation");
+  for (const char* link : {"shm", "netns:100mbit", "netns:1gbit"}) {
+    const auto of_link = filter(cells, std::string("link=") + link);
+    EXPECT_EQ(of_link.size(), 168u) << link;
+    for (const PlannedCell& cell : of_link) {
+      EXPECT_EQ(cell.ranks, 4);
+      EXPECT_EQ(cell.parameters.integer("repetitions"), std::string(link) == "netns:100mbit" ? 3 : 5);
+    }
+  }
+  const auto methods = values_of(cells, "method");
+  EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()).size(), 14u);
+}
+
+TEST(Study, EveryShippedStudyExpandsToDistinctCells) {
+  const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  for (const char* name : {"smoke", "quick", "standard", "full"}) {
+    const auto cells = expand(read_study(source + "/experiments/studies/" + name + ".toml"));
+    std::set<std::string> ids;
+    for (const PlannedCell& cell : cells) ids.insert(cell.cell_id);
+    EXPECT_EQ(ids.size(), cells.size()) << name;
+    EXPECT_GT(cells.size(), 10u) << name;
+  }
+}
+
+TEST(Study, OneGridMayBeSpelledAtTheTopOfTheFile) {
+  const auto cells = cells_of("[study]\nname = \"s\"\nprogram = \"p\"\nranks = \"tp*pp\"\nlink = [\"shm\", \"netns:1gbit\"]\n[parameters]\npp = 2\n[axes]\ntp = [1, 2]\n");
+  ASSERT_EQ(cells.size(), 4u);
+  EXPECT_EQ(cells[0].ranks, 2);
+  EXPECT_EQ(cells[1].ranks, 4);
+  EXPECT_EQ(cells[3].link, "netns:1gbit");
+  EXPECT_FALSE(cells[0].parameters.has("link"));
+}
+
+TEST(Study, ExclusionsAndOverridesApplyWhereAllTheirConditionsHold) {
+  const auto cells = cells_of(head + R"(
+[[grid]]
+program = "p"
+link = ["shm", "netns:1gbit"]
+repetitions = 9
+[grid.axes]
+batch = [8, 32]
+seq = [128, 512]
+[[grid.exclude]]
+batch = 32
+seq = [512, 1024]
+[[grid.override]]
+when = {link = "netns:1gbit", batch = 8}
+set = {repetitions = 3}
+)");
+  EXPECT_EQ(cells.size(), 6u);
+  for (const PlannedCell& cell : cells) {
+    EXPECT_FALSE(cell.parameters.integer("batch") == 32 && cell.parameters.integer("seq") == 512);
+    EXPECT_EQ(cell.parameters.integer("repetitions"), cell.link == "netns:1gbit" && cell.parameters.integer("batch") == 8 ? 3 : 9);
+  }
+}
+
+TEST(Study, DefaultsIncludesAndSetsAreShared) {
+  const TemporaryFolder folder;
+  folder.write("sets.toml", "[parameters]\nseed = 1\n[sets.two]\na = [1, 2]\nb = [3, 4]\n");
+  const auto study = folder.write("s.toml", "include = \"sets.toml\"\n" + head + "[parameters]\ncapture = \"c.h5\"\n[[grid]]\nprogram = \"p\"\n[[grid.zip]]\nuse = \"two\"\n"
+                                            "[[grid]]\nprogram = \"q\"\nwithout = [\"capture\"]\n[grid.parameters]\nseed = 7\n");
+  const auto cells = expand(read_study(study));
+  ASSERT_EQ(cells.size(), 3u);
+  EXPECT_EQ(cells[1].parameters.canonical_json(), R"({"a":2,"b":4,"capture":"c.h5","seed":1})");
+  EXPECT_EQ(cells[2].parameters.canonical_json(), R"({"seed":7})");
+  folder.write("sets.toml", "include = \"s.toml\"\n");
+  EXPECT_NE(message_of<UsageError>([&] { read_study(study); }).find("includes itself"), std::string::npos);
+}
+
+TEST(Study, ACellNamedByTwoGridsAppearsOnce) {
+  const std::string grid = "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [1, 2]\n";
+  EXPECT_EQ(cells_of(head + grid + grid).size(), 2u);
+}
+
+TEST(Study, MistakesNameLineAndNearestName) {
+  struct Case {
+    std::string text, says;
+  };
+  const std::string grid = head + "[[grid]]\nprogram = \"p\"\n";
+  const Case cases[] = {
+      {grid + "timeuot = 3\n", "did you mean `timeout`"},
+      {grid + "timeuot = 3\n", "s.toml:5"},
+      {head + "[girds]\nx = 1\n", "did you mean `grid`"},
+      {head, "no grid"},
+      {"[[grid]]\nprogram = \"p\"\n", "name"},
+      {"[study]\nname = \"a/b\"\n[[grid]]\nprogram = \"p\"\n", "file names"},
+      {head + "[[grid]]\nname = \"x\"\n", "program"},
+      {head + "[[grid]]\nprogram = \"../sh\"\n", "plain name"},
+      {grid + "[grid.axes]\na = []\n", "empty"},
+      {grid + "[grid.axes]\na = [1, 2, 1]\n", "same value twice"},
+      {grid + "[grid.axes]\na = [1, 2, 1.0]\n", "same value twice"},
+      {grid + "[grid.axes]\na = [1]\na = [2]\n", "s.toml:7"},
+      {grid + "[grid.parameters]\na = 1\n[grid.axes]\na = [2]\n", "given twice"},
+      {grid + "[grid.axes]\na = [2]\n[[grid.zip]]\na = [1]\n", "given twice"},
+      {grid + "[[grid.zip]]\na = [1, 2]\nb = [1]\n", "has 1 values"},
+      {grid + "[[grid.zip]]\nuse = \"none\"\n", "no set"},
+      {grid + "[grid.axes]\na = [[1]]\n", "must be text"},
+      {grid + "[grid.axes]\na = [2]\n[[grid.exclude]]\nb = 1\n", "no cell of the grid"},
+      {grid + "[grid.axes]\na = [2]\n[[grid.exclude]]\na = 2\n", "leave no cell"},
+      {grid + "link = \"wifi\"\n", "unknown link"},
+      {grid + "timeout = -1\n", "positive"},
+      {grid + "ranks = 3\n[grid.parameters]\ntp = 2\npp = 2\n", "needs 4 ranks, but ranks is 3"},
+      {grid + "ranks = \"tp*qp\"\n[grid.parameters]\ntp = 2\npp = 2\n", "did you mean"},
+      {grid + "ranks = 0\n", "0 ranks"},
+      {grid + "ranks = 2\n[grid.axes]\nranks = [2]\n", "keep one"},
+      {grid + "[grid.parameters]\nx = nan\n", "finite"},
+      {grid + "x = [", "s.toml:"},
+  };
+  for (const Case& c : cases) EXPECT_NE(usage_error(c.text).find(c.says), std::string::npos) << c.text << "\nsays: " << usage_error(c.text);
+  EXPECT_THROW(read_study("/nonexistent/s.toml"), EnvironmentError);
+}
+
+TEST(Study, SettingsReplaceAnAxisAndUnknownOnesAreRefused) {
+  const TemporaryFolder folder;
+  Study study = read_study(folder.write("s.toml", head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\nbatch = [8, 32]\n[[grid.zip]]\nm = [1, 2]\nc = [3, 4]\n"));
+  apply_setting(study, "batch=64");
+  apply_setting(study, "link=shm");
+  const auto cells = expand(study);
+  EXPECT_EQ(values_of(cells, "batch"), (std::vector<std::string>{"64", "64"}));
+  EXPECT_NE(message_of<UsageError>([&] { apply_setting(study, "bacth=1"); }).find("`batch`"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { apply_setting(study, "m=1"); }).find("--where"), std::string::npos);
+  EXPECT_THROW(apply_setting(study, "batch"), UsageError);
+}
+
+TEST(Filter, KeepsCellsForWhichEveryClauseHolds) {
+  const auto cells = cells_of(head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\ntp = [1, 2, 4]\ncodec = [\"topk:fraction=0.1\", \"topk:fraction=0.2+ef\", \"none\"]\n");
+  EXPECT_EQ(filter(cells, "").size(), 18u);
+  EXPECT_EQ(filter(cells, "codec=topk and tp=4").size(), 4u);
+  EXPECT_EQ(filter(cells, "codec=*+ef and link=netns").size(), 3u);
+  EXPECT_EQ(filter(cells, "codec!=none and ranks=2").size(), 4u);
+  EXPECT_EQ(filter(cells, "cell_id=" + cells[5].cell_id.substr(0, 16)).size(), 1u);
+  EXPECT_NE(message_of<UsageError>([&] { filter(cells, "codek=topk"); }).find("`codec`"), std::string::npos);
+  EXPECT_THROW(filter(cells, "codec"), UsageError);
+}
+
+TEST(Launches, CellsThatShareProgramRanksAndLinkStartTogether) {
+  const auto cells = cells_of(head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\ntp = [1, 2]\na = [1, 2, 3]\n");
+  const auto launches = group_into_launches(cells);
+  ASSERT_EQ(launches.size(), 4u);
+  for (const Launch& launch : launches) {
+    EXPECT_EQ(launch.cells.size(), 3u);
+    for (const PlannedCell& cell : launch.cells) EXPECT_TRUE(cell.link == launch.link && cell.ranks == launch.ranks);
+  }
+}
+
+TEST(Scale, TenThousandCellsExpandInUnderTwoSeconds) {
+  std::string axis;
+  for (int i = 0; i < 100; ++i) axis += (i ? ", " : "") + std::to_string(i);
+  const Stopwatch watch;
+  EXPECT_EQ(cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n").size(), 10000u);
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(watch.seconds(), 2.0);
+#endif
+}
+
+}  // namespace
+}  // namespace thinwire::sweep
