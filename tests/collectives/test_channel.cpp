@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/link_calibration.h"
 #include "core/clock.h"
 #include "tests/collectives/world.h"
 
@@ -419,6 +420,17 @@ TEST(TokenBucket, EmptyingItIsNotCountedInBytesOrTimesAndNothingDeadlocks) {
     Operation receive = drained.receive({b.data(), shape}, (me() + n() - 1) % n(), key_of("s"));
     receive.wait();
     send.wait();
+  }
+}
+
+TEST(Calibration, ALinkWithoutARateIsMeasuredAndTrustedAndOneRankHasNone) {
+  const std::vector<std::int64_t> sizes = {1, 5000, 200000};
+  const auto rates = calibrate_link(world(), "shm", sizes, {.repetitions = 3, .idle_gap_s = 0.001});
+  EXPECT_EQ(rates.size(), n() == 1 ? 0 : 2 * sizes.size());
+  for (const LinkRate& rate : rates) {
+    EXPECT_TRUE(rate.trusted);
+    EXPECT_TRUE(std::isnan(rate.nominal_gbps));
+    EXPECT_GT(rate.measured_gbps, 0);
   }
 }
 
