@@ -65,8 +65,13 @@ class Quantize final : public Codec {
     std::uint16_t* scales = scale_bits_.as<std::uint16_t>(columns);
     make_scales(x, key, scales);
     // The divisor is an f16 sum: the epsilon vanishes for scales from 2^-8 on (section 2.2).
-    float* divisor = column_.as<float>(columns);
-    for (std::size_t c = 0; c < columns; ++c) divisor[c] = round_to_half(to_float(Half{scales[c]}) + epsilon);
+    float* divisors = column_.as<float>(2 * columns);
+    float* inverses = divisors + columns;
+    for (std::size_t c = 0; c < columns; ++c) {
+      divisors[c] = round_to_half(to_float(Half{scales[c]}) + epsilon);
+      inverses[c] = half_ / divisors[c];
+    }
+    const Divisor divisor{divisors, inverses};
     if (columns > 0) std::memcpy(payload.data(), scales, 2 * columns);
     auto* codes = reinterpret_cast<std::uint8_t*>(payload.data() + 2 * columns);
     if (options_.neighbour)
@@ -136,8 +141,12 @@ class Quantize final : public Codec {
   // Calls row(r, values, divisor, next) for rows [begin, end), the last first: those are still in the caches
   // from the pass over the scales. `next` is a row to be read about 16 KiB later. The released form divides
   // in f16, so it passes rounded quotients and ones instead.
+  struct Divisor {
+    const float* value;
+    const float* inverse;  // 2^(B-1) / value
+  };
   template <typename Row>
-  void for_rows(const float* x, const float* divisor, std::size_t columns, std::int64_t begin,
+  void for_rows(const float* x, const Divisor& divisor, std::size_t columns, std::int64_t begin,
                 std::int64_t end, int thread, const Row& row) {
     const auto ahead =
         static_cast<std::int64_t>(std::max<std::size_t>(1, 4096 / std::max<std::size_t>(1, columns)));
@@ -145,8 +154,9 @@ class Quantize final : public Codec {
     const bool half = options_.half_arithmetic;
     const std::span<float> quotient(scratch.values.as<float>(half ? columns : 0), half ? columns : 0);
     const std::span<Half> rounded(scratch.halves.as<Half>(quotient.size()), quotient.size());
-    const std::span<float> ones(scratch.ones.as<float>(quotient.size()), quotient.size());
-    for (float& one : ones) one = 1;
+    const std::span<float> ones(scratch.ones.as<float>(2 * quotient.size()), 2 * quotient.size());
+    for (std::size_t c = 0; c < quotient.size(); ++c) ones[c] = 1, ones[columns + c] = half_;
+    const Divisor one{ones.data(), ones.data() + quotient.size()};
     for (std::int64_t r = end - 1; r >= begin; --r) {
       const float* values = x + static_cast<std::size_t>(r) * columns;
       if (!half) {
@@ -155,27 +165,27 @@ class Quantize final : public Codec {
       }
       convert(std::span<const float>(values, columns), rounded);
       convert(std::span<const Half>(rounded), quotient);
-      for (std::size_t c = 0; c < columns; ++c) quotient[c] /= divisor[c];
+      for (std::size_t c = 0; c < columns; ++c) quotient[c] /= divisor.value[c];
       convert(std::span<const float>(quotient), rounded);
       convert(std::span<const Half>(rounded), quotient);
-      row(r, quotient.data(), ones.data(), quotient.data());
+      row(r, quotient.data(), one, quotient.data());
     }
   }
 
-  void write_chunks(ConstTensorView x, const float* divisor, std::uint8_t* codes) {
+  void write_chunks(ConstTensorView x, const Divisor& divisor, std::uint8_t* codes) {
     const auto columns = static_cast<std::size_t>(x.shape().columns());
     const auto width = static_cast<std::size_t>(chunk_width(x.shape()));
     over_rows(x.shape(), [&](std::int64_t begin, std::int64_t end, int thread) {
       for_rows(x.as<float>().data(), divisor, columns, begin, end, thread,
-               [&](std::int64_t r, const float* row, const float* by, const float* next) {
-                 simd::quantize_row(row, by, columns, static_cast<std::size_t>(chunks()), options_.bits, next,
-                                    codes + static_cast<std::size_t>(r) * width);
+               [&](std::int64_t r, const float* row, const Divisor& by, const float* next) {
+                 simd::quantize_row(row, by.value, by.inverse, columns, static_cast<std::size_t>(chunks()),
+                                    options_.bits, next, codes + static_cast<std::size_t>(r) * width);
                });
     });
   }
 
   // Eight rows together fill whole bytes of the bit stream, whatever their length.
-  void write_neighbours(ConstTensorView x, const float* divisor, std::uint8_t* codes) {
+  void write_neighbours(ConstTensorView x, const Divisor& divisor, std::uint8_t* codes) {
     const auto columns = static_cast<std::size_t>(x.shape().columns());
     const std::size_t eight_rows = columns * static_cast<std::size_t>(options_.bits);  // bytes
     const std::uint8_t* stream_end = codes + code_bytes(x.shape());
@@ -187,8 +197,8 @@ class Quantize final : public Codec {
                                    static_cast<std::size_t>((end + 7) / 8) * eight_rows);
       std::int64_t held = 0;  // rows of the octet split so far, from its end
       for_rows(x.as<float>().data(), divisor, columns, begin, end, thread,
-               [&](std::int64_t r, const float* row, const float* by, const float* next) {
-                 simd::quantize_row(row, by, columns, 1, options_.bits, next,
+               [&](std::int64_t r, const float* row, const Divisor& by, const float* next) {
+                 simd::quantize_row(row, by.value, by.inverse, columns, 1, options_.bits, next,
                                     split + static_cast<std::size_t>(r % 8) * columns);
                  ++held;
                  if (r % 8 != 0) return;

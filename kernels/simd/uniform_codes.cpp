@@ -25,32 +25,59 @@ HWY_INLINE std::uint32_t ScalarCode(float x, float divisor, float half) {
 }
 
 template <int kChunks>
-void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor, std::size_t columns,
-                 int bits, const float* next, std::uint8_t* HWY_RESTRICT out) {
+void QuantizeRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT divisor,
+                 const float* HWY_RESTRICT inverse, std::size_t columns, int bits, const float* next,
+                 std::uint8_t* HWY_RESTRICT out) {
   const F32 d;
   const I32 di;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t width = (columns + kChunks - 1) / kChunks;
   const float half_value = static_cast<float>(1 << (bits - 1));
   const auto half = hn::Set(d, half_value), low = hn::Set(d, -half_value), high = hn::Set(d, half_value - 1);
-  const auto middle = hn::Set(di, 1 << (bits - 1));
+  // Adding 1.5 * 2^23 rounds to an integer, half to even, and leaves it in the low bits of the sum (two's
+  // complement). What the addition leaves above them is cut off when the byte is stored.
+  const auto magic = hn::Set(d, 0x1.8p23f);
+  const auto to_code = hn::Set(di, kChunks == 1   ? 1 << (bits - 1)
+                                   : kChunks == 2 ? 0x88
+                                                  : 0xaa);  // half, per chunk
+  // The product with the inverse is within 2^-15 of the quotient, so both round alike unless the product lies
+  // that close to a tie. `doubt` collects the distances from the rounded values; near a half the division
+  // decides.
+  auto doubt = hn::Zero(d);
+  const auto near_tie = hn::Set(d, 0.5f - 0x1p-14f);
   const auto code_at = [&](std::size_t c) HWY_ATTR {
     hwy::Prefetch(next + c);
+    const auto y = hn::Min(hn::Max(hn::Mul(hn::LoadU(d, x + c), hn::LoadU(d, inverse + c)), low), high);
+    const auto sum = hn::Add(y, magic);
+    doubt = hn::Max(doubt, hn::Abs(hn::Sub(y, hn::Sub(sum, magic))));
+    return hn::BitCast(di, sum);
+  };
+  const auto exact_code_at = [&](std::size_t c) HWY_ATTR {
     const auto y = hn::Mul(hn::Div(hn::LoadU(d, x + c), hn::LoadU(d, divisor + c)), half);
-    return hn::Add(hn::NearestInt(hn::Min(hn::Max(y, low), high)), middle);
+    return hn::BitCast(di, hn::Add(hn::Min(hn::Max(y, low), high), magic));
+  };
+  const auto packed_at = [&](std::size_t at, const auto& code) HWY_ATTR {
+    if constexpr (kChunks == 1) {
+      return code(at);
+    } else if constexpr (kChunks == 2) {
+      return hn::Add(hn::ShiftLeft<4>(code(at)), code(width + at));
+    } else {
+      const auto upper = hn::Add(hn::ShiftLeft<2>(code(at)), code(width + at));
+      const auto lower = hn::Add(hn::ShiftLeft<2>(code(2 * width + at)), code(3 * width + at));
+      return hn::Add(hn::ShiftLeft<4>(upper), lower);
+    }
   };
   // Vectors while every chunk has its columns; the last chunk may be shorter.
   const std::size_t full = columns > (kChunks - 1) * width ? columns - (kChunks - 1) * width : 0;
   std::size_t i = 0;
   for (; i + lanes <= full; i += lanes) {
-    auto packed = code_at(i);
-    if constexpr (kChunks == 2) packed = hn::Or(hn::ShiftLeft<4>(packed), code_at(width + i));
-    if constexpr (kChunks == 4) {
-      const auto upper = hn::Or(hn::ShiftLeft<2>(packed), code_at(width + i));
-      const auto lower = hn::Or(hn::ShiftLeft<2>(code_at(2 * width + i)), code_at(3 * width + i));
-      packed = hn::Or(hn::ShiftLeft<4>(upper), lower);
+    auto packed = packed_at(i, code_at);
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(doubt, near_tie)))) {
+      packed = packed_at(i, exact_code_at);
+      doubt = hn::Zero(d);
     }
-    hn::StoreU(hn::DemoteTo(U8(), packed), U8(), out + i);
+    const auto bytes = hn::BitCast(hn::RebindToUnsigned<I32>(), hn::Add(packed, to_code));
+    hn::StoreU(hn::TruncateTo(U8(), bytes), U8(), out + i);
   }
   for (; i < width; ++i) {
     std::uint32_t packed = 0;
@@ -98,15 +125,15 @@ void DequantizeRow(const std::uint8_t* HWY_RESTRICT in, const float* HWY_RESTRIC
     }
 }
 
-void Quantize(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
-              const float* next, std::uint8_t* out) {
+void Quantize(const float* x, const float* divisor, const float* inverse, std::size_t columns,
+              std::size_t chunks, int bits, const float* next, std::uint8_t* out) {
   switch (chunks) {
     case 1:
-      return QuantizeRow<1>(x, divisor, columns, bits, next, out);
+      return QuantizeRow<1>(x, divisor, inverse, columns, bits, next, out);
     case 2:
-      return QuantizeRow<2>(x, divisor, columns, bits, next, out);
+      return QuantizeRow<2>(x, divisor, inverse, columns, bits, next, out);
     default:
-      return QuantizeRow<4>(x, divisor, columns, bits, next, out);
+      return QuantizeRow<4>(x, divisor, inverse, columns, bits, next, out);
   }
 }
 
@@ -142,9 +169,9 @@ namespace thinwire::simd {
 HWY_EXPORT(Quantize);
 HWY_EXPORT(Dequantize);
 
-void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
-                  const float* next, std::uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(Quantize)(x, divisor, columns, chunks, bits, next, out);
+void quantize_row(const float* x, const float* divisor, const float* inverse, std::size_t columns,
+                  std::size_t chunks, int bits, const float* next, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Quantize)(x, divisor, inverse, columns, chunks, bits, next, out);
 }
 void dequantize_row(const std::uint8_t* in, const float* step, std::size_t columns, std::size_t chunks,
                     int bits, float* out, bool add, bool stream) {

@@ -13,8 +13,9 @@ namespace thinwire::simd {
 /// Columns beyond the last count as zero: code half. chunks is 1, or 8 / bits; needs finite x, divisor > 0.
 /// `next` is a row that will be read soon (it may be x): chunks read in turn are no stream that hardware
 /// recognises.
-void quantize_row(const float* x, const float* divisor, std::size_t columns, std::size_t chunks, int bits,
-                  const float* next, std::uint8_t* out);
+/// `inverse` = half / divisor, for speed: codes are those of the formula, division included.
+void quantize_row(const float* x, const float* divisor, const float* inverse, std::size_t columns,
+                  std::size_t chunks, int bits, const float* next, std::uint8_t* out);
 
 /// The inverse: out[c] = (code - half) * step[c]; `add` adds to out instead. `stream`: stores that bypass the
 /// caches where alignment allows (call stream_fence() at the end).
