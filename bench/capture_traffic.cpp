@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/clock.h"
+#include "core/log.h"
 #include "core/main_guard.h"
 #include "models/capture_configuration.h"
 #include "models/capture_run.h"
@@ -142,12 +143,16 @@ int run(int argc, char** argv) {
     return 0;
   }
   const bool terminal = isatty(STDERR_FILENO) == 1;
-  const CaptureSummary summary =
-      run_capture(corpus, o, [&](std::int64_t step, std::int64_t total, double loss) {
-        if (terminal)
-          std::fprintf(stderr, "\rstep %lld of %lld  loss %.3f  %.0f s ", static_cast<long long>(step),
-                       static_cast<long long>(total), loss, watch.seconds());
-      });
+  const auto progress = [&](std::int64_t step, std::int64_t total, double loss) {
+    char line[120];
+    std::snprintf(line, sizeof line, "step %lld of %lld  loss %.3f  %.0f s", static_cast<long long>(step),
+                  static_cast<long long>(total), loss, watch.seconds());
+    if (terminal)
+      std::fprintf(stderr, "\r%s ", line);
+    else if (step % 10 == 0)
+      log_debug(line);  // THINWIRE_LOG=debug follows a run in a log file
+  };
+  const CaptureSummary summary = run_capture(corpus, o, progress);
   if (terminal) std::fprintf(stderr, "\n");
   print_summary(summary, corpus, watch.seconds());
   return 0;

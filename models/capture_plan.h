@@ -24,8 +24,9 @@ struct CapturePlanOptions {
   std::vector<CaptureShape> shapes = {{8, 128}, {32, 128}, {8, 512}, {32, 512}};
   int base_steps = 8, other_steps = 2;
   std::vector<int> tensor_ranks = {2, 4};
-  int replicas = 8;        ///< micro-batches per step at the base shape: each is one data-parallel replica
-  int pipeline_micro = 2;  ///< micro-batches whose boundary tensors are kept; micro-batches per step at other shapes
+  int replicas = 8;  ///< micro-batches per step at the base shape: each is one data-parallel replica
+  int pipeline_micro =
+      2;  ///< micro-batches whose boundary tensors are kept; micro-batches per step at other shapes
   double loss_scale = 8192;
   std::int64_t max_mib = 1536;
 };

@@ -23,12 +23,15 @@ const std::vector<T>& column(const results::Table& table, const char* name, cons
 }
 
 bool matches(const CaptureTensor& t, const CaptureQuery& q) {
-  return (q.traffic.empty() || q.traffic == t.traffic) && (q.tensor.empty() || q.tensor == t.tensor) && (q.point.empty() || q.point == t.point) &&
-         (q.batch == 0 || q.batch == t.batch) && (q.seq == 0 || q.seq == t.seq) && (q.parts == 0 || q.parts == t.parts) && t.parts >= q.at_least_parts;
+  return (q.traffic.empty() || q.traffic == t.traffic) && (q.tensor.empty() || q.tensor == t.tensor) &&
+         (q.point.empty() || q.point == t.point) && (q.batch == 0 || q.batch == t.batch) &&
+         (q.seq == 0 || q.seq == t.seq) && (q.parts == 0 || q.parts == t.parts) &&
+         t.parts >= q.at_least_parts;
 }
 
 std::string describe(const CaptureTensor& t) {
-  return t.traffic + "/" + t.tensor + "/" + t.point + " b" + std::to_string(t.batch) + " s" + std::to_string(t.seq) + " parts " + std::to_string(t.parts);
+  return t.traffic + "/" + t.tensor + "/" + t.point + " b" + std::to_string(t.batch) + " s" +
+         std::to_string(t.seq) + " parts " + std::to_string(t.parts);
 }
 
 }  // namespace
@@ -50,8 +53,9 @@ CaptureReader::CaptureReader(const std::string& path) : file_(new File{h5::File:
   info_.path = path;
   info_.schema_version = static_cast<int>(file.int_attribute("", "capture_version"));
   if (info_.schema_version != capture_schema_version)
-    throw CorruptData("Capture '" + path + "' has version " + std::to_string(info_.schema_version) + ", this program reads version " +
-                      std::to_string(capture_schema_version) + "." + remedy);
+    throw CorruptData("Capture '" + path + "' has version " + std::to_string(info_.schema_version) +
+                      ", this program reads version " + std::to_string(capture_schema_version) + "." +
+                      remedy);
   info_.corpus = file.text_attribute("", "corpus");
   info_.seed = static_cast<std::uint64_t>(file.int_attribute("", "seed"));
   info_.hidden = file.int_attribute("", "hidden");
@@ -68,15 +72,24 @@ CaptureReader::CaptureReader(const std::string& path) : file_(new File{h5::File:
   const std::string where_steps = path + ": /captured_steps", where = path + ": /tensors";
   const auto& step_numbers = column<std::int64_t>(steps, "step", where_steps);
   std::map<std::int64_t, double> losses;
-  for (std::size_t i = 0; i < step_numbers.size(); ++i) losses[step_numbers[i]] = column<double>(steps, "loss", where_steps)[i];
+  for (std::size_t i = 0; i < step_numbers.size(); ++i)
+    losses[step_numbers[i]] = column<double>(steps, "loss", where_steps)[i];
 
   std::vector<std::pair<CaptureTensor, CaptureSlot>> found;
   for (std::size_t i = 0; i < index.rows(); ++i) {
     const auto integer = [&](const char* name) { return column<std::int64_t>(index, name, where)[i]; };
     const auto text = [&](const char* name) { return column<std::string>(index, name, where)[i]; };
-    CaptureSlot s{text("traffic"), text("tensor"), text("point"), integer("batch"), integer("seq"), text("part_kind"), static_cast<int>(integer("parts")),
-                  {}, column<double>(index, "scale", where)[i]};
-    const std::int64_t e0 = integer("extent0"), e1 = integer("extent1"), e2 = integer("extent2"), rank = integer("rank");
+    CaptureSlot s{text("traffic"),
+                  text("tensor"),
+                  text("point"),
+                  integer("batch"),
+                  integer("seq"),
+                  text("part_kind"),
+                  static_cast<int>(integer("parts")),
+                  {},
+                  column<double>(index, "scale", where)[i]};
+    const std::int64_t e0 = integer("extent0"), e1 = integer("extent1"), e2 = integer("extent2"),
+                       rank = integer("rank");
     if (rank < 2 || rank > 3 || e0 < 0 || e1 < 0 || e2 < 0 || s.parts < 1)
       throw CorruptData(where + ": row " + std::to_string(i) + " has an impossible shape." + remedy);
     s.shape = rank == 2 ? Shape{e0, e1} : Shape{e0, e1, e2};
@@ -84,13 +97,17 @@ CaptureReader::CaptureReader(const std::string& path) : file_(new File{h5::File:
     for (std::int64_t k = 0; k < integer("steps"); ++k) {
       t.steps.push_back(integer("first_step") + k);
       const auto loss = losses.find(t.steps.back());
-      if (loss == losses.end()) throw CorruptData(where + ": step " + std::to_string(t.steps.back()) + " is not in /captured_steps." + remedy);
+      if (loss == losses.end())
+        throw CorruptData(where + ": step " + std::to_string(t.steps.back()) + " is not in /captured_steps." +
+                          remedy);
       t.losses.push_back(loss->second);
     }
     found.emplace_back(std::move(t), std::move(s));
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    const auto key = [](const CaptureTensor& t) { return std::tie(t.traffic, t.tensor, t.point, t.batch, t.seq, t.parts); };
+    const auto key = [](const CaptureTensor& t) {
+      return std::tie(t.traffic, t.tensor, t.point, t.batch, t.seq, t.parts);
+    };
     return key(a.first) < key(b.first);
   });
   for (auto& [tensor, slot] : found) {
@@ -101,7 +118,8 @@ CaptureReader::CaptureReader(const std::string& path) : file_(new File{h5::File:
 
 std::vector<CaptureTensor> CaptureReader::matching(const CaptureQuery& query) const {
   std::vector<CaptureTensor> out;
-  std::copy_if(tensors_.begin(), tensors_.end(), std::back_inserter(out), [&](const CaptureTensor& t) { return matches(t, query); });
+  std::copy_if(tensors_.begin(), tensors_.end(), std::back_inserter(out),
+               [&](const CaptureTensor& t) { return matches(t, query); });
   return out;
 }
 
@@ -114,25 +132,33 @@ const CaptureTensor& CaptureReader::find(const CaptureQuery& q) const {
     if (q.traffic.empty() || t.traffic == q.traffic) candidates += "\n  " + describe(t);
   }
   if (count == 1) return *only;
-  const CaptureTensor asked{q.traffic, q.tensor, q.point, q.batch, q.seq, std::max(q.parts, q.at_least_parts), {}, {}, {}};
-  throw UsageError("Capture '" + info_.path + "' holds " + (count == 0 ? std::string("no tensor") : std::to_string(count) + " tensors") + " for " + describe(asked) +
-                   " (0 or empty = any). It holds of this class:" + (candidates.empty() ? " nothing" : candidates) +
+  const CaptureTensor asked{q.traffic, q.tensor, q.point, q.batch, q.seq, std::max(q.parts, q.at_least_parts),
+                            {},        {},       {}};
+  throw UsageError("Capture '" + info_.path + "' holds " +
+                   (count == 0 ? std::string("no tensor") : std::to_string(count) + " tensors") + " for " +
+                   describe(asked) + " (0 or empty = any). It holds of this class:" +
+                   (candidates.empty() ? " nothing" : candidates) +
                    "\nAsk for one of these, or capture again with other --shapes.");
 }
 
 void CaptureReader::load(const CaptureTensor& tensor, int step_index, int part, std::span<float> to) const {
-  const auto it = std::find_if(tensors_.begin(), tensors_.end(), [&](const CaptureTensor& t) { return describe(t) == describe(tensor); });
-  if (it == tensors_.end()) throw UsageError("Capture '" + info_.path + "' does not hold " + describe(tensor) + ".");
+  const auto it = std::find_if(tensors_.begin(), tensors_.end(),
+                               [&](const CaptureTensor& t) { return describe(t) == describe(tensor); });
+  if (it == tensors_.end())
+    throw UsageError("Capture '" + info_.path + "' does not hold " + describe(tensor) + ".");
   if (step_index < 0 || step_index >= static_cast<int>(it->steps.size()) || part < 0 || part >= it->parts)
-    throw UsageError("Capture '" + info_.path + "': " + describe(*it) + " has steps 0.." + std::to_string(it->steps.size() - 1) + " and parts 0.." +
-                     std::to_string(it->parts - 1) + "; asked for step " + std::to_string(step_index) + ", part " + std::to_string(part) + ".");
+    throw UsageError("Capture '" + info_.path + "': " + describe(*it) + " has steps 0.." +
+                     std::to_string(it->steps.size() - 1) + " and parts 0.." + std::to_string(it->parts - 1) +
+                     "; asked for step " + std::to_string(step_index) + ", part " + std::to_string(part) +
+                     ".");
   TW_ASSERT(static_cast<std::int64_t>(to.size()) == it->shape.elements(), tensor.tensor);
   const CaptureSlot& slot = file_->slots[static_cast<std::size_t>(it - tensors_.begin())];
   const std::string path = capture_path(slot, it->steps[static_cast<std::size_t>(step_index)], part);
   const Tensor stored = file_->file.read(path);
   if (stored.dtype() != DType::f16 || stored.shape() != it->shape)
-    throw CorruptData("Capture '" + info_.path + "': /" + path + " is " + stored.shape().to_string() + " of " + std::string(name_of(stored.dtype())) +
-                      " where the index says " + it->shape.to_string() + " of f16." + remedy);
+    throw CorruptData("Capture '" + info_.path + "': /" + path + " is " + stored.shape().to_string() +
+                      " of " + std::string(name_of(stored.dtype())) + " where the index says " +
+                      it->shape.to_string() + " of f16." + remedy);
   convert(stored.as<Half>(), to);
 }
 

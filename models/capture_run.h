@@ -1,4 +1,5 @@
-// Trains a GPT on real text and captures what its parallel training would send: the engine of capture_traffic.
+// Trains a GPT on real text and captures what its parallel training would send: the engine of
+// capture_traffic.
 #pragma once
 
 #include <functional>
@@ -14,11 +15,11 @@ namespace thinwire {
 struct CaptureRunOptions {
   GptConfig model;
   TrainerOptions trainer;
-  CapturePlanOptions plan;       ///< hidden, layers and vocab are taken from `model`
-  std::string out;               ///< the capture file
-  std::int64_t early_step = 20;  ///< training steps before the early point
-  std::int64_t late_step = 300;  ///< and before the late point (captured early steps included)
-  std::int64_t tokens_per_step = 2048;  ///< of a plain training step
+  CapturePlanOptions plan;              ///< hidden, layers and vocab are taken from `model`
+  std::string out;                      ///< the capture file
+  std::int64_t early_step = 20;         ///< training steps before the early point
+  std::int64_t late_step = 220;         ///< and before the late point (captured early steps included)
+  std::int64_t tokens_per_step = 1024;  ///< of a plain training step
 };
 
 struct CaptureSummary {
@@ -41,6 +42,7 @@ struct StepProfile {
   double share() const { return gemm_seconds / step_seconds; }
 };
 /// Median step of `repetitions` after one untimed, for each shape.
-std::vector<StepProfile> profile_steps(const Corpus& corpus, const GptConfig& model, const std::vector<CaptureShape>& shapes, int repetitions);
+std::vector<StepProfile> profile_steps(const Corpus& corpus, const GptConfig& model,
+                                       const std::vector<CaptureShape>& shapes, int repetitions);
 
 }  // namespace thinwire

@@ -18,8 +18,8 @@ struct CaptureSlot {
   std::int64_t batch = 0, seq = 0;
   std::string part_kind;  ///< "rank" (of a tensor group) or "micro" (micro-batch = replica)
   int parts = 0;
-  Shape shape;            ///< of one part
-  double scale = 1;       ///< stored value = value * scale
+  Shape shape;       ///< of one part
+  double scale = 1;  ///< stored value = value * scale
   std::int64_t bytes_per_step() const { return 2 * parts * shape.elements(); }
 };
 
@@ -32,11 +32,12 @@ class CaptureWriter {
 
   /// Declares a dataset. Returns its number.
   std::size_t declare(const CaptureSlot& slot);
-  /// Stores one part of one step as f16. RuntimeFailure naming tensor, step and part when a value is not finite
-  /// or exceeds f16 after scaling: a capture never holds anything that is not a number.
+  /// Stores one part of one step as f16. RuntimeFailure naming tensor, step and part when a value is not
+  /// finite or exceeds f16 after scaling: a capture never holds anything that is not a number.
   void write(std::size_t slot, std::int64_t step, int part, const float* values);
   /// Training loss of a captured step.
-  void step_done(const std::string& point, std::int64_t batch, std::int64_t seq, std::int64_t step, double loss);
+  void step_done(const std::string& point, std::int64_t batch, std::int64_t seq, std::int64_t step,
+                 double loss);
   /// Writes the index and the attributes.
   void finish(const CaptureInfo& info);
   std::int64_t bytes_written() const { return bytes_; }

@@ -39,10 +39,10 @@ class Gpt {
 
   explicit Gpt(const GptConfig& config, const Layout& layout = Layout::replicated());
 
-  /// Mean loss of the micro-batch in nats. `gradient_scale` scales the gradients of the backward pass (1 / number
-  /// of micro-batches when they are accumulated). UsageError when seq exceeds max_seq.
-  double forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
-                 TrafficObserver<T>* observer = nullptr);
+  /// Mean loss of the micro-batch in nats. `gradient_scale` scales the gradients of the backward pass (1 /
+  /// number of micro-batches when they are accumulated). UsageError when seq exceeds max_seq.
+  double forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale,
+                 Activations& saved, TrafficObserver<T>* observer = nullptr);
   /// Adds the micro-batch's gradients to the parameters'.
   void backward(const TokenBatch& batch, Activations& saved, TrafficObserver<T>* observer = nullptr);
 

@@ -3,12 +3,17 @@
 namespace thinwire {
 namespace {
 
-std::string bias_of(const std::string& name) { return name + ".bias"; }
-std::string weight_of(const std::string& name) { return name + ".weight"; }
+std::string bias_of(const std::string& name) {
+  return name + ".bias";
+}
+std::string weight_of(const std::string& name) {
+  return name + ".weight";
+}
 
 }  // namespace
 
-LinearLayouts column_parallel(const std::string& name, std::int64_t in, std::int64_t out, int ranks, int rank) {
+LinearLayouts column_parallel(const std::string& name, std::int64_t in, std::int64_t out, int ranks,
+                              int rank) {
   const SplitGroup tensor{"tensor", ranks, rank};
   LinearLayouts l;
   l.output.hidden = {tensor};
@@ -38,8 +43,10 @@ LinearLayouts summa_2d(const std::string& name, std::int64_t in, std::int64_t ou
   return l;
 }
 
-LinearLayouts tesseract_25d(const std::string& name, std::int64_t in, std::int64_t out, int q, int d, int rank) {
-  const SplitGroup column{"column", q, rank % q}, row{"row", q, rank / q % q}, depth{"depth", d, rank / (q * q)};
+LinearLayouts tesseract_25d(const std::string& name, std::int64_t in, std::int64_t out, int q, int d,
+                            int rank) {
+  const SplitGroup column{"column", q, rank % q}, row{"row", q, rank / q % q},
+      depth{"depth", d, rank / (q * q)};
   LinearLayouts l;
   l.input = l.output = Layout{{depth, row}, {}, {column}};
   l.weight = ParameterLayout(weight_of(name), {in, out}, {row}, {column}, {depth});
@@ -48,7 +55,8 @@ LinearLayouts tesseract_25d(const std::string& name, std::int64_t in, std::int64
   return l;
 }
 
-LinearLayouts cube_3d(const std::string& name, std::int64_t in, std::int64_t out, int q, int rank, bool swapped) {
+LinearLayouts cube_3d(const std::string& name, std::int64_t in, std::int64_t out, int q, int rank,
+                      bool swapped) {
   const SplitGroup weight{"weight", q, rank % q};
   SplitGroup input{"input", q, rank / q % q}, output{"output", q, rank / (q * q)};
   if (swapped) std::swap(input, output);
@@ -56,8 +64,8 @@ LinearLayouts cube_3d(const std::string& name, std::int64_t in, std::int64_t out
   l.input = Layout{{weight, input}, {}, {output}};
   l.output = Layout{{weight, output}, {}, {input}};
   l.weight = ParameterLayout(weight_of(name), {in, out}, {output, weight}, {input});
-  // Diagonal form: the bias acts on Y (columns by `input`, row sub-blocks by `output`); piece (block, sub-block
-  // i) lies where the row sub-index equals the column index.
+  // Diagonal form: the bias acts on Y (columns by `input`, row sub-blocks by `output`); piece (block,
+  // sub-block i) lies where the row sub-index equals the column index.
   l.bias = ParameterLayout(bias_of(name), {out}, {}, {input, weight});
   if (output.index != input.index) l.bias = l.bias.absent();
   l.partial_over = {output};

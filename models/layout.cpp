@@ -24,7 +24,8 @@ AxisRange split_axis(const std::string& what, std::int64_t extent, const SplitGr
   const int parts = parts_of(groups);
   if (extent % parts != 0)
     throw UsageError(what + ": " + std::to_string(extent) + " cannot be split into " + std::to_string(parts) +
-                     " equal parts. Choose an extent that is a multiple of " + std::to_string(parts) + ", or fewer ranks.");
+                     " equal parts. Choose an extent that is a multiple of " + std::to_string(parts) +
+                     ", or fewer ranks.");
   return {extent / parts * place_of(groups), extent / parts};
 }
 
@@ -35,8 +36,8 @@ Shape Layout::local(const Shape& global) const {
           split_axis("hidden size of an activation", global[2], hidden).count};
 }
 
-ParameterLayout::ParameterLayout(std::string name, Shape global, SplitGroups row_groups, SplitGroups column_groups,
-                                 SplitGroups replicas)
+ParameterLayout::ParameterLayout(std::string name, Shape global, SplitGroups row_groups,
+                                 SplitGroups column_groups, SplitGroups replicas)
     : name_(std::move(name)),
       global_(global),
       row_groups_(std::move(row_groups)),
@@ -72,8 +73,10 @@ void initialise_normal(const ParameterLayout& layout, std::uint64_t seed, double
             static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(layout.global_index(i))));
     });
   };
-  if (to.dtype() == DType::f64) fill(to.as<double>());
-  else fill(to.as<float>());
+  if (to.dtype() == DType::f64)
+    fill(to.as<double>());
+  else
+    fill(to.as<float>());
 }
 
 }  // namespace thinwire

@@ -14,7 +14,8 @@
 
 namespace thinwire {
 
-/// One line of the process grid as seen by a rank: its name ("tensor", "row", ...), its size, this rank's place.
+/// One line of the process grid as seen by a rank: its name ("tensor", "row", ...), its size, this rank's
+/// place.
 struct SplitGroup {
   std::string name;
   int size = 1;
@@ -54,7 +55,8 @@ struct Layout {
 class ParameterLayout {
  public:
   ParameterLayout() = default;
-  ParameterLayout(std::string name, Shape global, SplitGroups row_groups, SplitGroups column_groups, SplitGroups replicas = {});
+  ParameterLayout(std::string name, Shape global, SplitGroups row_groups, SplitGroups column_groups,
+                  SplitGroups replicas = {});
   /// The whole parameter on this rank, no replicas.
   static ParameterLayout whole(std::string name, Shape global) { return {std::move(name), global, {}, {}}; }
   /// The same layout on a rank that holds nothing of it (the diagonal form of 3-D vectors: a piece lies only

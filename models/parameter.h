@@ -17,7 +17,10 @@ struct Parameter {
 
   Parameter() = default;
   Parameter(ParameterLayout where, bool with_decay)
-      : layout(std::move(where)), decays(with_decay), value(layout.local(), dtype_of<T>), gradient(layout.local(), dtype_of<T>) {
+      : layout(std::move(where)),
+        decays(with_decay),
+        value(layout.local(), dtype_of<T>),
+        gradient(layout.local(), dtype_of<T>) {
     value.fill_zero();
     gradient.fill_zero();
   }

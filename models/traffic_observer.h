@@ -12,14 +12,18 @@ class TrafficObserver {
  public:
   virtual ~TrafficObserver() = default;
   /// A linear that tensor parallelism splits by rows is about to multiply x [rows, in] by weight [in, out].
-  virtual void row_parallel(const std::string& /*name*/, std::int64_t /*rows*/, std::int64_t /*in*/, std::int64_t /*out*/,
-                            const T* /*x*/, const T* /*weight*/) {}
+  virtual void row_parallel(const std::string& /*name*/, std::int64_t /*rows*/, std::int64_t /*in*/,
+                            std::int64_t /*out*/, const T* /*x*/, const T* /*weight*/) {}
   /// The activation [rows, hidden] that leaves block `boundary` - 1 for block `boundary`.
-  virtual void boundary_activation(int /*boundary*/, std::int64_t /*rows*/, std::int64_t /*hidden*/, const T* /*x*/) {}
+  virtual void boundary_activation(int /*boundary*/, std::int64_t /*rows*/, std::int64_t /*hidden*/,
+                                   const T* /*x*/) {}
   /// The gradient that travels back over the same boundary.
-  virtual void boundary_gradient(int /*boundary*/, std::int64_t /*rows*/, std::int64_t /*hidden*/, const T* /*gradient*/) {}
-  /// Gradient of the token table [vocab, hidden] from one micro-batch: of the tied head (last use), of the look-up (first use).
-  virtual void embedding_gradient(bool /*first_use*/, std::int64_t /*vocab*/, std::int64_t /*hidden*/, const T* /*gradient*/) {}
+  virtual void boundary_gradient(int /*boundary*/, std::int64_t /*rows*/, std::int64_t /*hidden*/,
+                                 const T* /*gradient*/) {}
+  /// Gradient of the token table [vocab, hidden] from one micro-batch: of the tied head (last use), of the
+  /// look-up (first use).
+  virtual void embedding_gradient(bool /*first_use*/, std::int64_t /*vocab*/, std::int64_t /*hidden*/,
+                                  const T* /*gradient*/) {}
 };
 
 }  // namespace thinwire

@@ -9,7 +9,8 @@
 namespace thinwire {
 
 template <typename T>
-StepReport Trainer<T>::step(std::span<const TokenBatch> micro_batches, const std::function<TrafficObserver<T>*(int)>& observer_of,
+StepReport Trainer<T>::step(std::span<const TokenBatch> micro_batches,
+                            const std::function<TrafficObserver<T>*(int)>& observer_of,
                             const AfterMicroBatch& after) {
   TW_ASSERT(!micro_batches.empty());
   const Stopwatch watch;
@@ -26,19 +27,24 @@ StepReport Trainer<T>::step(std::span<const TokenBatch> micro_batches, const std
     const TokenBatch& batch = micro_batches[m];
     TrafficObserver<T>* observer = observer_of ? observer_of(static_cast<int>(m)) : nullptr;
     model_.zero_gradients();
-    const double loss = model_.forward(batch, static_cast<std::uint64_t>(number), true, 1.0, saved_, observer);
+    const double loss =
+        model_.forward(batch, static_cast<std::uint64_t>(number), true, 1.0, saved_, observer);
     if (!std::isfinite(loss))
-      throw RuntimeFailure("The loss is not finite at step " + std::to_string(number) + ". Lower the learning rate or lengthen its warm-up.");
+      throw RuntimeFailure("The loss is not finite at step " + std::to_string(number) +
+                           ". Lower the learning rate or lengthen its warm-up.");
     model_.backward(batch, saved_, observer);
     if (after) after(static_cast<int>(m));
     if (several)
-      for (std::size_t i = 0; i < parameters.size(); ++i) nn::add_into<T>(parameters[i]->elements(), parameters[i]->g(), total_[i].template as<T>().data());
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        nn::add_into<T>(parameters[i]->elements(), parameters[i]->g(), total_[i].template as<T>().data());
     report.loss += loss / static_cast<double>(micro_batches.size());
     report.tokens += batch.batch * batch.seq;
   }
   if (several)
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      nn::scale_in_place<T>(parameters[i]->elements(), static_cast<T>(1.0 / static_cast<double>(micro_batches.size())), total_[i].template as<T>().data());
+      nn::scale_in_place<T>(parameters[i]->elements(),
+                            static_cast<T>(1.0 / static_cast<double>(micro_batches.size())),
+                            total_[i].template as<T>().data());
       std::copy_n(data_of<T>(total_[i]), parameters[i]->elements(), parameters[i]->g());
     }
   report.learning_rate = options_.schedule.at(number);

@@ -25,15 +25,17 @@ struct StepReport {
 template <typename T>
 class Trainer {
  public:
-  Trainer(Gpt<T>& model, const TrainerOptions& options) : model_(model), options_(options), optimizer_(model.parameters(), options.adamw) {}
+  Trainer(Gpt<T>& model, const TrainerOptions& options)
+      : model_(model), options_(options), optimizer_(model.parameters(), options.adamw) {}
 
-  /// Called after a micro-batch's backward pass, when the parameters' gradients are those of its own mean loss
-  /// alone: what replica `micro` of a data-parallel group would send.
+  /// Called after a micro-batch's backward pass, when the parameters' gradients are those of its own mean
+  /// loss alone: what replica `micro` of a data-parallel group would send.
   using AfterMicroBatch = std::function<void(int micro)>;
 
-  /// One step over micro-batches of equal size; the gradient is the mean of theirs. `observer_of(m)` may give an
-  /// observer for micro-batch m. RuntimeFailure with the step when the loss or a gradient is not finite.
-  StepReport step(std::span<const TokenBatch> micro_batches, const std::function<TrafficObserver<T>*(int micro)>& observer_of = {},
+  /// One step over micro-batches of equal size; the gradient is the mean of theirs. `observer_of(m)` may give
+  /// an observer for micro-batch m. RuntimeFailure with the step when the loss or a gradient is not finite.
+  StepReport step(std::span<const TokenBatch> micro_batches,
+                  const std::function<TrafficObserver<T>*(int micro)>& observer_of = {},
                   const AfterMicroBatch& after = {});
   std::int64_t steps_taken() const { return optimizer_.steps_taken(); }
   Gpt<T>& model() { return model_; }

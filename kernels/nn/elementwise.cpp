@@ -11,8 +11,12 @@
 namespace thinwire::nn {
 namespace {
 
-std::int64_t row_grain(std::int64_t columns) { return std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, columns)); }
-std::int64_t column_grain(std::int64_t rows) { return std::max<std::int64_t>(64, default_grain / std::max<std::int64_t>(1, rows)); }
+std::int64_t row_grain(std::int64_t columns) {
+  return std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, columns));
+}
+std::int64_t column_grain(std::int64_t rows) {
+  return std::max<std::int64_t>(64, default_grain / std::max<std::int64_t>(1, rows));
+}
 
 template <typename T>
 void add_row(std::int64_t count, const T* __restrict x, T* __restrict y) {
@@ -38,7 +42,8 @@ void add_column_sums(std::int64_t rows, std::int64_t columns, const T* x, T* sum
 
 template <typename T>
 void add_into(std::int64_t count, const T* x, T* y) {
-  parallel_for(count, [&](std::int64_t begin, std::int64_t end) { add_row(end - begin, x + begin, y + begin); });
+  parallel_for(count,
+               [&](std::int64_t begin, std::int64_t end) { add_row(end - begin, x + begin, y + begin); });
 }
 
 template <typename T>
@@ -50,13 +55,14 @@ void scale_in_place(std::int64_t count, T factor, T* x) {
 }
 
 template <typename T>
-void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab, const std::int32_t* tokens,
-           const T* token_table, const T* position_table, T* y) {
+void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab,
+           const std::int32_t* tokens, const T* token_table, const T* position_table, T* y) {
   parallel_ranges(rows, row_grain(columns), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
       if (tokens[r] < 0 || tokens[r] >= vocab)
-        throw CorruptData("Token " + std::to_string(tokens[r]) + " at position " + std::to_string(r) + " is outside the vocabulary of " +
-                          std::to_string(vocab) + ". Check the text's tokeniser and the model's vocabulary.");
+        throw CorruptData("Token " + std::to_string(tokens[r]) + " at position " + std::to_string(r) +
+                          " is outside the vocabulary of " + std::to_string(vocab) +
+                          ". Check the text's tokeniser and the model's vocabulary.");
       std::copy_n(token_table + tokens[r] * columns, columns, y + r * columns);
       add_row(columns, position_table + r % seq * columns, y + r * columns);
     }
@@ -64,8 +70,8 @@ void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64
 }
 
 template <typename T>
-void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, const std::int32_t* tokens, const T* dy,
-                    T* token_gradient, T* position_gradient) {
+void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, const std::int32_t* tokens,
+                    const T* dy, T* token_gradient, T* position_gradient) {
   parallel_for(columns, column_grain(rows), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* from = dy + r * columns + begin;
@@ -76,9 +82,11 @@ void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, c
 }
 
 template <typename T>
-void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_t first_index, const T* x, T* y) {
+void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_t first_index, const T* x,
+             T* y) {
   if (!(rate >= 0.0 && rate < 1.0))
-    throw UsageError("Dropout rate " + std::to_string(rate) + " of '" + std::string(key.name) + "' is not in [0, 1).");
+    throw UsageError("Dropout rate " + std::to_string(rate) + " of '" + std::string(key.name) +
+                     "' is not in [0, 1).");
   if (rate == 0.0) {
     if (x != y) std::copy_n(x, count, y);
     return;
@@ -97,13 +105,15 @@ void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_
   });
 }
 
-#define TW_INSTANTIATE(T)                                                                                          \
-  template void fill_rows<T>(std::int64_t, std::int64_t, const T*, T*);                                            \
-  template void add_column_sums<T>(std::int64_t, std::int64_t, const T*, T*);                                      \
-  template void add_into<T>(std::int64_t, const T*, T*);                                                           \
-  template void scale_in_place<T>(std::int64_t, T, T*);                                                            \
-  template void embed<T>(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const T*, const T*, T*); \
-  template void embed_backward<T>(std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const T*, T*, T*); \
+#define TW_INSTANTIATE(T)                                                                                  \
+  template void fill_rows<T>(std::int64_t, std::int64_t, const T*, T*);                                    \
+  template void add_column_sums<T>(std::int64_t, std::int64_t, const T*, T*);                              \
+  template void add_into<T>(std::int64_t, const T*, T*);                                                   \
+  template void scale_in_place<T>(std::int64_t, T, T*);                                                    \
+  template void embed<T>(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,      \
+                         const T*, const T*, T*);                                                          \
+  template void embed_backward<T>(std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const T*, \
+                                  T*, T*);                                                                 \
   template void dropout<T>(std::int64_t, double, const DropoutKey&, std::int64_t, const T*, T*)
 TW_INSTANTIATE(float);
 TW_INSTANTIATE(double);

@@ -1,5 +1,6 @@
-// Small memory-bound kernels of a Transformer: bias, residual, column sums, embedding look-up, dropout. Sums over
-// rows split the columns over threads, so their order, and the bits of the result, do not depend on the threads.
+// Small memory-bound kernels of a Transformer: bias, residual, column sums, embedding look-up, dropout. Sums
+// over rows split the columns over threads, so their order, and the bits of the result, do not depend on the
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +21,27 @@ void add_into(std::int64_t count, const T* x, T* y);
 template <typename T>
 void scale_in_place(std::int64_t count, T factor, T* x);
 
-/// y[r] = token_table[tokens[r]] + position_table[r % seq], rows of `columns`. Throws CorruptData naming row and
-/// token when a token is outside [0, vocab).
+/// y[r] = token_table[tokens[r]] + position_table[r % seq], rows of `columns`. Throws CorruptData naming row
+/// and token when a token is outside [0, vocab).
 template <typename T>
-void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab, const std::int32_t* tokens,
-           const T* token_table, const T* position_table, T* y);
+void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab,
+           const std::int32_t* tokens, const T* token_table, const T* position_table, T* y);
 /// Adds dy's rows to the rows of the tables they came from.
 template <typename T>
-void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, const std::int32_t* tokens, const T* dy,
-                    T* token_gradient, T* position_gradient);
+void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, const std::int32_t* tokens,
+                    const T* dy, T* token_gradient, T* position_gradient);
 
-/// Which elements dropout keeps: a function of (seed, name, step, global index) alone, so any split of the batch
-/// or of the model over ranks drops the same elements.
+/// Which elements dropout keeps: a function of (seed, name, step, global index) alone, so any split of the
+/// batch or of the model over ranks drops the same elements.
 struct DropoutKey {
   std::uint64_t seed = 0;
-  std::string_view name;  ///< the tensor's name, e.g. "layer0.mlp.dropout"
-  std::uint64_t step = 0; ///< training step; micro-batches differ by first_index
+  std::string_view name;   ///< the tensor's name, e.g. "layer0.mlp.dropout"
+  std::uint64_t step = 0;  ///< training step; micro-batches differ by first_index
 };
 /// y[i] = x[i] / (1 - rate) where element first_index + i is kept, else 0; y may be x. rate 0 copies.
 /// Its own backward pass: the same call on the gradient. UsageError unless 0 <= rate < 1.
 template <typename T>
-void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_t first_index, const T* x, T* y);
+void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_t first_index, const T* x,
+             T* y);
 
 }  // namespace thinwire::nn

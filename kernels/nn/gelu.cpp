@@ -43,10 +43,18 @@ void backward(std::int64_t count, const T* x, const T* dy, T* dx) {
   });
 }
 
-void forward_f32(std::int64_t n, const float* x, float* y) { forward(n, x, y); }
-void forward_f64(std::int64_t n, const double* x, double* y) { forward(n, x, y); }
-void backward_f32(std::int64_t n, const float* x, const float* dy, float* dx) { backward(n, x, dy, dx); }
-void backward_f64(std::int64_t n, const double* x, const double* dy, double* dx) { backward(n, x, dy, dx); }
+void forward_f32(std::int64_t n, const float* x, float* y) {
+  forward(n, x, y);
+}
+void forward_f64(std::int64_t n, const double* x, double* y) {
+  forward(n, x, y);
+}
+void backward_f32(std::int64_t n, const float* x, const float* dy, float* dx) {
+  backward(n, x, dy, dx);
+}
+void backward_f64(std::int64_t n, const double* x, const double* dy, double* dx) {
+  backward(n, x, dy, dx);
+}
 
 }  // namespace thinwire::nn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -61,15 +69,19 @@ HWY_EXPORT(backward_f64);
 template <typename T>
 void gelu_forward(std::int64_t count, const T* x, T* y) {
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
-    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(forward_f32)(end - begin, x + begin, y + begin);
-    else HWY_DYNAMIC_DISPATCH(forward_f64)(end - begin, x + begin, y + begin);
+    if constexpr (sizeof(T) == 4)
+      HWY_DYNAMIC_DISPATCH(forward_f32)(end - begin, x + begin, y + begin);
+    else
+      HWY_DYNAMIC_DISPATCH(forward_f64)(end - begin, x + begin, y + begin);
   });
 }
 template <typename T>
 void gelu_backward(std::int64_t count, const T* x, const T* dy, T* dx) {
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
-    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(backward_f32)(end - begin, x + begin, dy + begin, dx + begin);
-    else HWY_DYNAMIC_DISPATCH(backward_f64)(end - begin, x + begin, dy + begin, dx + begin);
+    if constexpr (sizeof(T) == 4)
+      HWY_DYNAMIC_DISPATCH(backward_f32)(end - begin, x + begin, dy + begin, dx + begin);
+    else
+      HWY_DYNAMIC_DISPATCH(backward_f64)(end - begin, x + begin, dy + begin, dx + begin);
   });
 }
 template void gelu_forward<float>(std::int64_t, const float*, float*);

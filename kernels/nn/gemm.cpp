@@ -27,7 +27,8 @@ class ProfiledCall {
   ~ProfiledCall() {
     if (!active_) return;
     const double threads = omp_in_parallel() ? omp_get_num_threads() : 1;
-    profile_nanoseconds.fetch_add(static_cast<double>(now_ns() - start_) / threads, std::memory_order_relaxed);
+    profile_nanoseconds.fetch_add(static_cast<double>(now_ns() - start_) / threads,
+                                  std::memory_order_relaxed);
     profile_flops.fetch_add(flops_, std::memory_order_relaxed);
     profile_calls.fetch_add(1, std::memory_order_relaxed);
   }
@@ -40,7 +41,9 @@ class ProfiledCall {
   std::int64_t start_ = 0;
 };
 
-CBLAS_TRANSPOSE to_blas(Transpose t) { return t == Transpose::yes ? CblasTrans : CblasNoTrans; }
+CBLAS_TRANSPOSE to_blas(Transpose t) {
+  return t == Transpose::yes ? CblasTrans : CblasNoTrans;
+}
 
 /// A strided [rows, columns] f32 matrix as dense bf16.
 void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
@@ -58,9 +61,9 @@ void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, st
 }  // namespace
 
 template <>
-void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-                 std::int64_t ldc) {
+void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                 float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
+                 float* c, std::int64_t ldc) {
   const ProfiledCall profiled(m, n, k);
   cblas_sgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
@@ -68,25 +71,26 @@ void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int6
 }
 
 template <>
-void gemm<double>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
-                  const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c,
-                  std::int64_t ldc) {
+void gemm<double>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                  double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb,
+                  double beta, double* c, std::int64_t ldc) {
   const ProfiledCall profiled(m, n, k);
   cblas_dgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
               static_cast<int>(ldc));
 }
 
-void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
-          float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-          std::int64_t ldc) {
+void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n,
+          std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
+          float beta, float* c, std::int64_t ldc) {
   // oneDNN's path is for dense C and alpha = 1: the linear layers. Everything else stays in f32.
   if (compute == ComputeType::f32 || alpha != 1.0f || ldc != n || (beta != 0.0f && beta != 1.0f)) {
     gemm<float>(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return;
   }
   if (const std::string reason = why_no_bf16_gemm(); !reason.empty())
-    throw UsageError("Compute type bf16 cannot be used on this processor: " + reason + ". Use compute type f32.");
+    throw UsageError("Compute type bf16 cannot be used on this processor: " + reason +
+                     ". Use compute type f32.");
   thread_local std::vector<BFloat16> rounded_a, rounded_b;
   round_matrix(a, trans_a == Transpose::yes ? k : m, trans_a == Transpose::yes ? m : k, lda, rounded_a);
   round_matrix(b, trans_b == Transpose::yes ? n : k, trans_b == Transpose::yes ? k : n, ldb, rounded_b);

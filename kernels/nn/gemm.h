@@ -19,15 +19,16 @@ enum class ComputeType { f32, bf16 };
 /// op(A) is [m, k] with leading dimension lda (elements between rows as stored), op(B) [k, n], C [m, n].
 /// C does not overlap A or B. beta = 0 overwrites C, even NaN.
 template <typename T>
-void gemm(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
-          std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc);
+void gemm(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha,
+          const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc);
 
 /// The same with a chosen compute type. UsageError with the reason when bf16 is asked for and not available.
-void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
-          float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-          std::int64_t ldc);
+void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n,
+          std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
+          float beta, float* c, std::int64_t ldc);
 
-/// Empty when this processor multiplies bf16 in its matrix unit, else the reason (for SKIPPED rows and errors).
+/// Empty when this processor multiplies bf16 in its matrix unit, else the reason (for SKIPPED rows and
+/// errors).
 std::string why_no_bf16_gemm();
 
 namespace detail {

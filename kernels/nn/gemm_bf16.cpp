@@ -57,7 +57,8 @@ void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_
                const BFloat16* a, const BFloat16* b, float beta, float* c) {
   TW_ASSERT(beta == 0.0f || beta == 1.0f);
   try {
-    const Product& p = product_for({trans_a == Transpose::yes, trans_b == Transpose::yes, m, n, k, beta == 1.0f});
+    const Product& p =
+        product_for({trans_a == Transpose::yes, trans_b == Transpose::yes, m, n, k, beta == 1.0f});
     thread_local dnnl::stream stream(engine());
     // oneDNN's memory takes non-const pointers for inputs, too; it does not write to them.
     p.primitive.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(p.a, engine(), const_cast<BFloat16*>(a))},
@@ -65,8 +66,9 @@ void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_
                                  {DNNL_ARG_DST, dnnl::memory(p.c, engine(), c)}});
     stream.wait();
   } catch (const dnnl::error& e) {
-    throw RuntimeFailure("oneDNN could not multiply bf16 matrices of " + std::to_string(m) + " x " + std::to_string(k) +
-                         " x " + std::to_string(n) + ": " + e.what() + ". Use compute type f32.");
+    throw RuntimeFailure("oneDNN could not multiply bf16 matrices of " + std::to_string(m) + " x " +
+                         std::to_string(k) + " x " + std::to_string(n) + ": " + e.what() +
+                         ". Use compute type f32.");
   }
 }
 

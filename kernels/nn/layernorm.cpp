@@ -44,8 +44,9 @@ void row_gradient_moments(std::int64_t columns, const T* HWY_RESTRICT x, const T
 }
 
 template <typename T>
-void row_gradient(std::int64_t columns, const T* HWY_RESTRICT x, const T* HWY_RESTRICT dy, const T* HWY_RESTRICT gamma,
-                  T mean, T rstd, T mean_g, T mean_gx, bool accumulate, T* HWY_RESTRICT dx) {
+void row_gradient(std::int64_t columns, const T* HWY_RESTRICT x, const T* HWY_RESTRICT dy,
+                  const T* HWY_RESTRICT gamma, T mean, T rstd, T mean_g, T mean_gx, bool accumulate,
+                  T* HWY_RESTRICT dx) {
   const T keep = accumulate ? T{1} : T{0};
   if (!accumulate) std::fill(dx, dx + columns, T{0});
 #pragma omp simd
@@ -65,32 +66,41 @@ void column_gradients(std::int64_t columns, const T* HWY_RESTRICT x, const T* HW
   }
 }
 
-void moments_f32(std::int64_t c, const float* x, float* s) { moments(c, x, s); }
-void moments_f64(std::int64_t c, const double* x, double* s) { moments(c, x, s); }
+void moments_f32(std::int64_t c, const float* x, float* s) {
+  moments(c, x, s);
+}
+void moments_f64(std::int64_t c, const double* x, double* s) {
+  moments(c, x, s);
+}
 void apply_f32(std::int64_t c, const float* x, float m, float r, const float* g, const float* b, float* y) {
   apply(c, x, m, r, g, b, y);
 }
-void apply_f64(std::int64_t c, const double* x, double m, double r, const double* g, const double* b, double* y) {
+void apply_f64(std::int64_t c, const double* x, double m, double r, const double* g, const double* b,
+               double* y) {
   apply(c, x, m, r, g, b, y);
 }
-void row_moments_f32(std::int64_t c, const float* x, const float* dy, const float* g, float m, float r, float* s) {
+void row_moments_f32(std::int64_t c, const float* x, const float* dy, const float* g, float m, float r,
+                     float* s) {
   row_gradient_moments(c, x, dy, g, m, r, s);
 }
-void row_moments_f64(std::int64_t c, const double* x, const double* dy, const double* g, double m, double r, double* s) {
+void row_moments_f64(std::int64_t c, const double* x, const double* dy, const double* g, double m, double r,
+                     double* s) {
   row_gradient_moments(c, x, dy, g, m, r, s);
 }
-void row_gradient_f32(std::int64_t c, const float* x, const float* dy, const float* g, float m, float r, float a,
-                      float b, bool accumulate, float* dx) {
+void row_gradient_f32(std::int64_t c, const float* x, const float* dy, const float* g, float m, float r,
+                      float a, float b, bool accumulate, float* dx) {
   row_gradient(c, x, dy, g, m, r, a, b, accumulate, dx);
 }
-void row_gradient_f64(std::int64_t c, const double* x, const double* dy, const double* g, double m, double r, double a,
-                      double b, bool accumulate, double* dx) {
+void row_gradient_f64(std::int64_t c, const double* x, const double* dy, const double* g, double m, double r,
+                      double a, double b, bool accumulate, double* dx) {
   row_gradient(c, x, dy, g, m, r, a, b, accumulate, dx);
 }
-void column_gradients_f32(std::int64_t c, const float* x, const float* dy, float m, float r, float* dg, float* db) {
+void column_gradients_f32(std::int64_t c, const float* x, const float* dy, float m, float r, float* dg,
+                          float* db) {
   column_gradients(c, x, dy, m, r, dg, db);
 }
-void column_gradients_f64(std::int64_t c, const double* x, const double* dy, double m, double r, double* dg, double* db) {
+void column_gradients_f64(std::int64_t c, const double* x, const double* dy, double m, double r, double* dg,
+                          double* db) {
   column_gradients(c, x, dy, m, r, dg, db);
 }
 
@@ -124,45 +134,53 @@ void for_rows(std::int64_t rows, std::int64_t columns, const Body& body) {
 template <typename T>
 void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums) {
   for_rows(rows, columns, [&](std::int64_t r) {
-    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(moments_f32)(columns, x + r * columns, sums + 2 * r);
-    else HWY_DYNAMIC_DISPATCH(moments_f64)(columns, x + r * columns, sums + 2 * r);
+    if constexpr (sizeof(T) == 4)
+      HWY_DYNAMIC_DISPATCH(moments_f32)(columns, x + r * columns, sums + 2 * r);
+    else
+      HWY_DYNAMIC_DISPATCH(moments_f64)(columns, x + r * columns, sums + 2 * r);
   });
 }
 
 template <typename T>
-void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* sums, const T* gamma,
-               const T* beta, T* y, T* mean, T* rstd) {
+void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* sums,
+               const T* gamma, const T* beta, T* y, T* mean, T* rstd) {
   for_rows(rows, columns, [&](std::int64_t r) {
     mean[r] = sums[2 * r] / static_cast<T>(hidden);
     const T variance = std::max(T{0}, sums[2 * r + 1] / static_cast<T>(hidden) - mean[r] * mean[r]);
     rstd[r] = T{1} / std::sqrt(variance + static_cast<T>(layernorm_epsilon));
     const T* row = x + r * columns;
-    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(apply_f32)(columns, row, mean[r], rstd[r], gamma, beta, y + r * columns);
-    else HWY_DYNAMIC_DISPATCH(apply_f64)(columns, row, mean[r], rstd[r], gamma, beta, y + r * columns);
+    if constexpr (sizeof(T) == 4)
+      HWY_DYNAMIC_DISPATCH(apply_f32)(columns, row, mean[r], rstd[r], gamma, beta, y + r * columns);
+    else
+      HWY_DYNAMIC_DISPATCH(apply_f64)(columns, row, mean[r], rstd[r], gamma, beta, y + r * columns);
   });
 }
 
 template <typename T>
-void gradient_moments(std::int64_t rows, std::int64_t columns, const T* x, const T* dy, const T* gamma, const T* mean,
-                      const T* rstd, T* sums) {
+void gradient_moments(std::int64_t rows, std::int64_t columns, const T* x, const T* dy, const T* gamma,
+                      const T* mean, const T* rstd, T* sums) {
   for_rows(rows, columns, [&](std::int64_t r) {
     const T *xr = x + r * columns, *dyr = dy + r * columns;
-    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(row_moments_f32)(columns, xr, dyr, gamma, mean[r], rstd[r], sums + 2 * r);
-    else HWY_DYNAMIC_DISPATCH(row_moments_f64)(columns, xr, dyr, gamma, mean[r], rstd[r], sums + 2 * r);
+    if constexpr (sizeof(T) == 4)
+      HWY_DYNAMIC_DISPATCH(row_moments_f32)(columns, xr, dyr, gamma, mean[r], rstd[r], sums + 2 * r);
+    else
+      HWY_DYNAMIC_DISPATCH(row_moments_f64)(columns, xr, dyr, gamma, mean[r], rstd[r], sums + 2 * r);
   });
 }
 
 template <typename T>
 void normalise_backward(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* dy,
-                        const T* gamma, const T* mean, const T* rstd, const T* sums, bool accumulate, T* dx, T* dgamma,
-                        T* dbeta) {
+                        const T* gamma, const T* mean, const T* rstd, const T* sums, bool accumulate, T* dx,
+                        T* dgamma, T* dbeta) {
   for_rows(rows, columns, [&](std::int64_t r) {
     const T *xr = x + r * columns, *dyr = dy + r * columns;
     const T mean_g = sums[2 * r] / static_cast<T>(hidden), mean_gx = sums[2 * r + 1] / static_cast<T>(hidden);
     if constexpr (sizeof(T) == 4)
-      HWY_DYNAMIC_DISPATCH(row_gradient_f32)(columns, xr, dyr, gamma, mean[r], rstd[r], mean_g, mean_gx, accumulate, dx + r * columns);
+      HWY_DYNAMIC_DISPATCH(row_gradient_f32)
+      (columns, xr, dyr, gamma, mean[r], rstd[r], mean_g, mean_gx, accumulate, dx + r * columns);
     else
-      HWY_DYNAMIC_DISPATCH(row_gradient_f64)(columns, xr, dyr, gamma, mean[r], rstd[r], mean_g, mean_gx, accumulate, dx + r * columns);
+      HWY_DYNAMIC_DISPATCH(row_gradient_f64)
+      (columns, xr, dyr, gamma, mean[r], rstd[r], mean_g, mean_gx, accumulate, dx + r * columns);
   });
   // Threads split the columns, so the order of every sum is the same for any number of threads.
   const std::int64_t grain = std::max<std::int64_t>(64, default_grain / std::max<std::int64_t>(1, rows));
@@ -170,19 +188,23 @@ void normalise_backward(std::int64_t rows, std::int64_t columns, std::int64_t hi
     for (std::int64_t r = 0; r < rows; ++r) {
       const T *xr = x + r * columns + begin, *dyr = dy + r * columns + begin;
       if constexpr (sizeof(T) == 4)
-        HWY_DYNAMIC_DISPATCH(column_gradients_f32)(end - begin, xr, dyr, mean[r], rstd[r], dgamma + begin, dbeta + begin);
+        HWY_DYNAMIC_DISPATCH(column_gradients_f32)
+        (end - begin, xr, dyr, mean[r], rstd[r], dgamma + begin, dbeta + begin);
       else
-        HWY_DYNAMIC_DISPATCH(column_gradients_f64)(end - begin, xr, dyr, mean[r], rstd[r], dgamma + begin, dbeta + begin);
+        HWY_DYNAMIC_DISPATCH(column_gradients_f64)
+        (end - begin, xr, dyr, mean[r], rstd[r], dgamma + begin, dbeta + begin);
     }
   });
 }
 
-#define TW_INSTANTIATE(T)                                                                                             \
-  template void row_moments<T>(std::int64_t, std::int64_t, const T*, T*);                                             \
-  template void normalise<T>(std::int64_t, std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, T*, T*, T*); \
-  template void gradient_moments<T>(std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, const T*, T*); \
-  template void normalise_backward<T>(std::int64_t, std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, \
-                                      const T*, const T*, bool, T*, T*, T*)
+#define TW_INSTANTIATE(T)                                                                               \
+  template void row_moments<T>(std::int64_t, std::int64_t, const T*, T*);                               \
+  template void normalise<T>(std::int64_t, std::int64_t, std::int64_t, const T*, const T*, const T*,    \
+                             const T*, T*, T*, T*);                                                     \
+  template void gradient_moments<T>(std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, \
+                                    const T*, T*);                                                      \
+  template void normalise_backward<T>(std::int64_t, std::int64_t, std::int64_t, const T*, const T*,     \
+                                      const T*, const T*, const T*, const T*, bool, T*, T*, T*)
 TW_INSTANTIATE(float);
 TW_INSTANTIATE(double);
 #undef TW_INSTANTIATE

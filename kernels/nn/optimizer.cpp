@@ -41,7 +41,8 @@ void update(const detail::AdamWFactors<T>& f, std::int64_t count, const T* g, T*
     hn::StoreU(vv, d, v + i);
   }
   if (const std::int64_t n = count - i; n > 0) {
-    auto wv = load_partial(d, w + i, n, T{0}), mv = load_partial(d, m + i, n, T{0}), vv = load_partial(d, v + i, n, T{0});
+    auto wv = load_partial(d, w + i, n, T{0}), mv = load_partial(d, m + i, n, T{0}),
+         vv = load_partial(d, v + i, n, T{0});
     update_vector(d, f, load_partial(d, g + i, n, T{0}), wv, mv, vv);
     store_partial(d, wv, w + i, n);
     store_partial(d, mv, m + i, n);
@@ -58,10 +59,20 @@ double block_sum_of_squares(std::int64_t count, const T* x) {
   return total;
 }
 
-void update_f32(const detail::AdamWFactors<float>& f, std::int64_t n, const float* g, float* w, float* m, float* v) { update(f, n, g, w, m, v); }
-void update_f64(const detail::AdamWFactors<double>& f, std::int64_t n, const double* g, double* w, double* m, double* v) { update(f, n, g, w, m, v); }
-double squares_f32(std::int64_t n, const float* x) { return block_sum_of_squares(n, x); }
-double squares_f64(std::int64_t n, const double* x) { return block_sum_of_squares(n, x); }
+void update_f32(const detail::AdamWFactors<float>& f, std::int64_t n, const float* g, float* w, float* m,
+                float* v) {
+  update(f, n, g, w, m, v);
+}
+void update_f64(const detail::AdamWFactors<double>& f, std::int64_t n, const double* g, double* w, double* m,
+                double* v) {
+  update(f, n, g, w, m, v);
+}
+double squares_f32(std::int64_t n, const float* x) {
+  return block_sum_of_squares(n, x);
+}
+double squares_f64(std::int64_t n, const double* x) {
+  return block_sum_of_squares(n, x);
+}
 
 }  // namespace thinwire::nn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -74,8 +85,8 @@ HWY_EXPORT(squares_f32);
 HWY_EXPORT(squares_f64);
 
 template <typename T>
-void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double gradient_scale,
-                std::int64_t count, const T* gradient, T* weight, T* m, T* v) {
+void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step,
+                double gradient_scale, std::int64_t count, const T* gradient, T* weight, T* m, T* v) {
   const auto t = static_cast<double>(step);
   const detail::AdamWFactors<T> f{static_cast<T>(options.beta1),
                                   static_cast<T>(options.beta2),
@@ -87,24 +98,31 @@ void adamw_step(const AdamW& options, double decay, double learning_rate, std::i
                                   static_cast<T>(gradient_scale)};
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t n = end - begin;
-    if constexpr (sizeof(T) == 4) HWY_DYNAMIC_DISPATCH(update_f32)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
-    else HWY_DYNAMIC_DISPATCH(update_f64)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
+    if constexpr (sizeof(T) == 4)
+      HWY_DYNAMIC_DISPATCH(update_f32)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
+    else
+      HWY_DYNAMIC_DISPATCH(update_f64)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
   });
 }
-template void adamw_step<float>(const AdamW&, double, double, std::int64_t, double, std::int64_t, const float*, float*, float*, float*);
-template void adamw_step<double>(const AdamW&, double, double, std::int64_t, double, std::int64_t, const double*, double*, double*, double*);
+template void adamw_step<float>(const AdamW&, double, double, std::int64_t, double, std::int64_t,
+                                const float*, float*, float*, float*);
+template void adamw_step<double>(const AdamW&, double, double, std::int64_t, double, std::int64_t,
+                                 const double*, double*, double*, double*);
 
 template <typename T>
 double sum_of_squares(std::int64_t count, const T* x) {
   constexpr std::int64_t block = 16 * 1024;
   std::vector<double> partial(static_cast<std::size_t>((count + block - 1) / block));
-  parallel_ranges(static_cast<std::int64_t>(partial.size()), 4, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t b = begin; b < end; ++b) {
-      const std::int64_t n = std::min(block, count - b * block);
-      if constexpr (sizeof(T) == 4) partial[static_cast<std::size_t>(b)] = HWY_DYNAMIC_DISPATCH(squares_f32)(n, x + b * block);
-      else partial[static_cast<std::size_t>(b)] = HWY_DYNAMIC_DISPATCH(squares_f64)(n, x + b * block);
-    }
-  });
+  parallel_ranges(
+      static_cast<std::int64_t>(partial.size()), 4, 1, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t b = begin; b < end; ++b) {
+          const std::int64_t n = std::min(block, count - b * block);
+          if constexpr (sizeof(T) == 4)
+            partial[static_cast<std::size_t>(b)] = HWY_DYNAMIC_DISPATCH(squares_f32)(n, x + b * block);
+          else
+            partial[static_cast<std::size_t>(b)] = HWY_DYNAMIC_DISPATCH(squares_f64)(n, x + b * block);
+        }
+      });
   double total = 0;
   for (double p : partial) total += p;
   return total;
@@ -112,12 +130,15 @@ double sum_of_squares(std::int64_t count, const T* x) {
 template double sum_of_squares<float>(std::int64_t, const float*);
 template double sum_of_squares<double>(std::int64_t, const double*);
 
-double clip_factor(double norm, double max_norm) { return norm > max_norm ? max_norm / norm : 1.0; }
+double clip_factor(double norm, double max_norm) {
+  return norm > max_norm ? max_norm / norm : 1.0;
+}
 
 double CosineSchedule::at(std::int64_t step) const {
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
   if (step >= total) return floor;
-  const double progress = static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
+  const double progress =
+      static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
   return floor + 0.5 * (peak - floor) * (1.0 + std::cos(std::numbers::pi * progress));
 }
 

@@ -1,4 +1,5 @@
-// AdamW (Loshchilov and Hutter 2019, algorithm 2), global-norm clipping, and the cosine schedule with warm-up.
+// AdamW (Loshchilov and Hutter 2019, algorithm 2), global-norm clipping, and the cosine schedule with
+// warm-up.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ struct AdamW {
 /// One step for `count` elements: g = gradient * gradient_scale; m, v moments; step counts from 1.
 /// w -= lr * ( m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + epsilon) + decay * w ).
 template <typename T>
-void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double gradient_scale,
-                std::int64_t count, const T* gradient, T* weight, T* m, T* v);
+void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step,
+                double gradient_scale, std::int64_t count, const T* gradient, T* weight, T* m, T* v);
 
 namespace detail {
 /// What is constant over a tensor in one step of AdamW.

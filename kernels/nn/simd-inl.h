@@ -1,5 +1,6 @@
 // What the SIMD kernels of nn share. Included once per Highway target, so no ordinary include guard. Kernels
-// are compiled for a baseline, AVX2 and AVX-512 and dispatched at run time; fewer targets keep the build short.
+// are compiled for a baseline, AVX2 and AVX-512 and dispatched at run time; fewer targets keep the build
+// short.
 #if defined(THINWIRE_NN_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef THINWIRE_NN_SIMD_INL_H
 #undef THINWIRE_NN_SIMD_INL_H
@@ -7,11 +8,12 @@
 #define THINWIRE_NN_SIMD_INL_H
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-#include "hwy/highway.h"
 #include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::nn::HWY_NAMESPACE {
@@ -47,7 +49,8 @@ void transform(std::int64_t count, const T* x, const T* y, T* to, const F& f) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, to + i);
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(f(d, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, to + i);
   if (i < count) {
     const std::int64_t n = count - i;
     store_partial(d, f(d, load_partial(d, x + i, n, T{0}), load_partial(d, y + i, n, T{0})), to + i, n);

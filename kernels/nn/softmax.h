@@ -6,25 +6,26 @@
 
 namespace thinwire::nn {
 
-/// Causal softmax of scaled scores, in place. Row r is query first_query + r and sees keys 0..first_query + r;
-/// later keys of the `columns` become 0. lse[r] = log sum exp(scale * score), all the backward pass needs to
-/// rebuild the row (as in FlashAttention, Dao et al. 2022), so probabilities are never stored.
+/// Causal softmax of scaled scores, in place. Row r is query first_query + r and sees keys 0..first_query +
+/// r; later keys of the `columns` become 0. lse[r] = log sum exp(scale * score), all the backward pass needs
+/// to rebuild the row (as in FlashAttention, Dao et al. 2022), so probabilities are never stored.
 template <typename T>
-void causal_softmax(std::int64_t rows, std::int64_t columns, std::int64_t first_query, T scale, T* scores, T* lse);
+void causal_softmax(std::int64_t rows, std::int64_t columns, std::int64_t first_query, T scale, T* scores,
+                    T* lse);
 /// The same probabilities from scores and the kept lse, in place.
 template <typename T>
-void causal_probabilities(std::int64_t rows, std::int64_t columns, std::int64_t first_query, T scale, T* scores,
-                          const T* lse);
+void causal_probabilities(std::int64_t rows, std::int64_t columns, std::int64_t first_query, T scale,
+                          T* scores, const T* lse);
 /// dscores = scale * P * (dP - delta[r]), delta[r] = sum over keys of P * dP; in place on dP.
 template <typename T>
-void softmax_gradient(std::int64_t rows, std::int64_t columns, T scale, const T* probabilities, const T* delta,
-                      T* gradient);
+void softmax_gradient(std::int64_t rows, std::int64_t columns, T scale, const T* probabilities,
+                      const T* delta, T* gradient);
 
 /// Softmax cross-entropy of logits [rows, vocab] against targets [rows] (0 <= target < vocab), in nats.
-/// losses[r] = -log softmax(logits[r])[target[r]]; logits are replaced by gradient_scale * (softmax - onehot).
-/// Runs on all threads. CorruptData naming row and value when a target is out of range.
+/// losses[r] = -log softmax(logits[r])[target[r]]; logits are replaced by gradient_scale * (softmax -
+/// onehot). Runs on all threads. CorruptData naming row and value when a target is out of range.
 template <typename T>
-void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::int32_t* targets, T gradient_scale,
-                   T* losses);
+void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::int32_t* targets,
+                   T gradient_scale, T* losses);
 
 }  // namespace thinwire::nn

@@ -22,7 +22,8 @@ std::string read_text(const fs::path& path) {
   if (file) text << file.rdbuf();
   // Inserting an empty stream sets failbit on `text`, not on `file`: an empty file is no error here.
   if (!file || file.bad())
-    throw EnvironmentError("Text file '" + path.string() + "' cannot be read. Check that it exists and that you may read it.");
+    throw EnvironmentError("Text file '" + path.string() +
+                           "' cannot be read. Check that it exists and that you may read it.");
   return std::move(text).str();
 }
 
@@ -32,10 +33,14 @@ std::vector<fs::path> files_below(const fs::path& root, const Wanted& wanted) {
   std::vector<std::string> relative;
   std::error_code error;
   for (fs::recursive_directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_directory() && !wanted(it->path(), true)) it.disable_recursion_pending();
-    else if (it->is_regular_file() && wanted(it->path(), false)) relative.push_back(it->path().lexically_relative(root).string());
+    if (it->is_directory() && !wanted(it->path(), true))
+      it.disable_recursion_pending();
+    else if (it->is_regular_file() && wanted(it->path(), false))
+      relative.push_back(it->path().lexically_relative(root).string());
   }
-  if (error) throw EnvironmentError("Folder '" + root.string() + "' cannot be read: " + error.message() + ". Check its rights.");
+  if (error)
+    throw EnvironmentError("Folder '" + root.string() + "' cannot be read: " + error.message() +
+                           ". Check its rights.");
   std::sort(relative.begin(), relative.end());
   std::vector<fs::path> paths;
   for (const std::string& r : relative) paths.push_back(root / r);
@@ -55,9 +60,11 @@ fs::path standard_library_folder() {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(prefix, ignored)) {
       const std::string name = entry.path().filename().string();
-      const bool numbered = name.rfind("python3.", 0) == 0 && name.size() > 8 && name.size() < 12 &&
-                            std::all_of(name.begin() + 8, name.end(), [](unsigned char c) { return std::isdigit(c); });
-      if (numbered && fs::exists(entry.path() / "os.py", ignored)) newest = std::max(newest, std::stoi(name.substr(8)));
+      const bool numbered =
+          name.rfind("python3.", 0) == 0 && name.size() > 8 && name.size() < 12 &&
+          std::all_of(name.begin() + 8, name.end(), [](unsigned char c) { return std::isdigit(c); });
+      if (numbered && fs::exists(entry.path() / "os.py", ignored))
+        newest = std::max(newest, std::stoi(name.substr(8)));
     }
     if (newest >= 0) return fs::path(prefix) / ("python3." + std::to_string(newest));
   }
@@ -82,9 +89,12 @@ double bigram_entropy_nats(std::span<const std::uint8_t> text) {
   return entropy_nats(pairs) - entropy_nats(first);
 }
 
-Corpus::Corpus(std::string text, std::string source, std::int64_t files) : source_(std::move(source)), files_(files) {
+Corpus::Corpus(std::string text, std::string source, std::int64_t files)
+    : source_(std::move(source)), files_(files) {
   if (text.empty())
-    throw UsageError("Text '" + source_ + "' is empty. Name a file or folder with text by --text, or leave --text out for the Python standard library.");
+    throw UsageError("Text '" + source_ +
+                     "' is empty. Name a file or folder with text by --text, or leave --text out for the "
+                     "Python standard library.");
   hash_ = sha256_hex(text);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
   if (text.size() < 10 * split_block) {
@@ -101,7 +111,9 @@ Corpus::Corpus(std::string text, std::string source, std::int64_t files) : sourc
   bigram_ = bigram_entropy_nats(training_);
 }
 
-Corpus Corpus::from_text(std::string text, std::string source) { return Corpus(std::move(text), std::move(source), 1); }
+Corpus Corpus::from_text(std::string text, std::string source) {
+  return Corpus(std::move(text), std::move(source), 1);
+}
 
 Corpus Corpus::from_path(const std::string& path) {
   std::error_code error;
@@ -109,22 +121,27 @@ Corpus Corpus::from_path(const std::string& path) {
   if (!fs::exists(status))
     throw EnvironmentError("Text '" + path + "' does not exist. Name an existing file or folder by --text.");
   if (!fs::is_directory(status)) return Corpus(read_text(path), path, 1);
-  const auto paths = files_below(path, [](const fs::path& p, bool) { return p.filename().string().front() != '.'; });
+  const auto paths =
+      files_below(path, [](const fs::path& p, bool) { return p.filename().string().front() != '.'; });
   return Corpus(joined(paths), path, static_cast<std::int64_t>(paths.size()));
 }
 
 Corpus Corpus::python_standard_library() {
   const fs::path root = standard_library_folder();
   if (root.empty())
-    throw EnvironmentError("No Python 3 standard library was found in /usr/lib or /usr/local/lib. Install python3, or name a text by --text FILE|FOLDER.");
+    throw EnvironmentError(
+        "No Python 3 standard library was found in /usr/lib or /usr/local/lib. Install python3, or name a "
+        "text by --text FILE|FOLDER.");
   const auto paths = files_below(root, [](const fs::path& p, bool folder) {
     const std::string name = p.filename().string();
     if (!folder) return p.extension() == ".py";
-    for (const char* skipped : {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
+    for (const char* skipped :
+         {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
       if (name == skipped) return false;
     return true;
   });
-  return Corpus(joined(paths), "Python standard library (" + root.filename().string() + ")", static_cast<std::int64_t>(paths.size()));
+  return Corpus(joined(paths), "Python standard library (" + root.filename().string() + ")",
+                static_cast<std::int64_t>(paths.size()));
 }
 
 }  // namespace thinwire

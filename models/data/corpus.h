@@ -1,5 +1,5 @@
-// Real text as byte tokens. Default: the Python standard library's sources, which lie on any machine that this
-// suite runs on; their hash is in every record, because another Python has another text.
+// Real text as byte tokens. Default: the Python standard library's sources, which lie on any machine that
+// this suite runs on; their hash is in every record, because another Python has another text.
 #pragma once
 
 #include <array>
@@ -24,14 +24,17 @@ class Corpus {
   /// For tests.
   static Corpus from_text(std::string text, std::string source);
   /// from_path, or the standard library when `path` is empty.
-  static Corpus open(const std::string& path) { return path.empty() ? python_standard_library() : from_path(path); }
+  static Corpus open(const std::string& path) {
+    return path.empty() ? python_standard_library() : from_path(path);
+  }
 
   const std::string& source() const { return source_; }
   std::int64_t files() const { return files_; }
   std::int64_t bytes() const { return static_cast<std::int64_t>(training_.size() + validation_.size()); }
   /// SHA-256 of the whole text, in reading order, as hexadecimal digits.
   const std::string& hash() const { return hash_; }
-  /// Every tenth block of 16 KiB is for validation (of a shorter text, the last tenth); the rest, joined, is for training.
+  /// Every tenth block of 16 KiB is for validation (of a shorter text, the last tenth); the rest, joined, is
+  /// for training.
   std::span<const std::uint8_t> training() const { return training_; }
   std::span<const std::uint8_t> validation() const { return validation_; }
   /// Entropies of the training text in nats per byte: of single bytes, and of a byte given the one before it.

@@ -10,8 +10,10 @@
 
 // LAPACK inside OpenBLAS: orthonormal factors by Householder QR.
 extern "C" {
-void sgeqrf_(const int* m, const int* n, float* a, const int* lda, float* tau, float* work, const int* work_size, int* info);
-void sorgqr_(const int* m, const int* n, const int* k, float* a, const int* lda, const float* tau, float* work, const int* work_size, int* info);
+void sgeqrf_(const int* m, const int* n, float* a, const int* lda, float* tau, float* work,
+             const int* work_size, int* info);
+void sorgqr_(const int* m, const int* n, const int* k, float* a, const int* lda, const float* tau,
+             float* work, const int* work_size, int* info);
 }
 
 namespace thinwire {
@@ -22,7 +24,8 @@ using nn::Transpose;
 void fill_normal(const Random& random, std::span<float> to, double deviation = 1.0) {
   parallel_for(static_cast<std::int64_t>(to.size()), 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      to[static_cast<std::size_t>(i)] = static_cast<float>(deviation * random.normal(static_cast<std::uint64_t>(i)));
+      to[static_cast<std::size_t>(i)] =
+          static_cast<float>(deviation * random.normal(static_cast<std::uint64_t>(i)));
   });
 }
 
@@ -45,14 +48,17 @@ std::vector<float> orthonormal_columns(std::int64_t rows, std::int64_t k, const 
 }
 
 /// to = U diag(sigma) V^T.
-void with_spectrum(std::int64_t rows, std::int64_t columns, const std::vector<double>& sigma, std::uint64_t seed, std::uint64_t stream, std::span<float> to) {
+void with_spectrum(std::int64_t rows, std::int64_t columns, const std::vector<double>& sigma,
+                   std::uint64_t seed, std::uint64_t stream, std::span<float> to) {
   const auto k = static_cast<std::int64_t>(sigma.size());
   std::vector<float> u = orthonormal_columns(rows, k, Random(seed, mix_stream(stream, 1)));
   const std::vector<float> v = orthonormal_columns(columns, k, Random(seed, mix_stream(stream, 2)));
   for (std::int64_t j = 0; j < k; ++j)
-    for (std::int64_t r = 0; r < rows; ++r) u[static_cast<std::size_t>(j * rows + r)] *= static_cast<float>(sigma[static_cast<std::size_t>(j)]);
+    for (std::int64_t r = 0; r < rows; ++r)
+      u[static_cast<std::size_t>(j * rows + r)] *= static_cast<float>(sigma[static_cast<std::size_t>(j)]);
   // Column-major [rows, k] is row-major [k, rows].
-  nn::gemm<float>(Transpose::yes, Transpose::no, rows, columns, k, 1.0f, u.data(), rows, v.data(), columns, 0.0f, to.data(), columns);
+  nn::gemm<float>(Transpose::yes, Transpose::no, rows, columns, k, 1.0f, u.data(), rows, v.data(), columns,
+                  0.0f, to.data(), columns);
 }
 
 std::string number_text(double value) {
@@ -65,7 +71,8 @@ void check_range(const Generator& g) {
   const auto require = [&](const char* key, double low, double high) {
     const double value = g.parameters.at(key);
     if (!(value >= low && value <= high))
-      throw UsageError("Generator " + g.kind + ": " + key + "=" + number_text(value) + " is outside [" + number_text(low) + ", " + number_text(high) + "].");
+      throw UsageError("Generator " + g.kind + ": " + key + "=" + number_text(value) + " is outside [" +
+                       number_text(low) + ", " + number_text(high) + "].");
   };
   if (g.kind == "power_law") require("exponent", 0, 20);
   if (g.kind == "low_rank") require("rank", 1, 1e6), require("noise", 0, 1e6);
@@ -84,8 +91,12 @@ std::string known_kinds() {
 const std::vector<GeneratorDescription>& generators() {
   static const std::vector<GeneratorDescription> all = {
       {"gaussian", "independent standard normal", {}},
-      {"power_law", "singular values i^-exponent, random orthonormal factors, root mean square 1", {{"exponent", 1.0}}},
-      {"low_rank", "signal of rank `rank` and root mean square 1, plus normal noise of deviation `noise`", {{"rank", 16}, {"noise", 0.01}}},
+      {"power_law",
+       "singular values i^-exponent, random orthonormal factors, root mean square 1",
+       {{"exponent", 1.0}}},
+      {"low_rank",
+       "signal of rank `rank` and root mean square 1, plus normal noise of deviation `noise`",
+       {{"rank", 16}, {"noise", 0.01}}},
       {"sparse", "a fraction `zeros` of exact zeros, the others standard normal", {{"zeros", 0.99}}},
       {"log_normal", "random sign times exp(sigma * normal)", {{"sigma", 2.0}}},
   };
@@ -105,11 +116,14 @@ Generator parse_generator(std::string_view text) {
   const std::size_t colon = text.find(':');
   Generator g{std::string(text.substr(0, colon)), {}};
   const auto& all = generators();
-  const auto known = std::find_if(all.begin(), all.end(), [&](const GeneratorDescription& d) { return d.kind == g.kind; });
+  const auto known =
+      std::find_if(all.begin(), all.end(), [&](const GeneratorDescription& d) { return d.kind == g.kind; });
   if (known == all.end()) throw UsageError("Unknown generator '" + g.kind + "'. There are:" + known_kinds());
   g.parameters = known->defaults;
   std::string_view rest = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
-  if (colon != std::string_view::npos && rest.empty()) throw UsageError("Generator '" + std::string(text) + "' has nothing behind its colon. Write KIND:key=value.");
+  if (colon != std::string_view::npos && rest.empty())
+    throw UsageError("Generator '" + std::string(text) +
+                     "' has nothing behind its colon. Write KIND:key=value.");
   while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
@@ -119,36 +133,46 @@ Generator parse_generator(std::string_view text) {
     if (equals == std::string_view::npos || !g.parameters.count(key)) {
       std::string keys;
       for (const auto& [name, value] : g.parameters) keys += " " + name;
-      throw UsageError("Generator " + g.kind + " has no parameter '" + key + "'. It has:" + (keys.empty() ? " none" : keys) + ".");
+      throw UsageError("Generator " + g.kind + " has no parameter '" + key +
+                       "'. It has:" + (keys.empty() ? " none" : keys) + ".");
     }
     const std::string_view value = item.substr(equals + 1);
     double parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
     if (error != std::errc{} || end != value.data() + value.size())
-      throw UsageError("Generator " + g.kind + ": '" + std::string(value) + "' is no number for " + key + ".");
+      throw UsageError("Generator " + g.kind + ": '" + std::string(value) + "' is no number for " + key +
+                       ".");
     g.parameters[key] = parsed;
   }
   check_range(g);
   return g;
 }
 
-void generate(const Generator& g, const Shape& shape, std::uint64_t seed, std::int64_t step, std::int64_t rank, std::span<float> to) {
+void generate(const Generator& g, const Shape& shape, std::uint64_t seed, std::int64_t step,
+              std::int64_t rank, std::span<float> to) {
   TW_ASSERT(static_cast<std::int64_t>(to.size()) == shape.elements());
   if (to.empty()) return;
-  const std::uint64_t stream = mix_stream(mix_stream(hash_name(g.to_string()), static_cast<std::uint64_t>(step)), static_cast<std::uint64_t>(rank));
+  const std::uint64_t stream =
+      mix_stream(mix_stream(hash_name(g.to_string()), static_cast<std::uint64_t>(step)),
+                 static_cast<std::uint64_t>(rank));
   const Random random(seed, stream), choice(seed, mix_stream(stream, 3));
   const std::int64_t rows = shape.rows(), columns = shape.columns(), shorter = std::min(rows, columns);
   if (g.kind == "gaussian") {
     fill_normal(random, to);
   } else if (g.kind == "power_law" || g.kind == "low_rank") {
-    const std::int64_t k = g.kind == "low_rank" ? std::min(shorter, static_cast<std::int64_t>(g.parameters.at("rank"))) : shorter;
+    const std::int64_t k = g.kind == "low_rank"
+                               ? std::min(shorter, static_cast<std::int64_t>(g.parameters.at("rank")))
+                               : shorter;
     std::vector<double> sigma(static_cast<std::size_t>(k), 1.0);
     double squares = 0;
     for (std::int64_t i = 0; i < k; ++i) {
-      if (g.kind == "power_law") sigma[static_cast<std::size_t>(i)] = std::pow(static_cast<double>(i + 1), -g.parameters.at("exponent"));
+      if (g.kind == "power_law")
+        sigma[static_cast<std::size_t>(i)] =
+            std::pow(static_cast<double>(i + 1), -g.parameters.at("exponent"));
       squares += sigma[static_cast<std::size_t>(i)] * sigma[static_cast<std::size_t>(i)];
     }
-    for (double& s : sigma) s *= std::sqrt(static_cast<double>(rows * columns) / squares);  // root mean square 1
+    for (double& s : sigma)
+      s *= std::sqrt(static_cast<double>(rows * columns) / squares);  // root mean square 1
     with_spectrum(rows, columns, sigma, seed, stream, to);
     if (g.kind == "low_rank" && g.parameters.at("noise") > 0) {
       std::vector<float> noise(to.size());
@@ -163,11 +187,13 @@ void generate(const Generator& g, const Shape& shape, std::uint64_t seed, std::i
   } else {
     TW_ASSERT(g.kind == "log_normal", g.kind);
     fill_normal(random, to, g.parameters.at("sigma"));
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = (choice.bits32(i) & 1u ? -1.0f : 1.0f) * std::exp(to[i]);
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = (choice.bits32(i) & 1u ? -1.0f : 1.0f) * std::exp(to[i]);
   }
 }
 
-Tensor generate(const Generator& generator, const Shape& shape, std::uint64_t seed, std::int64_t step, std::int64_t rank) {
+Tensor generate(const Generator& generator, const Shape& shape, std::uint64_t seed, std::int64_t step,
+                std::int64_t rank) {
   Tensor out(shape);
   generate(generator, shape, seed, step, rank, out.as<float>());
   return out;

@@ -9,7 +9,8 @@ namespace thinwire::detail {
 namespace {
 
 [[noreturn]] void malformed(const std::string& path, const std::string& what) {
-  throw CorruptData("npy file '" + path + "': " + what + ". Write it again with numpy.save(file, array.astype('float32')).");
+  throw CorruptData("npy file '" + path + "': " + what +
+                    ". Write it again with numpy.save(file, array.astype('float32')).");
 }
 
 /// The text behind "'key':" in the header's dictionary, without leading blanks.
@@ -27,7 +28,8 @@ std::string_view value_of(std::string_view header, std::string_view key, const s
 
 std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& path) {
   const std::size_t close = text.find(')');
-  if (text.empty() || text.front() != '(' || close == std::string_view::npos) malformed(path, "the shape in its header is no tuple");
+  if (text.empty() || text.front() != '(' || close == std::string_view::npos)
+    malformed(path, "the shape in its header is no tuple");
   std::vector<std::int64_t> extents;
   std::int64_t number = 0;
   bool digits = false;
@@ -63,10 +65,12 @@ FileTensor load_npy(const std::string& path) {
   const std::vector<unsigned char> bytes = read_bytes(path);
   const auto need = [&](std::size_t n, const char* what) {
     if (bytes.size() < n)
-      malformed(path, std::string("it ends inside ") + what + " (" + std::to_string(bytes.size()) + " bytes, at least " + std::to_string(n) + " needed)");
+      malformed(path, std::string("it ends inside ") + what + " (" + std::to_string(bytes.size()) +
+                          " bytes, at least " + std::to_string(n) + " needed)");
   };
   need(10, "the magic number");
-  if (std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) malformed(path, "it does not start with the magic number of the npy format");
+  if (std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0)
+    malformed(path, "it does not start with the magic number of the npy format");
   const int major = bytes[6];
   if (major != 1 && major != 2) malformed(path, "format version " + std::to_string(major) + " is not 1 or 2");
   const std::size_t length_bytes = major == 1 ? 2 : 4, data_offset = 8 + length_bytes;
@@ -80,14 +84,17 @@ FileTensor load_npy(const std::string& path) {
   const std::vector<std::int64_t> extents = parse_shape(value_of(header, "shape", path), path);
   const bool fortran = value_of(header, "fortran_order", path).substr(0, 4) == "True";
   if (fortran && extents.size() > 2) malformed(path, "Fortran order is understood up to two axes only");
-  const std::size_t available = (bytes.size() - data_offset - header_length) / static_cast<std::size_t>(element_size(kind));
+  const std::size_t available =
+      (bytes.size() - data_offset - header_length) / static_cast<std::size_t>(element_size(kind));
   std::size_t count = 1;
   for (std::int64_t e : extents) {
-    if (e != 0 && count > available / static_cast<std::size_t>(e) + 1) malformed(path, "the data end before the " + kind + " elements that its header promises");
+    if (e != 0 && count > available / static_cast<std::size_t>(e) + 1)
+      malformed(path, "the data end before the " + kind + " elements that its header promises");
     count *= static_cast<std::size_t>(e);
   }
   if (count > available)
-    malformed(path, "the data end after " + std::to_string(available) + " of " + std::to_string(count) + " elements");
+    malformed(path, "the data end after " + std::to_string(available) + " of " + std::to_string(count) +
+                        " elements");
 
   FileTensor out{path, kind, Tensor(merged_shape(extents))};
   std::vector<float> values(count);

@@ -11,21 +11,26 @@ namespace {
 
 std::string ending_of(const std::string& path) {
   std::string ending = std::filesystem::path(path).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return ending;
 }
 
 /// "FILE.h5:/a/b" -> {"FILE.h5", "/a/b"}: the colon counts only right behind a known ending.
 std::pair<std::string, std::string> split_spec(const std::string& spec) {
-  for (std::size_t colon = spec.rfind(':'); colon != std::string::npos && colon > 0; colon = spec.rfind(':', colon - 1)) {
+  for (std::size_t colon = spec.rfind(':'); colon != std::string::npos && colon > 0;
+       colon = spec.rfind(':', colon - 1)) {
     const std::string ending = ending_of(spec.substr(0, colon));
-    if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".npy") return {spec.substr(0, colon), spec.substr(colon + 1)};
+    if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".npy")
+      return {spec.substr(0, colon), spec.substr(colon + 1)};
   }
   return {spec, ""};
 }
 
 [[noreturn]] void unknown_ending(const std::string& path) {
-  throw UsageError("Input '" + path + "' has none of the endings .npy, .safetensors, .h5, .hdf5. Rename it, or convert the tensor to one of these formats.");
+  throw UsageError("Input '" + path +
+                   "' has none of the endings .npy, .safetensors, .h5, .hdf5. Rename it, or convert the "
+                   "tensor to one of these formats.");
 }
 
 void list_h5(const h5::Group& group, const std::string& prefix, std::vector<std::string>& names) {
@@ -35,7 +40,8 @@ void list_h5(const h5::Group& group, const std::string& prefix, std::vector<std:
       continue;
     }
     const h5::DatasetInfo info = group.info(name);
-    const bool floating = info.dtype && (*info.dtype == DType::f16 || *info.dtype == DType::bf16 || *info.dtype == DType::f32 || *info.dtype == DType::f64);
+    const bool floating = info.dtype && (*info.dtype == DType::f16 || *info.dtype == DType::bf16 ||
+                                         *info.dtype == DType::f32 || *info.dtype == DType::f64);
     if (floating && !info.is_table && !info.is_text) names.push_back(prefix + "/" + name);
   }
 }
@@ -43,7 +49,8 @@ void list_h5(const h5::Group& group, const std::string& prefix, std::vector<std:
 FileTensor load_h5(const std::string& path, const std::string& name) {
   const h5::File file = h5::File::open_read(path);
   const h5::DatasetInfo info = file.info(name);
-  FileTensor out{path + ":" + name, std::string(name_of(*info.dtype)), Tensor(detail::merged_shape(info.extents))};
+  FileTensor out{path + ":" + name, std::string(name_of(*info.dtype)),
+                 Tensor(detail::merged_shape(info.extents))};
   file.read_into(name, out.values.view());
   return out;
 }
@@ -64,7 +71,9 @@ FileTensor load_tensor_file(const std::string& spec) {
   auto [path, name] = split_spec(spec);
   const std::string ending = ending_of(path);
   if (ending == ".npy") {
-    if (!name.empty()) throw UsageError("Input '" + spec + "': an npy file holds one tensor and no names. Leave ':" + name + "' out.");
+    if (!name.empty())
+      throw UsageError("Input '" + spec + "': an npy file holds one tensor and no names. Leave ':" + name +
+                       "' out.");
     return detail::load_npy(path);
   }
   const std::vector<std::string> names = list_tensor_file(path);  // refuses unknown endings
@@ -76,10 +85,12 @@ FileTensor load_tensor_file(const std::string& spec) {
   if (listed.empty()) listed = " none";
   if (name.empty()) {
     if (names.size() != 1)
-      throw UsageError("Input '" + path + "' holds " + std::to_string(names.size()) + " floating-point tensors; name one as " + path + ":NAME. It holds:" + listed);
+      throw UsageError("Input '" + path + "' holds " + std::to_string(names.size()) +
+                       " floating-point tensors; name one as " + path + ":NAME. It holds:" + listed);
     name = names.front();
   } else if (std::find(names.begin(), names.end(), name) == names.end()) {
-    throw UsageError("Input '" + path + "' holds no floating-point tensor '" + name + "'. It holds:" + listed);
+    throw UsageError("Input '" + path + "' holds no floating-point tensor '" + name +
+                     "'. It holds:" + listed);
   }
   return h5 ? load_h5(path, name) : detail::load_safetensors(path, name);
 }

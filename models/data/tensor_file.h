@@ -10,8 +10,8 @@ namespace thinwire {
 
 /// A tensor read from a file, widened or narrowed to f32. More than four axes: the leading ones are merged.
 struct FileTensor {
-  std::string name;      ///< file name, and the tensor's name inside the file
-  std::string stored_as; ///< element type in the file, e.g. "F16"
+  std::string name;       ///< file name, and the tensor's name inside the file
+  std::string stored_as;  ///< element type in the file, e.g. "F16"
   Tensor values;
 };
 

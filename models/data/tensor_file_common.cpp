@@ -12,19 +12,26 @@ Shape merged_shape(const std::vector<std::int64_t>& e) {
   std::int64_t first = 1;
   for (std::size_t i = 0; i < leading; ++i) first *= e[i];
   switch (e.size()) {
-    case 0: return Shape{1};
-    case 1: return Shape{e[0]};
-    case 2: return Shape{e[0], e[1]};
-    case 3: return Shape{e[0], e[1], e[2]};
-    case 4: return Shape{e[0], e[1], e[2], e[3]};
-    default: return Shape{first, e[leading], e[leading + 1], e[leading + 2]};
+    case 0:
+      return Shape{1};
+    case 1:
+      return Shape{e[0]};
+    case 2:
+      return Shape{e[0], e[1]};
+    case 3:
+      return Shape{e[0], e[1], e[2]};
+    case 4:
+      return Shape{e[0], e[1], e[2], e[3]};
+    default:
+      return Shape{first, e[leading], e[leading + 1], e[leading + 2]};
   }
 }
 
 std::vector<unsigned char> read_bytes(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    throw EnvironmentError("Input '" + path + "' cannot be read: it does not exist or is no regular file. Check the path.");
+    throw EnvironmentError("Input '" + path +
+                           "' cannot be read: it does not exist or is no regular file. Check the path.");
   std::ifstream file(path, std::ios::binary);
   std::vector<unsigned char> bytes(static_cast<std::size_t>(std::filesystem::file_size(path, error)));
   if (error || !file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
@@ -43,17 +50,22 @@ template <typename Stored, typename Convert>
 void widen_all(const unsigned char* from, std::int64_t count, float* to, const Convert& convert) {
   for (std::int64_t i = 0; i < count; ++i) {
     Stored value;
-    std::memcpy(&value, from + i * static_cast<std::int64_t>(sizeof value), sizeof value);  // data may be unaligned
+    std::memcpy(&value, from + i * static_cast<std::int64_t>(sizeof value),
+                sizeof value);  // data may be unaligned
     to[i] = convert(value);
   }
 }
 }  // namespace
 
 void widen(const std::string& kind, const unsigned char* from, std::int64_t count, float* to) {
-  if (kind == "F32") widen_all<float>(from, count, to, [](float x) { return x; });
-  else if (kind == "F64") widen_all<double>(from, count, to, [](double x) { return static_cast<float>(x); });
-  else if (kind == "F16") widen_all<std::uint16_t>(from, count, to, [](std::uint16_t x) { return to_float(Half{x}); });
-  else widen_all<std::uint16_t>(from, count, to, [](std::uint16_t x) { return to_float(BFloat16{x}); });
+  if (kind == "F32")
+    widen_all<float>(from, count, to, [](float x) { return x; });
+  else if (kind == "F64")
+    widen_all<double>(from, count, to, [](double x) { return static_cast<float>(x); });
+  else if (kind == "F16")
+    widen_all<std::uint16_t>(from, count, to, [](std::uint16_t x) { return to_float(Half{x}); });
+  else
+    widen_all<std::uint16_t>(from, count, to, [](std::uint16_t x) { return to_float(BFloat16{x}); });
 }
 
 }  // namespace thinwire::detail

@@ -1,5 +1,5 @@
-// The two binary formats that load_tensor_file parses itself. Every length is checked before it is used: files
-// come from outside.
+// The two binary formats that load_tensor_file parses itself. Every length is checked before it is used:
+// files come from outside.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace thinwire::detail {
 
-/// NumPy's format, versions 1.0 and 2.0 (numpy.lib.format): magic, version, header length, a Python dictionary
-/// with descr, fortran_order and shape, then the data.
+/// NumPy's format, versions 1.0 and 2.0 (numpy.lib.format): magic, version, header length, a Python
+/// dictionary with descr, fortran_order and shape, then the data.
 FileTensor load_npy(const std::string& path);
 
-/// Hugging Face's format: 8-byte little-endian header length, JSON {name: {dtype, shape, data_offsets}}, data.
+/// Hugging Face's format: 8-byte little-endian header length, JSON {name: {dtype, shape, data_offsets}},
+/// data.
 std::vector<std::string> list_safetensors(const std::string& path);
 FileTensor load_safetensors(const std::string& path, const std::string& name);
 

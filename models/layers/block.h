@@ -21,9 +21,9 @@ struct BlockConfig {
 /// Which pass over which data: keys of dropout.
 struct PassContext {
   std::int64_t batch = 0, seq = 0;
-  bool train = true;               ///< dropout acts
+  bool train = true;  ///< dropout acts
   std::uint64_t step = 0;
-  std::int64_t first_sample = 0;   ///< number of the first sequence within the step's global batch
+  std::int64_t first_sample = 0;  ///< number of the first sequence within the step's global batch
   std::int64_t rows() const { return batch * seq; }
 };
 
@@ -42,7 +42,8 @@ class Block {
 
   Block(int index, const BlockConfig& config, const Layout& layout);
 
-  void forward(const PassContext& pass, const T* x, Saved& saved, Workspace& work, TrafficObserver<T>* observer);
+  void forward(const PassContext& pass, const T* x, Saved& saved, Workspace& work,
+               TrafficObserver<T>* observer);
   /// d [rows, hidden]: on entry the gradient of the output, on return of the input.
   void backward(const PassContext& pass, const T* x, const Saved& saved, Workspace& work, T* d);
   void collect(ParameterList<T>& list);

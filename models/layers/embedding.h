@@ -17,7 +17,8 @@ class Embedding {
   /// tokens [rows], row r at position r % seq -> y [rows, hidden].
   void forward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, T* y) const;
   /// Adds to the gradient of the positions and to `token_gradient` [vocab, hidden], usually token.g().
-  void backward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, const T* dy, T* token_gradient);
+  void backward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, const T* dy,
+                T* token_gradient);
   void collect(ParameterList<T>& list) { list.insert(list.end(), {&token, &position}); }
 
   Parameter<T> token, position;
@@ -34,7 +35,8 @@ class TiedHead {
   TiedHead(std::int64_t vocab, std::int64_t hidden, const Layout& layout);
 
   /// Mean loss over the rows, in nats. The gradient of logits is scaled by gradient_scale / rows.
-  double forward(std::int64_t rows, const T* x, const T* table, const std::int32_t* targets, double gradient_scale, Saved& saved);
+  double forward(std::int64_t rows, const T* x, const T* table, const std::int32_t* targets,
+                 double gradient_scale, Saved& saved);
   /// Overwrites dx [rows, hidden] with the gradient of x; table_gradient [vocab, hidden] is overwritten.
   void backward(std::int64_t rows, const T* x, const T* table, const Saved& saved, Tensor& scratch, T* dx);
   void collect(ParameterList<T>& list) { norm.collect(list); }

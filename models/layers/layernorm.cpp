@@ -16,7 +16,8 @@ LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layo
 template <typename T>
 void LayerNorm<T>::reduce(std::span<T> sums) {
   if (layout_.hidden_is_whole()) return;
-  TW_ASSERT(sum_over_hidden, "the layout of " + gamma.name() + " splits the hidden axis but no group sum was set");
+  TW_ASSERT(sum_over_hidden,
+            "the layout of " + gamma.name() + " splits the hidden axis but no group sum was set");
   sum_over_hidden(sums);
 }
 
@@ -26,7 +27,8 @@ void LayerNorm<T>::forward(std::int64_t rows, const T* x, T* y, Saved& saved) {
   T* sums = shaped<T>(sums_, {rows, 2});
   nn::row_moments<T>(rows, columns, x, sums);
   reduce(sums_.as<T>());
-  nn::normalise<T>(rows, columns, hidden_, x, sums, gamma.w(), beta.w(), y, shaped<T>(saved.mean, {rows}), shaped<T>(saved.rstd, {rows}));
+  nn::normalise<T>(rows, columns, hidden_, x, sums, gamma.w(), beta.w(), y, shaped<T>(saved.mean, {rows}),
+                   shaped<T>(saved.rstd, {rows}));
 }
 
 template <typename T>
@@ -36,7 +38,8 @@ void LayerNorm<T>::backward_add(std::int64_t rows, const T* x, const T* dy, cons
   T* sums = shaped<T>(sums_, {rows, 2});
   nn::gradient_moments<T>(rows, columns, x, dy, gamma.w(), mean, rstd, sums);
   reduce(sums_.as<T>());
-  nn::normalise_backward<T>(rows, columns, hidden_, x, dy, gamma.w(), mean, rstd, sums, true, dx, gamma.g(), beta.g());
+  nn::normalise_backward<T>(rows, columns, hidden_, x, dy, gamma.w(), mean, rstd, sums, true, dx, gamma.g(),
+                            beta.g());
 }
 
 template class LayerNorm<float>;

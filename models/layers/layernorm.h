@@ -1,5 +1,5 @@
-// Layer normalisation with learned scale and shift. Asks its layout whether the hidden axis is split: then the
-// two row sums are added over the group between the halves of the kernel.
+// Layer normalisation with learned scale and shift. Asks its layout whether the hidden axis is split: then
+// the two row sums are added over the group between the halves of the kernel.
 #pragma once
 
 #include <string>

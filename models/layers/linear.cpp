@@ -8,12 +8,13 @@ namespace {
 using nn::Transpose;
 
 /// f64 has one compute type; f32 has two.
-void product(nn::ComputeType compute, Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
-             std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c) {
+void product(nn::ComputeType compute, Transpose ta, Transpose tb, std::int64_t m, std::int64_t n,
+             std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
+             float* c) {
   nn::gemm(compute, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, beta, c, n);
 }
-void product(nn::ComputeType, Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const double* a,
-             std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c) {
+void product(nn::ComputeType, Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k,
+             const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c) {
   nn::gemm<double>(ta, tb, m, n, k, 1.0, a, lda, b, ldb, beta, c, n);
 }
 

@@ -14,7 +14,8 @@ template <typename T>
 class Linear {
  public:
   /// Weights are Normal(0, deviation) by global index, bias 0.
-  Linear(const LinearLayouts& layouts, std::uint64_t seed, double deviation, nn::ComputeType compute = nn::ComputeType::f32);
+  Linear(const LinearLayouts& layouts, std::uint64_t seed, double deviation,
+         nn::ComputeType compute = nn::ComputeType::f32);
 
   /// x [rows, in] -> y [rows, out] (local extents).
   void forward(std::int64_t rows, const T* x, T* y);

@@ -1,8 +1,8 @@
 // labels: unit
 // SHA-256 against the example vectors of FIPS 180-4 / NIST CAVP, and incremental against one-shot.
-#include "core/sha256.h"
-
 #include <gtest/gtest.h>
+
+#include "core/sha256.h"
 
 namespace thinwire {
 
@@ -21,7 +21,8 @@ TEST(Sha256, DoesNotDependOnHowTheTextIsCut) {
   const std::string whole = sha256_hex(text);
   for (std::size_t piece : {1, 3, 55, 56, 63, 64, 65, 127, 128, 999}) {
     Sha256 hash;
-    for (std::size_t at = 0; at < text.size(); at += piece) hash.update(std::string_view(text).substr(at, piece));
+    for (std::size_t at = 0; at < text.size(); at += piece)
+      hash.update(std::string_view(text).substr(at, piece));
     EXPECT_EQ(hash.hex(), whole) << "pieces of " << piece;
   }
 }

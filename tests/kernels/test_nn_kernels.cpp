@@ -38,16 +38,19 @@ std::vector<T> normal(std::int64_t count, const char* name, double deviation = 1
 }
 
 template <typename T>
-void expect_near(const std::vector<T>& actual, const std::vector<double>& expected, double relative, const std::string& what) {
+void expect_near(const std::vector<T>& actual, const std::vector<double>& expected, double relative,
+                 const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size());
   double largest = 1e-30;
   for (double e : expected) largest = std::max(largest, std::abs(e));
   for (std::size_t i = 0; i < actual.size(); ++i)
-    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], relative * largest) << what << " at " << i << ", seed " << seed;
+    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], relative * largest)
+        << what << " at " << i << ", seed " << seed;
 }
 
 /// Compares `analytic` with central differences of `loss` in x, element by element.
-void expect_gradient(std::vector<double>& x, const std::vector<double>& analytic, const std::function<double()>& loss, const std::string& what) {
+void expect_gradient(std::vector<double>& x, const std::vector<double>& analytic,
+                     const std::function<double()>& loss, const std::string& what) {
   std::vector<double> numeric(x.size());
   constexpr double step = 1e-5;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -62,14 +65,18 @@ void expect_gradient(std::vector<double>& x, const std::vector<double>& analytic
   expect_near(analytic, numeric, finite_difference_tolerance, what);
 }
 
-double dot(const std::vector<double>& a, const std::vector<double>& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
 
 template <typename T>
 struct NnKernels : testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(NnKernels, Types);
 
-double reference_gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double reference_gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 
 }  // namespace
 
@@ -78,17 +85,22 @@ TYPED_TEST(NnKernels, GemmEqualsTheTripleLoopForEveryTransposeAndStride) {
   for (const auto& [m, n, k] : {std::array{1, 1, 1}, {7, 5, 3}, {17, 33, 29}, {64, 31, 128}})
     for (Transpose ta : {Transpose::no, Transpose::yes})
       for (Transpose tb : {Transpose::no, Transpose::yes}) {
-        const int lda = (ta == Transpose::yes ? m : k) + 2, ldb = (tb == Transpose::yes ? k : n) + 3, ldc = n + 1;
-        const auto a = normal<T>(lda * (ta == Transpose::yes ? k : m), "a"), b = normal<T>(ldb * (tb == Transpose::yes ? n : k), "b");
+        const int lda = (ta == Transpose::yes ? m : k) + 2, ldb = (tb == Transpose::yes ? k : n) + 3,
+                  ldc = n + 1;
+        const auto a = normal<T>(lda * (ta == Transpose::yes ? k : m), "a"),
+                   b = normal<T>(ldb * (tb == Transpose::yes ? n : k), "b");
         auto c = normal<T>(m * ldc, "c");
         std::vector<double> expected(c.begin(), c.end());
         for (int i = 0; i < m; ++i)
           for (int j = 0; j < n; ++j) {
             double sum = 0;
             for (int l = 0; l < k; ++l)
-              sum += static_cast<double>(a[static_cast<std::size_t>(ta == Transpose::yes ? l * lda + i : i * lda + l)]) *
-                     static_cast<double>(b[static_cast<std::size_t>(tb == Transpose::yes ? j * ldb + l : l * ldb + j)]);
-            expected[static_cast<std::size_t>(i * ldc + j)] = 0.5 * sum - 2.0 * expected[static_cast<std::size_t>(i * ldc + j)];
+              sum += static_cast<double>(
+                         a[static_cast<std::size_t>(ta == Transpose::yes ? l * lda + i : i * lda + l)]) *
+                     static_cast<double>(
+                         b[static_cast<std::size_t>(tb == Transpose::yes ? j * ldb + l : l * ldb + j)]);
+            expected[static_cast<std::size_t>(i * ldc + j)] =
+                0.5 * sum - 2.0 * expected[static_cast<std::size_t>(i * ldc + j)];
           }
         gemm<T>(ta, tb, m, n, k, T(0.5), a.data(), lda, b.data(), ldb, T(-2), c.data(), ldc);
         expect_near(c, expected, tolerance<T>, "gemm");  // elements between the rows of C stay as they were
@@ -96,7 +108,8 @@ TYPED_TEST(NnKernels, GemmEqualsTheTripleLoopForEveryTransposeAndStride) {
 }
 
 TEST(NnGemm, Bf16RoundsOperandsAndSumsInF32) {
-  if (!detail::onednn_has_bf16()) GTEST_SKIP() << "oneDNN has no bf16 product on this processor (needs AVX-512)";
+  if (!detail::onednn_has_bf16())
+    GTEST_SKIP() << "oneDNN has no bf16 product on this processor (needs AVX-512)";
   for (const auto& [m, n, k] : {std::array{1, 1, 1}, {7, 5, 3}, {33, 64, 127}})
     for (Transpose ta : {Transpose::no, Transpose::yes})
       for (Transpose tb : {Transpose::no, Transpose::yes})
@@ -113,9 +126,13 @@ TEST(NnGemm, Bf16RoundsOperandsAndSumsInF32) {
             for (int j = 0; j < n; ++j) {
               double sum = 0;
               for (int l = 0; l < k; ++l)
-                sum += double{to_float(a[static_cast<std::size_t>(ta == Transpose::yes ? l * m + i : i * k + l)])} *
-                       double{to_float(b[static_cast<std::size_t>(tb == Transpose::yes ? j * k + l : l * n + j)])};
-              expected[static_cast<std::size_t>(i * n + j)] = sum + beta * expected[static_cast<std::size_t>(i * n + j)];
+                sum +=
+                    double{
+                        to_float(a[static_cast<std::size_t>(ta == Transpose::yes ? l * m + i : i * k + l)])} *
+                    double{
+                        to_float(b[static_cast<std::size_t>(tb == Transpose::yes ? j * k + l : l * n + j)])};
+              expected[static_cast<std::size_t>(i * n + j)] =
+                  sum + beta * expected[static_cast<std::size_t>(i * n + j)];
             }
           detail::gemm_bf16(ta, tb, m, n, k, a.data(), b.data(), beta, c.data());
           expect_near(c, expected, tolerance<float>, "bf16 gemm");
@@ -125,7 +142,10 @@ TEST(NnGemm, Bf16RoundsOperandsAndSumsInF32) {
 TEST(NnGemm, Bf16OnAProcessorWithoutAmxIsRefusedWithTheReason) {
   const auto a = normal<float>(6, "a"), b = normal<float>(6, "b");
   std::vector<float> c(4);
-  const auto run = [&] { gemm(ComputeType::bf16, Transpose::no, Transpose::no, 2, 2, 3, 1.0f, a.data(), 3, b.data(), 2, 0.0f, c.data(), 2); };
+  const auto run = [&] {
+    gemm(ComputeType::bf16, Transpose::no, Transpose::no, 2, 2, 3, 1.0f, a.data(), 3, b.data(), 2, 0.0f,
+         c.data(), 2);
+  };
   if (why_no_bf16_gemm().empty()) {
     run();
     EXPECT_NEAR(c[0], a[0] * b[0] + a[1] * b[2] + a[2] * b[4], 0.03);
@@ -150,7 +170,8 @@ TEST(NnGradients, GeluAgreesWithFiniteDifferences) {
   const auto dy = normal<double>(131, "dy");
   std::vector<double> y(x.size()), dx(x.size());
   gelu_backward<double>(131, x.data(), dy.data(), dx.data());
-  expect_gradient(x, dx, [&] { return gelu_forward<double>(131, x.data(), y.data()), dot(y, dy); }, "gelu");
+  expect_gradient(
+      x, dx, [&] { return gelu_forward<double>(131, x.data(), y.data()), dot(y, dy); }, "gelu");
 }
 
 TYPED_TEST(NnKernels, LayernormGivesRowsOfMeanZeroAndVarianceOne) {
@@ -158,10 +179,13 @@ TYPED_TEST(NnKernels, LayernormGivesRowsOfMeanZeroAndVarianceOne) {
   for (const auto& [rows, columns] : {std::array{1, 2}, {3, 7}, {13, 128}, {5, 513}}) {
     auto x = normal<T>(rows * columns, "ln", 3.0);
     for (T& v : x) v += 2;
-    const std::vector<T> gamma(static_cast<std::size_t>(columns), T{1}), beta(static_cast<std::size_t>(columns), T{0});
-    std::vector<T> sums(static_cast<std::size_t>(2 * rows)), y(x.size()), mean(static_cast<std::size_t>(rows)), rstd(mean.size());
+    const std::vector<T> gamma(static_cast<std::size_t>(columns), T{1}),
+        beta(static_cast<std::size_t>(columns), T{0});
+    std::vector<T> sums(static_cast<std::size_t>(2 * rows)), y(x.size()),
+        mean(static_cast<std::size_t>(rows)), rstd(mean.size());
     row_moments<T>(rows, columns, x.data(), sums.data());
-    normalise<T>(rows, columns, columns, x.data(), sums.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
+    normalise<T>(rows, columns, columns, x.data(), sums.data(), gamma.data(), beta.data(), y.data(),
+                 mean.data(), rstd.data());
     for (int r = 0; r < rows; ++r) {
       double sum = 0, squares = 0;
       for (int c = 0; c < columns; ++c) {
@@ -176,18 +200,22 @@ TYPED_TEST(NnKernels, LayernormGivesRowsOfMeanZeroAndVarianceOne) {
 
 TEST(NnGradients, LayernormAgreesWithFiniteDifferencesInInputScaleAndShift) {
   constexpr int rows = 3, columns = 11;
-  auto x = normal<double>(rows * columns, "x"), gamma = normal<double>(columns, "gamma"), beta = normal<double>(columns, "beta");
+  auto x = normal<double>(rows * columns, "x"), gamma = normal<double>(columns, "gamma"),
+       beta = normal<double>(columns, "beta");
   const auto dy = normal<double>(rows * columns, "dy");
-  std::vector<double> sums(2 * rows), y(x.size()), mean(rows), rstd(rows), dx(x.size(), 0.0), dgamma(columns, 0.0), dbeta(columns, 0.0);
+  std::vector<double> sums(2 * rows), y(x.size()), mean(rows), rstd(rows), dx(x.size(), 0.0),
+      dgamma(columns, 0.0), dbeta(columns, 0.0);
   const auto loss = [&] {
     row_moments<double>(rows, columns, x.data(), sums.data());
-    normalise<double>(rows, columns, columns, x.data(), sums.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
+    normalise<double>(rows, columns, columns, x.data(), sums.data(), gamma.data(), beta.data(), y.data(),
+                      mean.data(), rstd.data());
     return dot(y, dy);
   };
   loss();
-  gradient_moments<double>(rows, columns, x.data(), dy.data(), gamma.data(), mean.data(), rstd.data(), sums.data());
-  normalise_backward<double>(rows, columns, columns, x.data(), dy.data(), gamma.data(), mean.data(), rstd.data(), sums.data(), false,
-                             dx.data(), dgamma.data(), dbeta.data());
+  gradient_moments<double>(rows, columns, x.data(), dy.data(), gamma.data(), mean.data(), rstd.data(),
+                           sums.data());
+  normalise_backward<double>(rows, columns, columns, x.data(), dy.data(), gamma.data(), mean.data(),
+                             rstd.data(), sums.data(), false, dx.data(), dgamma.data(), dbeta.data());
   expect_gradient(x, dx, loss, "dx");
   expect_gradient(gamma, dgamma, loss, "dgamma");
   expect_gradient(beta, dbeta, loss, "dbeta");
@@ -196,23 +224,30 @@ TEST(NnGradients, LayernormAgreesWithFiniteDifferencesInInputScaleAndShift) {
 TEST(NnLayernorm, SplitHiddenAxisWithSummedMomentsGivesTheSameRows) {
   // What a 2-D layout does: each part computes its sums, the sums are added, each part normalises itself.
   constexpr int rows = 4, columns = 12, half = 6;
-  const auto x = normal<double>(rows * columns, "x"), gamma = normal<double>(columns, "g"), beta = normal<double>(columns, "b");
+  const auto x = normal<double>(rows * columns, "x"), gamma = normal<double>(columns, "g"),
+             beta = normal<double>(columns, "b");
   std::vector<double> sums(2 * rows), y(x.size()), mean(rows), rstd(rows);
   row_moments<double>(rows, columns, x.data(), sums.data());
-  normalise<double>(rows, columns, columns, x.data(), sums.data(), gamma.data(), beta.data(), y.data(), mean.data(), rstd.data());
+  normalise<double>(rows, columns, columns, x.data(), sums.data(), gamma.data(), beta.data(), y.data(),
+                    mean.data(), rstd.data());
   std::vector<double> part_x[2], part_sums[2], total(2 * rows, 0.0);
   for (int p = 0; p < 2; ++p) {
-    for (int r = 0; r < rows; ++r) part_x[p].insert(part_x[p].end(), x.begin() + r * columns + p * half, x.begin() + r * columns + (p + 1) * half);
+    for (int r = 0; r < rows; ++r)
+      part_x[p].insert(part_x[p].end(), x.begin() + r * columns + p * half,
+                       x.begin() + r * columns + (p + 1) * half);
     part_sums[p].resize(2 * rows);
     row_moments<double>(rows, half, part_x[p].data(), part_sums[p].data());
-    for (int i = 0; i < 2 * rows; ++i) total[static_cast<std::size_t>(i)] += part_sums[p][static_cast<std::size_t>(i)];
+    for (int i = 0; i < 2 * rows; ++i)
+      total[static_cast<std::size_t>(i)] += part_sums[p][static_cast<std::size_t>(i)];
   }
   for (int p = 0; p < 2; ++p) {
     std::vector<double> part_y(rows * half);
-    normalise<double>(rows, half, columns, part_x[p].data(), total.data(), gamma.data() + p * half, beta.data() + p * half, part_y.data(), mean.data(), rstd.data());
+    normalise<double>(rows, half, columns, part_x[p].data(), total.data(), gamma.data() + p * half,
+                      beta.data() + p * half, part_y.data(), mean.data(), rstd.data());
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < half; ++c)
-        EXPECT_NEAR(part_y[static_cast<std::size_t>(r * half + c)], y[static_cast<std::size_t>(r * columns + p * half + c)], 1e-12);
+        EXPECT_NEAR(part_y[static_cast<std::size_t>(r * half + c)],
+                    y[static_cast<std::size_t>(r * columns + p * half + c)], 1e-12);
   }
 }
 
@@ -231,11 +266,13 @@ std::vector<double> reference_attention(const AttentionShape& s, const std::vect
         for (std::int64_t k = 0; k <= q; ++k) {
           double score = 0;
           for (std::int64_t c = 0; c < s.head_size; ++c) score += at(b, q, h, 0, c) * at(b, k, h, 1, c);
-          total += weight[static_cast<std::size_t>(k)] = std::exp(score / std::sqrt(static_cast<double>(s.head_size)));
+          total += weight[static_cast<std::size_t>(k)] =
+              std::exp(score / std::sqrt(static_cast<double>(s.head_size)));
         }
         for (std::int64_t k = 0; k <= q; ++k)
           for (std::int64_t c = 0; c < s.head_size; ++c)
-            out[static_cast<std::size_t>(((b * s.seq + q) * s.heads + h) * s.head_size + c)] += weight[static_cast<std::size_t>(k)] / total * at(b, k, h, 2, c);
+            out[static_cast<std::size_t>(((b * s.seq + q) * s.heads + h) * s.head_size + c)] +=
+                weight[static_cast<std::size_t>(k)] / total * at(b, k, h, 2, c);
       }
   return out;
 }
@@ -243,11 +280,14 @@ std::vector<double> reference_attention(const AttentionShape& s, const std::vect
 
 TYPED_TEST(NnKernels, AttentionEqualsItsDefinitionAcrossBlockBorders) {
   using T = TypeParam;
-  for (const AttentionShape& s : {AttentionShape{1, 1, 1, 1}, {2, 7, 3, 5}, {1, 64, 2, 8}, {2, 65, 1, 16}, {1, 131, 2, 4}}) {
+  for (const AttentionShape& s :
+       {AttentionShape{1, 1, 1, 1}, {2, 7, 3, 5}, {1, 64, 2, 8}, {2, 65, 1, 16}, {1, 131, 2, 4}}) {
     const auto qkv = normal<T>(s.batch * s.seq * 3 * s.hidden(), "qkv");
-    std::vector<T> context(static_cast<std::size_t>(s.batch * s.seq * s.hidden())), lse(static_cast<std::size_t>(s.batch * s.heads * s.seq));
+    std::vector<T> context(static_cast<std::size_t>(s.batch * s.seq * s.hidden())),
+        lse(static_cast<std::size_t>(s.batch * s.heads * s.seq));
     attention_forward<T>(s, qkv.data(), context.data(), lse.data());
-    expect_near(context, reference_attention(s, {qkv.begin(), qkv.end()}), tolerance<T>, "seq " + std::to_string(s.seq));
+    expect_near(context, reference_attention(s, {qkv.begin(), qkv.end()}), tolerance<T>,
+                "seq " + std::to_string(s.seq));
   }
 }
 
@@ -255,10 +295,13 @@ TEST(NnGradients, AttentionAgreesWithFiniteDifferencesOfItsDefinition) {
   for (const AttentionShape& s : {AttentionShape{1, 1, 1, 2}, {2, 5, 2, 3}, {1, 67, 1, 2}}) {
     auto qkv = normal<double>(s.batch * s.seq * 3 * s.hidden(), "qkv");
     const auto dout = normal<double>(s.batch * s.seq * s.hidden(), "dout");
-    std::vector<double> context(dout.size()), lse(static_cast<std::size_t>(s.batch * s.heads * s.seq)), dqkv(qkv.size());
+    std::vector<double> context(dout.size()), lse(static_cast<std::size_t>(s.batch * s.heads * s.seq)),
+        dqkv(qkv.size());
     attention_forward<double>(s, qkv.data(), context.data(), lse.data());
     attention_backward<double>(s, qkv.data(), context.data(), lse.data(), dout.data(), dqkv.data());
-    expect_gradient(qkv, dqkv, [&] { return dot(reference_attention(s, qkv), dout); }, "dqkv, seq " + std::to_string(s.seq));
+    expect_gradient(
+        qkv, dqkv, [&] { return dot(reference_attention(s, qkv), dout); },
+        "dqkv, seq " + std::to_string(s.seq));
   }
 }
 
@@ -278,11 +321,14 @@ TEST(NnGradients, CrossEntropyAgreesWithFiniteDifferences) {
   const std::vector<std::int32_t> targets = {0, 12, 5};
   std::vector<double> gradient = logits, losses(rows);
   cross_entropy<double>(rows, vocab, gradient.data(), targets.data(), 0.25, losses.data());
-  expect_gradient(logits, gradient, [&] {
-    auto work = logits;
-    cross_entropy<double>(rows, vocab, work.data(), targets.data(), 1.0, losses.data());
-    return 0.25 * (losses[0] + losses[1] + losses[2]);
-  }, "logits");
+  expect_gradient(
+      logits, gradient,
+      [&] {
+        auto work = logits;
+        cross_entropy<double>(rows, vocab, work.data(), targets.data(), 1.0, losses.data());
+        return 0.25 * (losses[0] + losses[1] + losses[2]);
+      },
+      "logits");
 }
 
 TEST(NnCrossEntropy, ATargetOutsideTheVocabularyIsRefused) {
@@ -387,14 +433,17 @@ TYPED_TEST(NnKernels, EmbeddingBackwardAddsEachRowToItsTokenAndPosition) {
   std::vector<double> expected_token(token.size()), expected_position(position.size());
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) {
-      expected_token[static_cast<std::size_t>(tokens[static_cast<std::size_t>(r)] * columns + c)] += static_cast<double>(dy[static_cast<std::size_t>(r * columns + c)]);
-      expected_position[static_cast<std::size_t>(r % seq * columns + c)] += static_cast<double>(dy[static_cast<std::size_t>(r * columns + c)]);
+      expected_token[static_cast<std::size_t>(tokens[static_cast<std::size_t>(r)] * columns + c)] +=
+          static_cast<double>(dy[static_cast<std::size_t>(r * columns + c)]);
+      expected_position[static_cast<std::size_t>(r % seq * columns + c)] +=
+          static_cast<double>(dy[static_cast<std::size_t>(r * columns + c)]);
     }
   expect_near(token, expected_token, tolerance<T>, "token");
   expect_near(position, expected_position, tolerance<T>, "position");
   std::vector<T> y(rows * columns);
   const std::vector<std::int32_t> bad = {0, 1, 2, 3, 4, 0};
-  EXPECT_THROW(embed<T>(rows, columns, seq, vocab, bad.data(), token.data(), position.data(), y.data()), CorruptData);
+  EXPECT_THROW(embed<T>(rows, columns, seq, vocab, bad.data(), token.data(), position.data(), y.data()),
+               CorruptData);
 }
 
 }  // namespace thinwire::nn

@@ -1,12 +1,11 @@
 // labels: unit
 // Text, its entropies and its samples: order, hash, split, and clear refusals.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-
-#include <unistd.h>
 
 #include "core/error.h"
 #include "core/sha256.h"
@@ -21,7 +20,9 @@ struct CorpusFolder : testing::Test {
   fs::path root = fs::temp_directory_path() / ("thinwire_corpus_" + std::to_string(::getpid()));
   void SetUp() override { fs::create_directories(root / "b"); }
   void TearDown() override { fs::remove_all(root); }
-  void write(const fs::path& name, const std::string& text) const { std::ofstream(root / name, std::ios::binary) << text; }
+  void write(const fs::path& name, const std::string& text) const {
+    std::ofstream(root / name, std::ios::binary) << text;
+  }
 };
 
 }  // namespace
@@ -87,7 +88,8 @@ TEST(BatchSampler, ASampleDependsOnSeedStepAndNumberAlone) {
   }
   EXPECT_NE(sampler.batch(8, 0, 6, 33).tokens, whole.tokens);
   EXPECT_NE(BatchSampler(corpus.training(), 2, "train").batch(7, 0, 6, 33).tokens, whole.tokens);
-  for (std::size_t i = 0; i + 1 < 33; ++i) EXPECT_EQ(whole.targets[i], whole.tokens[i + 1]);  // targets follow
+  for (std::size_t i = 0; i + 1 < 33; ++i)
+    EXPECT_EQ(whole.targets[i], whole.tokens[i + 1]);  // targets follow
 }
 
 TEST(BatchSampler, ATextShorterThanASequenceIsRefused) {

@@ -16,7 +16,8 @@
 namespace thinwire {
 namespace {
 
-constexpr double gradient_tolerance = 1e-6;  // relative to the largest gradient of the tensor, central differences in f64
+constexpr double gradient_tolerance =
+    1e-6;  // relative to the largest gradient of the tensor, central differences in f64
 
 GptConfig small_model(double dropout = 0) {
   GptConfig c;
@@ -39,12 +40,14 @@ template <typename T>
 void shake(const ParameterList<T>& parameters) {
   for (Parameter<T>* p : parameters) {
     const Random random(17, p->name());
-    for (std::int64_t i = 0; i < p->elements(); ++i) p->w()[i] += static_cast<T>(0.3 * random.normal(static_cast<std::uint64_t>(i)));
+    for (std::int64_t i = 0; i < p->elements(); ++i)
+      p->w()[i] += static_cast<T>(0.3 * random.normal(static_cast<std::uint64_t>(i)));
   }
 }
 
 /// Every element of every parameter: analytic gradient against a central difference of `loss`.
-void expect_parameter_gradients(const ParameterList<double>& parameters, const std::function<double()>& loss) {
+void expect_parameter_gradients(const ParameterList<double>& parameters,
+                                const std::function<double()>& loss) {
   constexpr double step = 1e-5;
   for (Parameter<double>* p : parameters) {
     double largest = 1e-12;
@@ -56,7 +59,8 @@ void expect_parameter_gradients(const ParameterList<double>& parameters, const s
       p->w()[i] = kept - step;
       const double down = loss();
       p->w()[i] = kept;
-      ASSERT_NEAR(p->g()[i], (up - down) / (2 * step), gradient_tolerance * std::max(largest, 1e-3)) << p->name() << " element " << i;
+      ASSERT_NEAR(p->g()[i], (up - down) / (2 * step), gradient_tolerance * std::max(largest, 1e-3))
+          << p->name() << " element " << i;
     }
   }
 }
@@ -74,7 +78,8 @@ double dot(const double* a, const std::vector<double>& b) {
   return sum;
 }
 
-void expect_input_gradient(std::vector<double>& x, const std::vector<double>& analytic, const std::function<double()>& loss) {
+void expect_input_gradient(std::vector<double>& x, const std::vector<double>& analytic,
+                           const std::function<double()>& loss) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double kept = x[i], step = 1e-5;
     x[i] = kept + step;
@@ -122,13 +127,17 @@ TEST(LinearLayer, RowParallelPartsSumToTheWholeProduct) {
   for (int r = 0; r < ranks; ++r) {
     Linear<double> part(row_parallel("l", in, out, ranks, r), 1, 0.5);
     std::vector<double> slice, partial;
-    for (int i = 0; i < rows; ++i) slice.insert(slice.end(), x.begin() + i * in + r * in / ranks, x.begin() + i * in + (r + 1) * in / ranks);
+    for (int i = 0; i < rows; ++i)
+      slice.insert(slice.end(), x.begin() + i * in + r * in / ranks,
+                   x.begin() + i * in + (r + 1) * in / ranks);
     std::vector<double> y(rows * out);
     part.sum_output = [&](std::span<double> mine) { partial.assign(mine.begin(), mine.end()); };
     part.forward(rows, slice.data(), y.data());
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += partial[i];
   }
-  for (int i = 0; i < rows * out; ++i) EXPECT_NEAR(sum[static_cast<std::size_t>(i)] + whole.bias.w()[i % out], expected[static_cast<std::size_t>(i)], 1e-12);
+  for (int i = 0; i < rows * out; ++i)
+    EXPECT_NEAR(sum[static_cast<std::size_t>(i)] + whole.bias.w()[i % out],
+                expected[static_cast<std::size_t>(i)], 1e-12);
 }
 
 TEST(LayerNormLayer, AgreesWithFiniteDifferencesAndAddsToTheResidualGradient) {
@@ -157,7 +166,9 @@ TEST(TransformerBlock, AgreesWithFiniteDifferencesWithDropout) {
   const auto dy = normal(pass.rows() * 6, "dy");
   Block<double>::Saved saved;
   Block<double>::Workspace work;
-  const auto loss = [&] { return block.forward(pass, x.data(), saved, work, nullptr), dot(data_of<double>(saved.output), dy); };
+  const auto loss = [&] {
+    return block.forward(pass, x.data(), saved, work, nullptr), dot(data_of<double>(saved.output), dy);
+  };
   loss();
   std::vector<double> d = dy;
   block.backward(pass, x.data(), saved, work, d.data());
@@ -205,7 +216,9 @@ TEST(GptModel, AFreshModelKnowsNothing) {
   Gpt<float> model(c);
   TokenBatch batch{8, 64, 0, {}, {}};
   const Random random(31, "fresh");
-  for (std::uint64_t i = 0; i < 512; ++i) batch.tokens.push_back(static_cast<std::int32_t>(random.below(2 * i, 256))), batch.targets.push_back(static_cast<std::int32_t>(random.below(2 * i + 1, 256)));
+  for (std::uint64_t i = 0; i < 512; ++i)
+    batch.tokens.push_back(static_cast<std::int32_t>(random.below(2 * i, 256))),
+        batch.targets.push_back(static_cast<std::int32_t>(random.below(2 * i + 1, 256)));
   Gpt<float>::Activations saved;
   EXPECT_NEAR(model.forward(batch, 0, false, 1.0, saved), std::log(256.0), 0.04);
 }
@@ -226,7 +239,11 @@ TEST(GptModel, MicroBatchesAddUpToTheWholeBatch) {
   model.zero_gradients();
   double sum = 0;
   for (std::int64_t first : {0, 1, 2, 3}) {  // dropout masks must follow the sample, not the micro-batch
-    TokenBatch micro{1, 5, first, {whole.tokens.begin() + 5 * first, whole.tokens.begin() + 5 * first + 5}, {whole.targets.begin() + 5 * first, whole.targets.begin() + 5 * first + 5}};
+    TokenBatch micro{1,
+                     5,
+                     first,
+                     {whole.tokens.begin() + 5 * first, whole.tokens.begin() + 5 * first + 5},
+                     {whole.targets.begin() + 5 * first, whole.targets.begin() + 5 * first + 5}};
     sum += model.forward(micro, 2, true, 0.25, saved) / 4;
     model.backward(micro, saved);
   }
@@ -239,10 +256,15 @@ TEST(GptModel, AnObserverSeesWhatIsAddedUpAndChangesNothing) {
   struct Watch : TrafficObserver<double> {
     std::vector<double> first, last;
     int forward = 0, backward = 0, products = 0;
-    void row_parallel(const std::string&, std::int64_t, std::int64_t, std::int64_t, const double*, const double*) override { ++products; }
+    void row_parallel(const std::string&, std::int64_t, std::int64_t, std::int64_t, const double*,
+                      const double*) override {
+      ++products;
+    }
     void boundary_activation(int, std::int64_t, std::int64_t, const double*) override { ++forward; }
     void boundary_gradient(int, std::int64_t, std::int64_t, const double*) override { ++backward; }
-    void embedding_gradient(bool first_use, std::int64_t v, std::int64_t h, const double* g) override { (first_use ? first : last).assign(g, g + v * h); }
+    void embedding_gradient(bool first_use, std::int64_t v, std::int64_t h, const double* g) override {
+      (first_use ? first : last).assign(g, g + v * h);
+    }
   } watch;
   Gpt<double> model(small_model());
   shake(model.parameters());
@@ -328,10 +350,19 @@ TEST(GptTraining, TheSameSeedGivesBitEqualLosses) {
   GptConfig c;
   c.hidden = 32, c.layers = 2, c.heads = 2, c.max_seq = 48, c.dropout = 0.1;
   std::vector<double> first, second, other;
-  { Gpt<float> model(c); train(model, corpus, 6, &first); }
-  { Gpt<float> model(c); train(model, corpus, 6, &second); }
+  {
+    Gpt<float> model(c);
+    train(model, corpus, 6, &first);
+  }
+  {
+    Gpt<float> model(c);
+    train(model, corpus, 6, &second);
+  }
   c.seed = 2;
-  { Gpt<float> model(c); train(model, corpus, 6, &other); }
+  {
+    Gpt<float> model(c);
+    train(model, corpus, 6, &other);
+  }
   EXPECT_EQ(first, second);
   EXPECT_NE(first, other);
 }

@@ -37,8 +37,10 @@ std::string raw(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-std::string npy(const std::string& descr, const std::string& shape, const std::string& data, bool fortran = false, int version = 1) {
-  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                bool fortran = false, int version = 1) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") +
+                       ", 'shape': " + shape + ", }";
   const std::size_t prefix = version == 1 ? 10 : 12;
   while ((prefix + header.size() + 1) % 64) header += ' ';
   header += '\n';
@@ -49,11 +51,14 @@ std::string npy(const std::string& descr, const std::string& shape, const std::s
 
 std::string safetensors(const std::string& header, const std::string& data) {
   std::string length;
-  for (int i = 0; i < 8; ++i) length += static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
+  for (int i = 0; i < 8; ++i)
+    length += static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
   return length + header + data;
 }
 
-std::vector<float> values_of(const FileTensor& t) { return {t.values.as<float>().begin(), t.values.as<float>().end()}; }
+std::vector<float> values_of(const FileTensor& t) {
+  return {t.values.as<float>().begin(), t.values.as<float>().end()};
+}
 
 const std::vector<float> six = {1, -2, 0.5f, 4096, -0.25f, 3};
 std::vector<std::uint16_t> halves() {
@@ -68,7 +73,8 @@ TEST(Generators, PowerLawHasItsSpectrum) {
   for (const auto& [rows, columns] : {std::array{64, 48}, {31, 97}, {1, 7}, {7, 1}, {128, 128}}) {
     const Tensor x = generate(parse_generator("power_law:exponent=1.5"), {rows, columns}, 7);
     const auto s = normalised_singular_values(rows, columns, x.as<float>().data(), false, rows);
-    for (std::size_t i = 0; i < s.size(); ++i) ASSERT_NEAR(s[i], std::pow(static_cast<double>(i + 1), -1.5), 2e-5) << rows << "x" << columns;
+    for (std::size_t i = 0; i < s.size(); ++i)
+      ASSERT_NEAR(s[i], std::pow(static_cast<double>(i + 1), -1.5), 2e-5) << rows << "x" << columns;
     double squares = 0;
     for (float v : x.as<float>()) squares += double{v} * v;
     EXPECT_NEAR(std::sqrt(squares / (rows * columns)), 1.0, 1e-4);
@@ -84,7 +90,8 @@ TEST(Generators, LowRankWithoutNoiseHasItsRank) {
 
 TEST(Generators, SparseHasItsFractionOfZerosAndLogNormalItsSpread) {
   const Tensor x = generate(parse_generator("sparse:zeros=0.9"), {500, 200}, 7);
-  EXPECT_NEAR(static_cast<double>(std::count(x.as<float>().begin(), x.as<float>().end(), 0.0f)) / 100000, 0.9, 0.005);
+  EXPECT_NEAR(static_cast<double>(std::count(x.as<float>().begin(), x.as<float>().end(), 0.0f)) / 100000, 0.9,
+              0.005);
   const Tensor y = generate(parse_generator("log_normal:sigma=1.5"), {500, 200}, 7);
   double mean = 0, square = 0, sign = 0;
   for (float v : y.as<float>()) {
@@ -114,30 +121,41 @@ TEST(Generators, StepRankAndSeedGiveDifferentTensorsAndTheSameKeyTheSame) {
 }
 
 TEST(Generators, UnknownKindsKeysAndValuesAreRefused) {
-  for (const char* bad : {"", "uniform", "power_law:", "power_law:slope=1", "power_law:exponent", "power_law:exponent=x", "power_law:exponent=-1", "sparse:zeros=1.5",
-                          "low_rank:rank=0", "gaussian:a=1", "power_law:exponent=nan", "log_normal:sigma=1e9"})
+  for (const char* bad :
+       {"", "uniform", "power_law:", "power_law:slope=1", "power_law:exponent", "power_law:exponent=x",
+        "power_law:exponent=-1", "sparse:zeros=1.5", "low_rank:rank=0", "gaussian:a=1",
+        "power_law:exponent=nan", "log_normal:sigma=1e9"})
     EXPECT_THROW(parse_generator(bad), UsageError) << bad;
 }
 
 TEST_F(InputFiles, NpyOfEveryTypeVersionAndOrderIsRead) {
   EXPECT_EQ(values_of(load_tensor_file(write("a.npy", npy("<f4", "(2, 3)", raw(six))))), six);
-  EXPECT_EQ(values_of(load_tensor_file(write("b.npy", npy("<f8", "(6,)", raw(std::vector<double>(six.begin(), six.end())), false, 2)))), six);
+  EXPECT_EQ(values_of(load_tensor_file(write(
+                "b.npy", npy("<f8", "(6,)", raw(std::vector<double>(six.begin(), six.end())), false, 2)))),
+            six);
   const FileTensor half = load_tensor_file(write("c.npy", npy("<f2", "(1, 2, 3)", raw(halves()))));
   EXPECT_EQ(values_of(half), six);
   EXPECT_EQ(half.values.shape(), (Shape{1, 2, 3}));
   EXPECT_EQ(half.stored_as, "F16");
-  EXPECT_EQ(values_of(load_tensor_file(write("d.npy", npy("<f4", "(2, 3)", raw(six), true)))), (std::vector<float>{1, 0.5f, -0.25f, -2, 4096, 3}));
-  EXPECT_EQ(load_tensor_file(write("e.npy", npy("<f4", "(1, 1, 2, 1, 3)", raw(six)))).values.shape(), (Shape{1, 2, 1, 3}));
+  EXPECT_EQ(values_of(load_tensor_file(write("d.npy", npy("<f4", "(2, 3)", raw(six), true)))),
+            (std::vector<float>{1, 0.5f, -0.25f, -2, 4096, 3}));
+  EXPECT_EQ(load_tensor_file(write("e.npy", npy("<f4", "(1, 1, 2, 1, 3)", raw(six)))).values.shape(),
+            (Shape{1, 2, 1, 3}));
 }
 
 TEST_F(InputFiles, SafetensorsOfEveryTypeIsReadByName) {
   std::vector<std::uint16_t> brain;
   for (float x : six) brain.push_back(to_bfloat16(x).bits);
-  const std::string data = raw(six) + raw(halves()) + raw(brain) + raw(std::vector<double>(six.begin(), six.end()));
-  const std::string path = write("m.safetensors", safetensors(
-      R"({"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"h":{"dtype":"F16","shape":[6],"data_offsets":[24,36]},)"
-      R"("b":{"dtype":"BF16","shape":[3,2],"data_offsets":[36,48]},"d":{"dtype":"F64","shape":[6],"data_offsets":[48,96]},"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", data));
-  for (const char* name : {"w", "h", "b", "d"}) EXPECT_EQ(values_of(load_tensor_file(path + ":" + name)), six) << name;
+  const std::string data =
+      raw(six) + raw(halves()) + raw(brain) + raw(std::vector<double>(six.begin(), six.end()));
+  const std::string path = write(
+      "m.safetensors",
+      safetensors(
+          R"({"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"h":{"dtype":"F16","shape":[6],"data_offsets":[24,36]},)"
+          R"("b":{"dtype":"BF16","shape":[3,2],"data_offsets":[36,48]},"d":{"dtype":"F64","shape":[6],"data_offsets":[48,96]},"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})",
+          data));
+  for (const char* name : {"w", "h", "b", "d"})
+    EXPECT_EQ(values_of(load_tensor_file(path + ":" + name)), six) << name;
   EXPECT_EQ(list_tensor_file(path).size(), 4u);
   for (const char* bad : {":x", ":i", ""}) {
     try {
@@ -176,10 +194,18 @@ TEST_F(InputFiles, WrongEndingsAndMissingFilesAreRefused) {
 }
 
 TEST_F(InputFiles, MalformedContentsNameTheFileAndThePlace) {
-  const std::vector<std::string> bad_npy = {
-      npy("<i4", "(6,)", raw(six)), npy(">f4", "(6,)", raw(six)), npy("<f4", "6", raw(six)), npy("<f4", "(7,)", raw(six)), npy("<f4", "(6, -1)", raw(six)),
-      npy("<f4", "(1099511627776, 1099511627776)", raw(six)), npy("<f4", "(99999999999999999999,)", raw(six)), npy("<f4", "(2, 3", raw(six)),
-      npy("<f4", "(,)", raw(six)), npy("<f4", "(6,)", raw(six), false, 3), "not numpy at all", npy("<f4", "(2, 1, 3)", raw(six), true)};
+  const std::vector<std::string> bad_npy = {npy("<i4", "(6,)", raw(six)),
+                                            npy(">f4", "(6,)", raw(six)),
+                                            npy("<f4", "6", raw(six)),
+                                            npy("<f4", "(7,)", raw(six)),
+                                            npy("<f4", "(6, -1)", raw(six)),
+                                            npy("<f4", "(1099511627776, 1099511627776)", raw(six)),
+                                            npy("<f4", "(99999999999999999999,)", raw(six)),
+                                            npy("<f4", "(2, 3", raw(six)),
+                                            npy("<f4", "(,)", raw(six)),
+                                            npy("<f4", "(6,)", raw(six), false, 3),
+                                            "not numpy at all",
+                                            npy("<f4", "(2, 1, 3)", raw(six), true)};
   for (std::size_t i = 0; i < bad_npy.size(); ++i) {
     const std::string path = write("bad.npy", bad_npy[i]);
     try {
@@ -191,11 +217,19 @@ TEST_F(InputFiles, MalformedContentsNameTheFileAndThePlace) {
   }
   const auto entry = [](const std::string& body) { return safetensors(R"({"w":)" + body + "}", raw(six)); };
   const std::vector<std::string> bad_safe = {
-      "1234567", safetensors("not json", ""), safetensors("[]", ""), entry("3"), entry(R"({"dtype":"F32","shape":[2,3]})"),
-      entry(R"({"dtype":"F32","shape":[2,3],"data_offsets":[0,25]})"), entry(R"({"dtype":"F32","shape":[2,3],"data_offsets":[24,0]})"),
-      entry(R"({"dtype":"F32","shape":[2,3],"data_offsets":[8,32]})"), entry(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,24]})"),
-      entry(R"({"dtype":"F32","shape":[1099511627776,1099511627776,1099511627776],"data_offsets":[0,24]})"), entry(R"({"dtype":7,"shape":[6],"data_offsets":[0,24]})"),
-      entry(R"({"dtype":"F32","shape":[6],"data_offsets":[0]})"), std::string(8, '\xff') + "{}"};
+      "1234567",
+      safetensors("not json", ""),
+      safetensors("[]", ""),
+      entry("3"),
+      entry(R"({"dtype":"F32","shape":[2,3]})"),
+      entry(R"({"dtype":"F32","shape":[2,3],"data_offsets":[0,25]})"),
+      entry(R"({"dtype":"F32","shape":[2,3],"data_offsets":[24,0]})"),
+      entry(R"({"dtype":"F32","shape":[2,3],"data_offsets":[8,32]})"),
+      entry(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,24]})"),
+      entry(R"({"dtype":"F32","shape":[1099511627776,1099511627776,1099511627776],"data_offsets":[0,24]})"),
+      entry(R"({"dtype":7,"shape":[6],"data_offsets":[0,24]})"),
+      entry(R"({"dtype":"F32","shape":[6],"data_offsets":[0]})"),
+      std::string(8, '\xff') + "{}"};
   for (std::size_t i = 0; i < bad_safe.size(); ++i) {
     const std::string path = write("bad.safetensors", bad_safe[i]);
     EXPECT_THROW(load_tensor_file(path + ":w"), CorruptData) << "safetensors " << i;
@@ -205,15 +239,18 @@ TEST_F(InputFiles, MalformedContentsNameTheFileAndThePlace) {
 TEST_F(InputFiles, EveryTruncationAndManyRandomChangesAreSurvived) {
   constexpr std::uint64_t seed = 99;
   const std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
-  const std::vector<std::pair<std::string, std::string>> samples = {{"f.npy", npy("<f4", "(2, 3)", raw(six))}, {"f.safetensors", safetensors(header, raw(six))}};
+  const std::vector<std::pair<std::string, std::string>> samples = {
+      {"f.npy", npy("<f4", "(2, 3)", raw(six))}, {"f.safetensors", safetensors(header, raw(six))}};
   for (const auto& [name, whole] : samples) {
     for (std::size_t length = 0; length < whole.size(); ++length)
-      EXPECT_THROW(load_tensor_file(write(name, whole.substr(0, length))), CorruptData) << name << " cut to " << length;
+      EXPECT_THROW(load_tensor_file(write(name, whole.substr(0, length))), CorruptData)
+          << name << " cut to " << length;
     const Random random(seed, name);
     for (std::uint64_t trial = 0; trial < 600; ++trial) {  // any outcome but a crash or an untyped exception
       std::string changed = whole;
       for (std::uint64_t k = 0; k < 1 + trial % 3; ++k)
-        changed[random.below(8 * trial + 2 * k, changed.size())] = static_cast<char>(random.bits32(8 * trial + 2 * k + 1));
+        changed[random.below(8 * trial + 2 * k, changed.size())] =
+            static_cast<char>(random.bits32(8 * trial + 2 * k + 1));
       try {
         const FileTensor t = load_tensor_file(write(name, changed));
         EXPECT_LE(t.values.elements(), static_cast<std::int64_t>(whole.size()));

@@ -1,6 +1,6 @@
 // labels: unit
-// Partition properties of layouts: every global index is owned exactly once per replication group, whatever the
-// kind of tensor parallelism; and a parameter has the same values however it is split.
+// Partition properties of layouts: every global index is owned exactly once per replication group, whatever
+// the kind of tensor parallelism; and a parameter has the same values however it is split.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -25,34 +25,41 @@ std::vector<Scheme> schemes() {
         all.push_back({"1-D row", p, [p](int r) { return row_parallel("l", in, out, p, r); }});
   for (int q : {1, 2, 3}) {
     all.push_back({"2-D", q * q, [q](int r) { return summa_2d("l", in, out, q, r); }});
-    for (int d : {1, 2, 4}) all.push_back({"2.5-D", q * q * d, [q, d](int r) { return tesseract_25d("l", in, out, q, d, r); }});
-    for (bool swapped : {false, true}) all.push_back({"3-D", q * q * q, [q, swapped](int r) { return cube_3d("l", in, out, q, r, swapped); }});
+    for (int d : {1, 2, 4})
+      all.push_back({"2.5-D", q * q * d, [q, d](int r) { return tesseract_25d("l", in, out, q, d, r); }});
+    for (bool swapped : {false, true})
+      all.push_back({"3-D", q * q * q, [q, swapped](int r) { return cube_3d("l", in, out, q, r, swapped); }});
   }
   return all;
 }
 
 /// How many ranks own each element of a parameter.
-std::vector<int> owners(const Scheme& s, const std::function<const ParameterLayout&(const LinearLayouts&)>& which) {
+std::vector<int> owners(const Scheme& s,
+                        const std::function<const ParameterLayout&(const LinearLayouts&)>& which) {
   std::vector<int> count;
   for (int r = 0; r < s.ranks; ++r) {
     const LinearLayouts all = s.layouts(r);
     const ParameterLayout& p = which(all);
     count.resize(static_cast<std::size_t>(p.global().elements()));
-    for (std::int64_t i = 0; i < p.local().elements(); ++i) ++count[static_cast<std::size_t>(p.global_index(i))];
+    for (std::int64_t i = 0; i < p.local().elements(); ++i)
+      ++count[static_cast<std::size_t>(p.global_index(i))];
   }
   return count;
 }
 
 /// How many ranks own each element of an activation [batch, seq, hidden].
-std::vector<int> holders(const Scheme& s, const Shape& global, const std::function<const Layout&(const LinearLayouts&)>& which) {
+std::vector<int> holders(const Scheme& s, const Shape& global,
+                         const std::function<const Layout&(const LinearLayouts&)>& which) {
   std::vector<int> count(static_cast<std::size_t>(global.elements()));
   for (int r = 0; r < s.ranks; ++r) {
     const LinearLayouts all = s.layouts(r);
     const Layout& l = which(all);
-    const AxisRange b = split_axis("b", global[0], l.batch), t = split_axis("s", global[1], l.sequence), h = split_axis("h", global[2], l.hidden);
+    const AxisRange b = split_axis("b", global[0], l.batch), t = split_axis("s", global[1], l.sequence),
+                    h = split_axis("h", global[2], l.hidden);
     for (std::int64_t i = b.begin; i < b.begin + b.count; ++i)
       for (std::int64_t j = t.begin; j < t.begin + t.count; ++j)
-        for (std::int64_t k = h.begin; k < h.begin + h.count; ++k) ++count[static_cast<std::size_t>((i * global[1] + j) * global[2] + k)];
+        for (std::int64_t k = h.begin; k < h.begin + h.count; ++k)
+          ++count[static_cast<std::size_t>((i * global[1] + j) * global[2] + k)];
   }
   return count;
 }
@@ -62,14 +69,16 @@ std::vector<int> holders(const Scheme& s, const Shape& global, const std::functi
 TEST(ParameterLayouts, EveryWeightElementIsOwnedOncePerReplicationGroup) {
   for (const Scheme& s : schemes()) {
     const int replicas = s.layouts(0).weight.replica_count();
-    for (int n : owners(s, [](const LinearLayouts& l) -> const ParameterLayout& { return l.weight; })) ASSERT_EQ(n, replicas) << s.name << " on " << s.ranks;
+    for (int n : owners(s, [](const LinearLayouts& l) -> const ParameterLayout& { return l.weight; }))
+      ASSERT_EQ(n, replicas) << s.name << " on " << s.ranks;
   }
 }
 
 TEST(ParameterLayouts, EveryBiasElementIsOwnedOncePerReplicationGroup) {
   for (const Scheme& s : schemes()) {
     const int replicas = s.layouts(0).bias.replica_count();
-    for (int n : owners(s, [](const LinearLayouts& l) -> const ParameterLayout& { return l.bias; })) ASSERT_EQ(n, replicas) << s.name << " on " << s.ranks;
+    for (int n : owners(s, [](const LinearLayouts& l) -> const ParameterLayout& { return l.bias; }))
+      ASSERT_EQ(n, replicas) << s.name << " on " << s.ranks;
   }
 }
 
@@ -92,14 +101,17 @@ TEST(ParameterLayouts, ValuesDoNotDependOnTheLayout) {
       Tensor part(p.local());
       initialise_normal(p, 5, 0.02, part.view());
       for (std::int64_t i = 0; i < part.elements(); i += 7)
-        ASSERT_EQ(part.as<float>()[static_cast<std::size_t>(i)], whole.as<float>()[static_cast<std::size_t>(p.global_index(i))]) << s.name;
+        ASSERT_EQ(part.as<float>()[static_cast<std::size_t>(i)],
+                  whole.as<float>()[static_cast<std::size_t>(p.global_index(i))])
+            << s.name;
     }
 }
 
 TEST(ActivationLayouts, EveryElementIsHeldByEquallyManyRanks) {
   const Shape global{72, 3, 72};
   for (const Scheme& s : schemes())
-    for (const auto& which : {+[](const LinearLayouts& l) -> const Layout& { return l.input; }, +[](const LinearLayouts& l) -> const Layout& { return l.output; }}) {
+    for (const auto& which : {+[](const LinearLayouts& l) -> const Layout& { return l.input; },
+                              +[](const LinearLayouts& l) -> const Layout& { return l.output; }}) {
       const LinearLayouts first = s.layouts(0);
       const int parts = static_cast<int>(global.elements() / which(first).local(global).elements());
       for (int n : holders(s, global, which)) ASSERT_EQ(n, s.ranks / parts) << s.name << " on " << s.ranks;
@@ -109,7 +121,8 @@ TEST(ActivationLayouts, EveryElementIsHeldByEquallyManyRanks) {
 TEST(ActivationLayouts, TheSwappedCubeLinearContinuesWhereTheNormalOneEnds) {
   for (int q : {2, 3})
     for (int r = 0; r < q * q * q; ++r) {
-      const LinearLayouts first = cube_3d("a", 72, 144, q, r, false), second = cube_3d("b", 144, 72, q, r, true);
+      const LinearLayouts first = cube_3d("a", 72, 144, q, r, false),
+                          second = cube_3d("b", 144, 72, q, r, true);
       EXPECT_EQ(first.output, second.input);
       EXPECT_EQ(second.output, first.input);
     }
