@@ -142,11 +142,13 @@ std::optional<Ending> Process::poll() {
 }
 
 void Process::terminate(double grace_seconds) {
-  kill(-pid_, SIGTERM);
-  const Stopwatch watch;
-  while (watch.seconds() < grace_seconds && !poll()) sleep_until_ns(now_ns() + 20'000'000);
-  kill(-pid_, SIGKILL);
-  while (!poll()) sleep_until_ns(now_ns() + 5'000'000);
+  if (!poll()) {  // once it was waited for, its number may belong to somebody else
+    kill(-pid_, SIGTERM);
+    const Stopwatch watch;
+    while (watch.seconds() < grace_seconds && !poll()) sleep_until_ns(now_ns() + 20'000'000);
+    if (!poll()) kill(-pid_, SIGKILL);
+    while (!poll()) sleep_until_ns(now_ns() + 5'000'000);
+  }
   // What the group left behind was adopted by this process.
   for (std::vector<pid_t> left = descendants(); !left.empty(); left = descendants()) {
     for (const pid_t pid : left) kill(pid, SIGKILL);

@@ -79,6 +79,7 @@ class Attempt {
       }
       sleep_until_ns(now_ns() + 20'000'000);
     }
+    process.terminate(0);  // ranks that outlived a killed mpirun
     read_journal();
     return End::ended;
   }

@@ -135,6 +135,20 @@ class Killed(SweepCase):
             process.kill()
         self.wait_for_no_player(10)
 
+    def test_sigkill_of_mpirun_fails_the_running_cell_and_leaves_no_rank_behind(self):
+        study = self.study(["ok", "hang_once", "ok"], ranks=2)
+        with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            self.wait_for_records(1)
+            time.sleep(0.3)
+            mpirun = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True).stdout.split()
+            self.assertEqual(len(mpirun), 1)
+            os.kill(int(mpirun[0]), signal.SIGKILL)
+            self.assertEqual(process.wait(30), 6)
+        self.wait_for_no_player(2)
+        self.assertEqual(self.count(), {"OK": 2, "FAILED": 1})
+        self.assertEqual(self.sweep("run", study).returncode, 0)
+        self.assertEqual(self.count(), {"OK": 3})
+
     def test_interrupt_ends_the_ranks_and_keeps_what_is_finished(self):
         study = self.study(["ok", "ok", "hang_once", "ok"], ranks=2)
         with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
@@ -166,7 +180,7 @@ class Killed(SweepCase):
 
 class Misbehaving(SweepCase):
     def test_a_hanging_cell_times_out_and_the_others_go_on(self):
-        study = self.study(["ok", "hang", "ok"], timeout=1.5, ranks=2)
+        study = self.study(["ok", "hang", "ok"], timeout=6, ranks=2)
         result = self.sweep("run", study)
         self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
         self.assertEqual(self.count(), {"OK": 2, "TIMEOUT": 1})
