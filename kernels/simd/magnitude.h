@@ -23,6 +23,14 @@ inline constexpr std::size_t collect_slack = 64;
 std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index,
                              float* value, std::uint32_t& maximum);
 
+/// The same on a list in place: keeps the entries of magnitude `lower` and above. Returns how many.
+std::size_t keep_at_least(std::uint16_t* index, float* value, std::size_t n, std::uint32_t lower);
+
+/// Writes the magnitude bits of the n values that lie in [lower, upper] to `out`, in order, which must have
+/// room for n + collect_slack. Returns how many.
+std::size_t magnitudes_between(const float* value, std::size_t n, std::uint32_t lower, std::uint32_t upper,
+                               std::uint32_t* out);
+
 /// maximum[c] = max(maximum[c], magnitude bits of x[r, c]) for x [rows, columns], rows `stride` elements
 /// apart.
 void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,

@@ -27,6 +27,13 @@ int compact_low_bits(std::int64_t elements, std::int64_t kept) {
   return compact_bytes(elements, kept, 8) <= compact_bytes(elements, kept, 16) ? 8 : 16;
 }
 
+bool ascending_below(const std::uint16_t* offsets, std::int64_t count, std::int64_t length) {
+  int bad = 0;
+#pragma omp simd reduction(| : bad)
+  for (std::int64_t i = 1; i < count; ++i) bad |= offsets[i] <= offsets[i - 1] ? 1 : 0;
+  return bad == 0 && (count == 0 || offsets[count - 1] < length);
+}
+
 }  // namespace
 
 std::size_t index_bytes(IndexForm form, std::int64_t elements, std::int64_t kept) {
@@ -72,10 +79,10 @@ void IndexWriter::write(IndexForm form, const SparsePositions& positions, std::b
       } else {
         std::uint16_t* bucket = counts + b * 256;
         std::memset(bucket, 0, 256 * sizeof(std::uint16_t));
-        for (std::size_t i = 0; i < count; ++i) {
-          out[start + i] = static_cast<std::byte>(offsets[i] & 0xff);
-          ++bucket[offsets[i] >> 8];
-        }
+        std::byte* low = out + start;
+#pragma omp simd
+        for (std::size_t i = 0; i < count; ++i) low[i] = static_cast<std::byte>(offsets[i] & 0xff);
+        for (std::size_t i = 0; i < count; ++i) ++bucket[offsets[i] >> 8];
       }
     }
   });
@@ -199,15 +206,11 @@ std::span<const std::uint16_t> IndexReader::offsets(std::int64_t block, std::uin
     for (std::int64_t i = 0; i < count; ++i) scratch[i] = static_cast<std::uint16_t>(i);
   } else if (low_bits_ == 16) {
     if (count > 0) std::memcpy(scratch, bytes_.data() + first * 2, static_cast<std::size_t>(count) * 2);
-    int bad = 0;
-    for (std::int64_t i = 1; i < count; ++i) bad |= scratch[i] <= scratch[i - 1] ? 1 : 0;
-    if (bad != 0 || (count > 0 && scratch[count - 1] >= length))
-      corrupt("positions are not ascending inside the tensor");
+    if (!ascending_below(scratch, count, length)) corrupt("positions are not ascending inside the tensor");
   } else {
     const auto* low = reinterpret_cast<const std::uint8_t*>(bytes_.data()) + first;
     std::int64_t bit = bits_[static_cast<std::size_t>(block)];
     std::int64_t i = 0;
-    int bad = 0;
     const int buckets = static_cast<int>((length + 255) / 256);
     for (int bucket = 0; bucket < buckets; ++bucket) {
       // The run of ones before the next zero, by words; open_compact() has seen that the zero exists.
@@ -223,17 +226,9 @@ std::span<const std::uint16_t> IndexReader::offsets(std::int64_t block, std::uin
       ++bit;
       const auto high = static_cast<std::uint16_t>(bucket << 8);
       if (end > count) corrupt("a block keeps more elements than it has");
-      std::int64_t j = i;
-      int previous = -1;
-      for (; j < end; ++j) {
-        bad |= low[j] <= previous ? 1 : 0;
-        previous = low[j];
-        scratch[j] = static_cast<std::uint16_t>(high | low[j]);
-      }
-      i = end;
+      for (; i < end; ++i) scratch[i] = static_cast<std::uint16_t>(high | low[i]);
     }
-    if (bad != 0 || (count > 0 && scratch[count - 1] >= length))
-      corrupt("positions are not ascending inside the tensor");
+    if (!ascending_below(scratch, count, length)) corrupt("positions are not ascending inside the tensor");
   }
   return {scratch, static_cast<std::size_t>(count)};
 }

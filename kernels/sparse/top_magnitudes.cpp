@@ -176,13 +176,18 @@ TopMagnitudes::Threshold TopMagnitudes::find_threshold(std::uint32_t lower, std:
   lower += bin_of_rank(merged.data(), rank) << shift;
   if (shift == 0) return {lower, rank};
   const std::uint32_t upper = lower + (1u << shift) - 1;
-  rest_.clear();
-  for (const Collected& c : collected_) {
-    const auto* values = reinterpret_cast<const float*>(c.values.data());
-    for (std::size_t i = 0; i < c.count; ++i) {
-      const std::uint32_t bits = simd::magnitude_bits(values[i]);
-      if (bits >= lower && bits <= upper) rest_.push_back(bits);
+  over_lists([&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) {
+      Collected& c = collected_[static_cast<std::size_t>(t)];
+      auto* bits = c.work.as<std::uint32_t>(c.count + simd::collect_slack);
+      c.inside = simd::magnitudes_between(reinterpret_cast<const float*>(c.values.data()), c.count, lower,
+                                          upper, bits);
     }
+  });
+  rest_.clear();
+  for (Collected& c : collected_) {
+    const auto* bits = reinterpret_cast<const std::uint32_t*>(c.work.data());
+    rest_.insert(rest_.end(), bits, bits + c.inside);
   }
   lower = value_of_rank(rest_, lower, upper, rank);
   return {lower, rank};
@@ -195,12 +200,10 @@ void TopMagnitudes::keep(Threshold threshold) {
   equal_in.assign(collected_.size(), 0);
   over_lists([&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
-      const Collected& c = collected_[static_cast<std::size_t>(t)];
-      const auto* values = reinterpret_cast<const float*>(c.values.data());
-      std::uint32_t equal = 0;
-      for (std::size_t i = 0; i < c.count; ++i)
-        equal += simd::magnitude_bits(values[i]) == threshold.bits ? 1u : 0u;
-      equal_in[static_cast<std::size_t>(t)] = equal;
+      Collected& c = collected_[static_cast<std::size_t>(t)];
+      auto* bits = c.work.as<std::uint32_t>(c.count + simd::collect_slack);
+      equal_in[static_cast<std::size_t>(t)] = static_cast<std::uint32_t>(simd::magnitudes_between(
+          reinterpret_cast<const float*>(c.values.data()), c.count, threshold.bits, threshold.bits, bits));
     }
   });
   over_lists([&](std::int64_t first, std::int64_t last) {
@@ -208,6 +211,9 @@ void TopMagnitudes::keep(Threshold threshold) {
     for (std::int64_t t = 0; t < last; ++t) {
       const std::int64_t here = equal_in[static_cast<std::size_t>(t)];
       std::int64_t budget = std::clamp<std::int64_t>(threshold.equal - before, 0, here);
+      // All of this list's equals stay, or none: then one bound decides.
+      const bool by_bound = budget == here || budget == 0;
+      const std::uint32_t bound = threshold.bits + (budget == here ? 0 : 1);
       before += here;
       if (t < first) continue;
       Collected& c = collected_[static_cast<std::size_t>(t)];
@@ -217,6 +223,17 @@ void TopMagnitudes::keep(Threshold threshold) {
       for (std::int64_t b = c.first_block; b < c.last_block; ++b) {
         Run& run = runs_[static_cast<std::size_t>(b)];
         const std::size_t begin = write;
+        if (by_bound) {
+          const std::size_t kept =
+              simd::keep_at_least(offsets + run.first, values + run.first, run.count, bound);
+          if (begin != run.first) {
+            std::memmove(offsets + begin, offsets + run.first, kept * sizeof(std::uint16_t));
+            std::memmove(values + begin, values + run.first, kept * sizeof(float));
+          }
+          write += kept;
+          run = {run.thread, begin, kept};
+          continue;
+        }
         for (std::size_t i = run.first; i < run.first + run.count; ++i) {
           const float value = values[i];
           const std::uint32_t bits = simd::magnitude_bits(value);

@@ -29,7 +29,7 @@ class TopMagnitudes final : public SparsePositions {
   /// What one thread collected: blocks in order, each a run of (offset, value).
   struct Collected {
     Buffer offsets, values, work;
-    std::size_t count = 0;
+    std::size_t count = 0, inside = 0;
     std::int64_t first_block = 0, last_block = 0;
     std::vector<std::uint32_t> histogram;
     void make_room(std::size_t more);
