@@ -33,19 +33,19 @@ def draw(collected):
     panels = len(links) + bool(brackets)
     columns = min(panels, 3) if panels != 4 else 2
     lines = -(-panels // columns)
-    figure, axes = style.canvas(lines, columns, height=lines * (3.7 if columns > 2 else 4.0), legend_rows=style.legend_rows(handles, 7))
+    figure, axes = style.canvas(lines, columns, width=style.WIDTH if columns > 1 else 6.5, height=lines * (3.7 if columns > 2 else 4.0), legend_rows=style.legend_rows(handles, 7))
     style.legend(figure, handles, 7)
     drawing.figure = figure
     spots = axes.ravel()
     limits = _limits(points)
     for panel, link in zip(spots, links):
         here = [p for p in points if p["link"] == link]
-        panel.set_title(style.link_name(link, data.rate_of(usable, link)))
+        panel.set_title(style.link_name(link, data.rate_of(collected.cells, link)))
         _panel(panel, here, limits)
         drawing.seen.append(_seen(link, here))
     if brackets:
         spots[len(links)].set_title("crossing of speed-up 1")
-        _bracket_panel(spots[len(links)], brackets, [data.rate_of(usable, link) for link in links])
+        _bracket_panel(spots[len(links)], brackets, [data.rate_of(collected.cells, link) for link in links])
         drawing.seen.append(_seen_brackets(brackets))
     else:
         drawing.gaps.append("no crossing panel because fewer than two rated links have valid timings.")
@@ -156,7 +156,7 @@ def _seen(link, points):
         near = [p for p in wrong if abs(p["speedup"] - 1) <= data.PAYS - 1]
         text += f"; {len(near)} of the {len(wrong)} disagreements are speed-ups within {100 * (data.PAYS - 1):.0f} % of 1"
         far = max(wrong, key=lambda p: abs(np.log(p["speedup"])))
-        text += f", and the largest is {far['label']} ({far['traffic']}, {far['shape']}) with a measured {words.times(far['speedup'])}"
+        text += f", and the largest is {far['label']} ({far['traffic']}, {far['shape']}) with a measured {words.number(far['speedup'], 3)}×"
     return text + "."
 
 

@@ -25,6 +25,7 @@ class Drawing:
     gaps: list = field(default_factory=list)
     tables: list = field(default_factory=list)
     svg: str = ""
+    width_px: int = 1056
 
     def without_data(self, reason):
         """Makes this an explicit empty figure."""
@@ -48,6 +49,7 @@ def save(drawing, folder, sha256):
             drawing.svg = stream.getvalue().decode()
         else:
             write_file(f"{stem}.{ending}", stream.getvalue())
+    drawing.width_px = round(96 * drawing.figure.get_figwidth())
     plt.close(drawing.figure)
 
 

@@ -85,10 +85,12 @@ def _panel(axes, points):
     exact = any(p["relative_l2"] == 0 for p in points)
     place = lambda p: p["relative_l2"] if p["relative_l2"] > 0 else floor
     axes.set(xscale="log", yscale="log", xlabel="link ratio (bytes of the dense twin / bytes sent)", ylabel="relative L2 error of the result")
-    left, right = style.log_limits([p["ratio"] for p in points])
+    left, right = style.log_limits([p["ratio"] for p in points] + [1.0])
     axes.set_xlim(left, right)
     axes.set_ylim(floor / (high / low) ** 0.06 if exact else low, high)
     style.number_ticks(axes.xaxis, left, right)
+    if high / low < 30:
+        style.number_ticks(axes.yaxis, low, high)
     axes.minorticks_off()
     axes.axvline(1, color="#9aa5b1", linewidth=0.8, zorder=1)
     if exact:

@@ -91,7 +91,7 @@ def figure(drawing, number):
     links = "".join(f'<a href="figures/{drawing.name}.{ending}">{ending.upper()}</a>' for ending in ("pdf", "png", "csv"))
     alternative = f"Figure {number}. {drawing.title}. {' '.join(drawing.seen[:2])}"
     parts = [sentences(drawing.seen),
-             f'<figure><img alt="{text(alternative)}" src="data:image/svg+xml;base64,{picture}">'
+             f'<figure><img alt="{text(alternative)}" style="max-width:{drawing.width_px}px" src="data:image/svg+xml;base64,{picture}">'
              f"<figcaption>Figure {number}. {text(drawing.title)}. {links}</figcaption></figure>\n",
              f'<p class="reading"><b>How to read it.</b> {text(drawing.how_to_read)}</p>\n']
     if drawing.rows:  # an empty figure already shows its reason

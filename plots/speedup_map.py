@@ -34,7 +34,7 @@ def draw(collected):
     for line, link in zip(axes, links):
         for panel, traffic in zip(line, classes):
             here = cells.where(link=link, traffic=traffic)
-            name = style.link_name(link, data.rate_of(cells, link))
+            name = style.link_name(link, data.rate_of(collected.cells, link))
             panel.set_title(f"{name if traffic == classes[0] or len(classes) < 3 else link}: {traffic}", pad=32 if len(classes) < 3 else 40)
             boxes = _boxes(here, names, columns[traffic])
             if not boxes:
@@ -45,8 +45,8 @@ def draw(collected):
             _panel(panel, boxes, names, columns[traffic], "\n" if len(classes) > 2 else "×")
             drawing.rows += [box for box, _, _ in boxes]
             drawing.seen.append(_seen(link, traffic, [box for box, _, _ in boxes]))
-    bar = figure.colorbar(ScalarMappable(Normalize(-LIMIT, LIMIT), style.SPEEDUP_COLOURS), ax=axes, location="bottom", aspect=60, shrink=0.55,
-                          fraction=0.02, pad=0.012)
+    bar = figure.colorbar(ScalarMappable(Normalize(-LIMIT, LIMIT), style.SPEEDUP_COLOURS), ax=axes, location="bottom", aspect=42, shrink=0.55,
+                          fraction=0.14 / figure.get_figheight(), pad=0.2 / figure.get_figheight())
     bar.set_ticks([-3, -2, -1, 0, 1, 2, 3], labels=["⅛ or less", "¼", "½", "1", "2", "4", "8 or more"])
     bar.set_label("speed-up over the dense twin (times)")
     bar.outline.set_visible(False)

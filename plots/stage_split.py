@@ -36,7 +36,7 @@ def draw(collected):
         for panel, traffic in zip(line, classes):
             here = cells.where(link=link, traffic=traffic)
             bars = _bars(usable.where(link=link, traffic=traffic), chosen[traffic]) if chosen[traffic] else []
-            name = style.link_name(link, data.rate_of(cells, link)) if len(classes) < 3 else link
+            name = style.link_name(link, data.rate_of(collected.cells, link)) if len(classes) < 3 else link
             if not bars:
                 reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
                 style.empty_panel(panel, reason)
@@ -119,7 +119,7 @@ def _seen(link, traffic, bars):
     text = (f"On {link}, {traffic} {bars[0]['layout']} at {bars[0]['shape']} (dense twin {words.microseconds(bars[0]['twin_line_us'])}), "
             f"the median compressor spends {100 * float(np.median(shares)):.0f} % of its time on the link")
     heavy = max(coded, key=lambda b: b["encode_us"])
-    text += f"; the dearest encoder is {heavy['label']} with {words.microseconds(heavy['encode_us'])}."
+    text += f"; the costliest encoder is {heavy['label']} with {words.microseconds(heavy['encode_us'])}."
     slower = [b["label"] for b in coded if b["encode_us"] + b["decode_us"] > b["twin_line_us"]]
     if slower:
         text += (f" For {len(slower)} of {len(coded)} compressors ({words.listing(slower)}) encoding and decoding alone take longer than the "

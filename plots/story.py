@@ -84,15 +84,21 @@ def _verdict(collected):
     rows = []
     for v in found:
         answer = "no" if not v.pays else f"yes, all {v.methods}" if len(v.pays) == v.methods else f"yes, {len(v.pays)} of {v.methods}"
-        rows.append([v.link, v.traffic, answer, words.times(v.median_speedup), _name(v.best), words.times(v.best[1]), words.number(v.best[3]),
+        rows.append([v.link, v.traffic, answer, _spread(v.noise), words.times(v.median_speedup), _name(v.best), words.times(v.best[1]), words.number(v.best[3]),
                      _name(v.low_error), words.times(v.low_error[1]) if v.low_error else "n/a", words.number(v.low_error[3]) if v.low_error else "n/a",
                      words.listing(v.never, 4) or "–"])
-    header = ["link", "traffic", "does it pay?", "median", "fastest", "speed-up", "error", f"with error ≤ {data.LOW_ERROR:g}", "speed-up", "error",
+    header = ["link", "traffic", "does it pay?", "none", "median", "fastest", "speed-up", "error", f"with error ≤ {data.LOW_ERROR:g}", "speed-up", "error",
               "never pay"]
-    intro = (f"A method pays where the median speed-up over its cells exceeds {data.PAYS:g}; one that never pays exceeds it in no cell. The error is the "
+    intro = (f"A method pays where the median speed-up over its cells exceeds {data.PAYS:g}; one that never pays exceeds it in no cell. 'none' is the uncompressed "
+             f"method measured like any other: its distance from 1 is the noise of a cell. The error is the "
              f"relative L2 error of one operation's result. It says nothing about the effect on training: a method can be fast and useless, which is "
              f"why the fastest method with an error of at most {data.LOW_ERROR:g} stands beside it.")
-    return f"<p>{page.text(intro)}</p>" + page.sentences(_headline(found)) + page.table("", header, rows, numeric=(3, 5, 6, 8, 9), verdicts=(2,))
+    return f"<p>{page.text(intro)}</p>" + page.sentences(_headline(found)) + page.table("", header, rows, numeric=(3, 4, 6, 7, 9, 10), verdicts=(2,))
+
+
+def _spread(noise):
+    low, high = noise
+    return f"{words.number(low)} to {words.times(high)}" if np.isfinite(low) else "n/a"
 
 
 def _name(entry):

@@ -182,14 +182,13 @@ def log_limits(values, pad=0.12):
 
 def number_ticks(axis, low, high):
     """Plain numbers (0.5, 1, 2, 5, ...) as ticks of a logarithmic axis that spans a few decades."""
-    decades = math.log10(high / low)
-    steps = (1, 2, 5) if decades <= 2.6 else (1,)
-    ticks = [m * 10.0 ** e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1) for m in steps]
-    ticks = [t for t in ticks if low <= t <= high]
-    if len(ticks) < 2:
-        ticks = [float(f"{low * (high / low) ** (i / 3):.2g}") for i in range(1, 3)]
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
+        ticks = [m * 10.0 ** e for e in exponents for m in steps if low <= m * 10.0 ** e <= high]
+        if len(ticks) >= (4 if len(steps) == 1 else 3):
+            break
     axis.set_major_locator(matplotlib.ticker.FixedLocator(ticks))
-    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}" if 1e-4 <= v < 1e5 else f"{v:.0e}"))
+    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:.4g}" if 1e-4 <= v < 1e5 else f"{v:.0e}"))
     axis.set_minor_locator(matplotlib.ticker.NullLocator())
 
 

@@ -23,6 +23,7 @@ class Verdict:
     best: tuple | None
     low_error: tuple | None
     kind: str
+    noise: tuple  # smallest and largest speed-up of the uncompressed method itself; NaN without one
 
 
 def link_counts(collected):
@@ -42,13 +43,14 @@ def verdicts(collected):
         cells = collected.cells.where(traffic=traffic)
         for link in data.links(cells):
             valid = data.timed(cells.where(link=link))
-            valid = valid.where(valid["family"] != "none")
-            if len(valid):
-                result.append(_verdict(link, traffic, valid))
+            dense, coded = valid.where(family="none"), valid.where(valid["family"] != "none")
+            if len(coded):
+                spread = (float(dense["speedup"].min()), float(dense["speedup"].max())) if len(dense) else (float("nan"),) * 2
+                result.append(_verdict(link, traffic, coded, spread))
     return result
 
 
-def _verdict(link, traffic, valid):
+def _verdict(link, traffic, valid, noise):
     names = method_names(valid)
     valid = valid.with_column("name", names)
     medians, largest, errors = {}, {}, {}
@@ -62,7 +64,7 @@ def _verdict(link, traffic, valid):
     return Verdict(link=link, traffic=traffic, cells=len(valid), methods=len(medians), median_speedup=valid.median("speedup"),
                    pays=[n for n in medians if medians[n] > data.PAYS], never=[n for n in medians if largest[n] <= data.PAYS],
                    best=describe(best), low_error=describe(max(good, key=medians.get)) if good else None,
-                   kind="/".join(sorted(valid.distinct("kind"))))
+                   kind="/".join(sorted(valid.distinct("kind"))), noise=noise)
 
 
 def method_names(cells):
