@@ -36,21 +36,50 @@ STATUSES = ("OK", "MISTRUSTED", "SKIPPED", "FAILED", "TIMEOUT", "WRONG")
 FAMILY_ORDER = ("none", "cast", "autoencoder", "topk", "randomk", "quantize", "powersgd")
 STUDY_METHODS = ("none", "A1", "A2", "T1", "T2", "T3", "T4", "R1", "R2", "R3", "R4", "Q1", "Q2", "Q3")
 
-_TEXT = "cell_id program traffic operation method codec form protocol dtype tensor source link compute corpus twin status reason"
-_INTEGER = ("ranks tp pp dp layers batch seq hidden seed dense_bytes payload_bytes link_bytes link_bytes_max received_bytes "
-            "twin_link_bytes repetitions threads")
-_FLOAT = ("link_gbps oversubscription ratio encode_us transfer_us decode_us total_us twin_us encode_cpu_us decode_cpu_us "
-          "total_iqr_us twin_iqr_us algbw_gbps busbw_gbps speedup break_even_gbps relative_l2 cosine bias zero_fraction "
-          "encode_gbps decode_gbps memcpy_gbps bound_fraction_encode bound_fraction_decode blas_fraction_encode blas_fraction_decode")
+_TEXT = (
+    "cell_id program traffic operation method codec form protocol dtype tensor source link compute corpus"
+    " twin status reason"
+)
+_INTEGER = (
+    "ranks tp pp dp layers batch seq hidden seed dense_bytes payload_bytes link_bytes link_bytes_max"
+    " received_bytes twin_link_bytes repetitions threads"
+)
+_FLOAT = (
+    "link_gbps oversubscription ratio encode_us transfer_us decode_us total_us twin_us encode_cpu_us"
+    " decode_cpu_us total_iqr_us twin_iqr_us algbw_gbps busbw_gbps speedup break_even_gbps relative_l2 cosine"
+    " bias zero_fraction encode_gbps decode_gbps memcpy_gbps bound_fraction_encode bound_fraction_decode"
+    " blas_fraction_encode blas_fraction_decode"
+)
 COLUMNS = {
-    "cells": {**{n: "text" for n in _TEXT.split()}, **{n: "integer" for n in _INTEGER.split()},
-              **{n: "float" for n in _FLOAT.split()}},
-    "spectra": {"tensor": "text", "step": "integer", "kind": "text", "centred": "integer", "index": "integer",
-                "singular_value": "float"},
-    "training": {"step": "integer", "loss": "float", "tokens_per_second": "float", "learning_rate": "float",
-                 "grad_norm": "float"},
-    "links": {"link": "text", "ranks": "integer", "bytes": "integer", "direction": "text", "nominal_gbps": "float",
-              "measured_gbps": "float", "trusted": "integer"},
+    "cells": {
+        **{n: "text" for n in _TEXT.split()},
+        **{n: "integer" for n in _INTEGER.split()},
+        **{n: "float" for n in _FLOAT.split()},
+    },
+    "spectra": {
+        "tensor": "text",
+        "step": "integer",
+        "kind": "text",
+        "centred": "integer",
+        "index": "integer",
+        "singular_value": "float",
+    },
+    "training": {
+        "step": "integer",
+        "loss": "float",
+        "tokens_per_second": "float",
+        "learning_rate": "float",
+        "grad_norm": "float",
+    },
+    "links": {
+        "link": "text",
+        "ranks": "integer",
+        "bytes": "integer",
+        "direction": "text",
+        "nominal_gbps": "float",
+        "measured_gbps": "float",
+        "trusted": "integer",
+    },
     "provenance": {"launch": "text", "program": "text"},
 }
 _EMPTY = {"text": object, "integer": np.int64, "float": np.float64}
@@ -82,13 +111,17 @@ def load(path):
             while block := stream.read(1 << 20):
                 digest.update(block)
     except OSError as error:
-        raise from_os_error(error, "cannot read the collected results; give --collected the file that `sweep collect` wrote") from error
+        raise from_os_error(
+            error, "cannot read the collected results; give --collected the file that `sweep collect` wrote"
+        ) from error
     try:
         with h5py.File(path, "r") as file:
             return _load(file, path, digest.hexdigest())
     except OSError as error:
-        raise CorruptData(f"{path} is no readable HDF5 file ({_first_line(error)}): it is truncated or damaged; "
-                          "run `sweep collect` again, the cells beside it are untouched") from error
+        raise CorruptData(
+            f"{path} is no readable HDF5 file ({_first_line(error)}): it is truncated or damaged; "
+            "run `sweep collect` again, the cells beside it are untouched"
+        ) from error
 
 
 def _load(file, path, sha256):
@@ -97,8 +130,10 @@ def _load(file, path, sha256):
     if version is None:
         raise CorruptData(f"{path} has no attribute schema_version: it was not written by `sweep collect`")
     if version != SCHEMA_VERSION:
-        raise CorruptData(f"{path} has schema version {version}, these figures read version {SCHEMA_VERSION}: "
-                          "collect again with the thinwire that these figures belong to")
+        raise CorruptData(
+            f"{path} has schema version {version}, these figures read version {SCHEMA_VERSION}: "
+            "collect again with the thinwire that these figures belong to"
+        )
     if "cells" not in file:
         raise CorruptData(f"{path} has no table /cells: it was not written by `sweep collect`")
     tables, absent = {}, set()
@@ -112,9 +147,19 @@ def _load(file, path, sha256):
     if "training" in file:
         training_attributes.update({name: _plain(value) for name, value in file["training"].attrs.items()})
     samples = len(file["samples"]) if "samples" in file else 0
-    return Collected(path=path, sha256=sha256, attributes=attributes, cells=_derive(tables["cells"]), spectra=tables["spectra"],
-                     training=tables["training"], links=tables["links"], provenance=tables["provenance"], samples=samples,
-                     training_attributes=training_attributes, absent=absent)
+    return Collected(
+        path=path,
+        sha256=sha256,
+        attributes=attributes,
+        cells=_derive(tables["cells"]),
+        spectra=tables["spectra"],
+        training=tables["training"],
+        links=tables["links"],
+        provenance=tables["provenance"],
+        samples=samples,
+        training_attributes=training_attributes,
+        absent=absent,
+    )
 
 
 def _read_table(file, name, columns, path):
@@ -124,18 +169,25 @@ def _read_table(file, name, columns, path):
         raise CorruptData(f"{path}: /{name} is not a table (compound dataset); see docs/results-schema.md")
     missing = [column for column in columns if column not in names]
     if missing:
-        raise CorruptData(f"{path}: table /{name} lacks the column(s) {', '.join(missing)}; see docs/results-schema.md")
+        raise CorruptData(
+            f"{path}: table /{name} lacks the column(s) {', '.join(missing)}; see docs/results-schema.md"
+        )
     records = dataset[:]
     result = {}
     for column in names:  # further columns (repro, launch, ...) are kept for tables
         values = records[column]
-        kind = columns.get(column) or ("text" if values.dtype.kind in "SO" else "float" if values.dtype.kind == "f" else "integer")
+        kind = columns.get(column) or (
+            "text" if values.dtype.kind in "SO" else "float" if values.dtype.kind == "f" else "integer"
+        )
         if kind == "text" and values.dtype.kind in "SOU":
             result[column] = np.array([_plain(v) for v in values] + [None], dtype=object)[:-1]
         elif kind != "text" and values.dtype.kind in "iuf":
             result[column] = values.astype(_EMPTY[kind])
         else:
-            raise CorruptData(f"{path}: column {column} of /{name} is {values.dtype}, expected {kind}; see docs/results-schema.md")
+            raise CorruptData(
+                f"{path}: column {column} of /{name} is {values.dtype}, expected {kind}; see"
+                " docs/results-schema.md"
+            )
     return Table(result)
 
 
@@ -150,6 +202,7 @@ def _first_line(error):
 
 
 # ---- derived columns: names only, one definition each -------------------------------------------------------------
+
 
 def family_of(codec):
     """Codec name without keys and wrappers: `topk:fraction=0.01+ef` -> `topk`."""
@@ -211,7 +264,9 @@ def scheme_of(row):
 def _derive(cells):
     cells = _spread_over_classes(cells)
     # A codec alone crosses no link, wherever its bench ran.
-    cells = cells.with_column("link", ["" if traffic == "codec" else link for traffic, link in zip(cells["traffic"], cells["link"])])
+    cells = cells.with_column(
+        "link", ["" if traffic == "codec" else link for traffic, link in zip(cells["traffic"], cells["link"])]
+    )
     rows = cells.rows()
     cells = cells.with_column("family", [family_of(r["codec"] or r["method"]) for r in rows])
     labels = [label_of(r["method"], r["codec"]) for r in rows]
@@ -232,12 +287,20 @@ def _derive(cells):
 def _spread_over_classes(cells):
     """A cell that ended before it had a row per traffic class (FAILED, SKIPPED, ...) has one row without a class.
     It stands for every class that its layout would have measured, so that no figure overlooks it."""
-    classes_of = {"bench_gradient": ["dp_gradient"], "bench_embedding": ["embedding"], "bench_codec": ["codec"]}
+    classes_of = {
+        "bench_gradient": ["dp_gradient"],
+        "bench_embedding": ["embedding"],
+        "bench_codec": ["codec"],
+    }
     pick, classes = [], []
     for i, row in enumerate(cells.rows()):
         wanted = [row["traffic"]]
         if not row["traffic"] and row["status"] != "OK":
-            wanted = classes_of.get(row["program"]) or (["tp_forward"] * int(row["tp"] > 1) + ["pp_forward"] * int(row["pp"] > 1)) or [""]
+            wanted = (
+                classes_of.get(row["program"])
+                or (["tp_forward"] * int(row["tp"] > 1) + ["pp_forward"] * int(row["pp"] > 1))
+                or [""]
+            )
         pick += [i] * len(wanted)
         classes += wanted
     return cells.take(np.array(pick, dtype=int)).with_column("traffic", classes)
@@ -248,7 +311,14 @@ def method_order(label, family):
     parts = [float(p) if re.fullmatch(r"\d+(\.\d+)?", p) else 0.0 for p in re.split(r"([\d.]+)", label)]
     study = STUDY_METHODS.index(label) if label in STUDY_METHODS else len(STUDY_METHODS)
     rank = FAMILY_ORDER.index(family) if family in FAMILY_ORDER else len(FAMILY_ORDER)
-    return (study, rank, family if rank == len(FAMILY_ORDER) else "", re.sub(r"[\d.]+", "#", label), parts, label)
+    return (
+        study,
+        rank,
+        family if rank == len(FAMILY_ORDER) else "",
+        re.sub(r"[\d.]+", "#", label),
+        parts,
+        label,
+    )
 
 
 def methods(cells):
@@ -259,7 +329,9 @@ def methods(cells):
 def links(cells):
     """Links of a table from the slowest to the fastest; unrated ones (shared memory) last."""
     names = [link for link in cells.distinct("link") if link]
-    return sorted(names, key=lambda link: (rate_of(cells, link) if np.isfinite(rate_of(cells, link)) else np.inf, link))
+    return sorted(
+        names, key=lambda link: (rate_of(cells, link) if np.isfinite(rate_of(cells, link)) else np.inf, link)
+    )
 
 
 def rate_of(cells, link):

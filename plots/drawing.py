@@ -13,7 +13,8 @@ from plots import style
 @dataclass
 class Drawing:
     """One figure. `rows` holds exactly what was drawn (dictionaries with the keys `columns`); `seen` are sentences
-    computed from the data; `gaps` say what could not be drawn and why; `tables` are (caption, header, rows of text)."""
+    computed from the data; `gaps` say what could not be drawn and why; `tables` are (caption, header, rows of text).
+    """
 
     name: str
     title: str
@@ -42,7 +43,11 @@ def save(drawing, folder, sha256):
     write_file(stem + ".csv", to_csv(drawing, sha256).encode())
     if drawing.figure.get_layout_engine() is not None:  # laid out once, not once per format
         style.freeze_layout(drawing.figure)
-    for ending, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 144}), ("svg", {"metadata": {"Date": None}})):
+    for ending, options in (
+        ("pdf", {"metadata": {"CreationDate": None}}),
+        ("png", {"dpi": 144}),
+        ("svg", {"metadata": {"Date": None}}),
+    ):
         stream = io.BytesIO()
         drawing.figure.savefig(stream, format=ending, **options)
         if ending == "svg":
@@ -76,5 +81,3 @@ def write_file(path, content):
     with open(path + ".tmp", "wb") as stream:
         stream.write(content)
     os.replace(path + ".tmp", path)
-
-

@@ -4,16 +4,38 @@ import numpy as np
 from plots import data, style, words
 from plots.drawing import Drawing
 
-COLUMNS = ("what", "panel", "link", "tensor", "label", "codec_family", "form", "protocol", "kind", "group", "value", "relative_l2", "total_us", "twin_us", "rows", "status")
+COLUMNS = (
+    "what",
+    "panel",
+    "link",
+    "tensor",
+    "label",
+    "codec_family",
+    "form",
+    "protocol",
+    "kind",
+    "group",
+    "value",
+    "relative_l2",
+    "total_us",
+    "twin_us",
+    "rows",
+    "status",
+)
 
 
 def draw(collected):
     drawing = Drawing(
-        name="gradient_protocols", title="Data-parallel gradients: which reduction protocol suits which codec",
-        how_to_read="Rows are codecs, markers the protocol that sums their payloads over ranks: large in the largest group of replicas, small in "
-                    "smaller groups; dots are single weight matrices, the marker their median. First panel: bytes of the dense twin over bytes sent. Others: speed-up over the dense twin per link; "
-                    "right of the line at 1 the method pays.",
-        columns=COLUMNS)
+        name="gradient_protocols",
+        title="Data-parallel gradients: which reduction protocol suits which codec",
+        how_to_read=(
+            "Rows are codecs, markers the protocol that sums their payloads over ranks: large in the largest"
+            " group of replicas, small in smaller groups; dots are single weight matrices, the marker their"
+            " median. First panel: bytes of the dense twin over bytes sent. Others: speed-up over the dense"
+            " twin per link; right of the line at 1 the method pays."
+        ),
+        columns=COLUMNS,
+    )
     cells = collected.cells.where(traffic="dp_gradient")
     usable = data.delivered(cells)
     usable = usable.where(data.positive(usable["ratio"]))
@@ -23,7 +45,13 @@ def draw(collected):
     labels = data.methods(usable)
     pairs = sorted(set(zip(usable["form"], usable["protocol"])))
     handles = style.protocol_handles(pairs) + style.kind_handles(set(usable["kind"]))
-    figure, axes = style.canvas(1, 1 + len(links), height=1.1 + 0.34 * max(3, len(labels)), legend_rows=style.legend_rows(handles, 7), sharey=True)
+    figure, axes = style.canvas(
+        1,
+        1 + len(links),
+        height=1.1 + 0.34 * max(3, len(labels)),
+        legend_rows=style.legend_rows(handles, 7),
+        sharey=True,
+    )
     style.legend(figure, handles, 7)
     drawing.figure = figure
     _panel(axes[0, 0], "ratio", "", usable, labels, pairs, drawing.rows)
@@ -38,7 +66,15 @@ def draw(collected):
         panel.set_title(style.link_name(link))
         if not len(here):
             reason = data.why_none(cells.where(link=link), f"gradients on {link}")
-            panel.text(0.5, 0.5, style.wrap(reason, 30), transform=panel.transAxes, ha="center", va="center", color=style.SOFT)
+            panel.text(
+                0.5,
+                0.5,
+                style.wrap(reason, 30),
+                transform=panel.transAxes,
+                ha="center",
+                va="center",
+                color=style.SOFT,
+            )
             panel.set_xticks([])
             drawing.gaps.append(f"{link}: {reason}")
             continue
@@ -51,13 +87,27 @@ def draw(collected):
 
 def _panel(axes, column, link, cells, labels, pairs, drawn):
     used = {}  # protocols of each codec, spread evenly around its line
-    for label, pair in sorted(set(zip(cells["label"], zip(cells["form"], cells["protocol"]))), key=lambda u: (u[0], pairs.index(u[1]))):
+    for label, pair in sorted(
+        set(zip(cells["label"], zip(cells["form"], cells["protocol"]))),
+        key=lambda u: (u[0], pairs.index(u[1])),
+    ):
         used.setdefault(label, []).append(pair)
     offset = lambda label, pair: 0.26 * (used[label].index(pair) - (len(used[label]) - 1) / 2)
     largest = int(cells["group"].max())
-    for (label, family, form, protocol, kind, group), rows in cells.groups("label", "family", "form", "protocol", "kind", "group"):
+    for (label, family, form, protocol, kind, group), rows in cells.groups(
+        "label", "family", "form", "protocol", "kind", "group"
+    ):
         y = labels.index((label, family)) + offset(label, (form, protocol))
-        base = {"panel": column, "link": link, "label": label, "codec_family": family, "form": form, "protocol": protocol, "kind": kind, "group": int(group)}
+        base = {
+            "panel": column,
+            "link": link,
+            "label": label,
+            "codec_family": family,
+            "form": form,
+            "protocol": protocol,
+            "kind": kind,
+            "group": int(group),
+        }
         singles = []
         for (tensor,), same in rows.groups("tensor"):
             singles.append({**base, "what": "matrix", "tensor": tensor, **_values(same, column)})
@@ -66,8 +116,20 @@ def _panel(axes, column, link, cells, labels, pairs, drawn):
         drawn += [median]
         if len(singles) > 1:
             drawn += singles
-            axes.scatter([s["value"] for s in singles], [y] * len(singles), s=9, color=style.colour(family), alpha=0.45, linewidths=0, zorder=2)
-        axes.scatter(median["value"], y, **style.point(family, form, protocol, kind, size=44 if group == largest else 20))
+            axes.scatter(
+                [s["value"] for s in singles],
+                [y] * len(singles),
+                s=9,
+                color=style.colour(family),
+                alpha=0.45,
+                linewidths=0,
+                zorder=2,
+            )
+        axes.scatter(
+            median["value"],
+            y,
+            **style.point(family, form, protocol, kind, size=44 if group == largest else 20),
+        )
     values = [d["value"] for d in drawn if d["panel"] == column and d["link"] == link]
     low, high = style.log_limits(values + [1.0])
     axes.set(xscale="log", xlim=(low, high))
@@ -80,8 +142,14 @@ def _panel(axes, column, link, cells, labels, pairs, drawn):
 
 
 def _values(rows, column):
-    return {"value": rows.median(column), "relative_l2": rows.median("relative_l2"), "total_us": rows.median("total_us"), "twin_us": rows.median("twin_us"),
-            "rows": len(rows), "status": "MISTRUSTED" if "MISTRUSTED" in rows.distinct("status") else "OK"}
+    return {
+        "value": rows.median(column),
+        "relative_l2": rows.median("relative_l2"),
+        "total_us": rows.median("total_us"),
+        "twin_us": rows.median("twin_us"),
+        "rows": len(rows),
+        "status": "MISTRUSTED" if "MISTRUSTED" in rows.distinct("status") else "OK",
+    }
 
 
 def _coded(cells):
@@ -96,8 +164,15 @@ def _seen(link, cells):
     medians = {key: rows.median("speedup") for key, rows in coded.groups("label", "protocol")}
     paying = {key: value for key, value in medians.items() if value > data.PAYS}
     best = max(medians, key=medians.get)
-    text = f"On {link}, among {coded['group'][0]} replicas, {len(paying)} of {len(medians)} pairs of codec and protocol beat the dense twin in the median over matrices; the fastest is "
-    text += f"{best[0]} by {best[1]} ({words.times(medians[best])})." if paying else f"none; the nearest is {best[0]} by {best[1]} ({words.times(medians[best])})."
+    text = (
+        f"On {link}, among {coded['group'][0]} replicas, {len(paying)} of {len(medians)} pairs of codec and"
+        " protocol beat the dense twin in the median over matrices; the fastest is "
+    )
+    text += (
+        f"{best[0]} by {best[1]} ({words.times(medians[best])})."
+        if paying
+        else f"none; the nearest is {best[0]} by {best[1]} ({words.times(medians[best])})."
+    )
     contests = []
     for label in coded.distinct("label"):
         rivals = {p: v for (name, p), v in medians.items() if name == label}
@@ -113,8 +188,31 @@ def _table(link, cells):
         best = here.take([int(np.argmax(here["speedup"]))]).rows()[0]
         good = here.where(here["relative_l2"] <= data.LOW_ERROR)
         low = good.take([int(np.argmax(good["speedup"]))]).rows()[0] if len(good) else None
-        rows.append([tensor, int(group), words.size(int(here["dense_bytes"][0])), words.microseconds(here.median("twin_us")),
-                     f"{best['label']}, {best['protocol']}", words.times(best["speedup"]), words.number(best["relative_l2"]),
-                     f"{low['label']}, {low['protocol']}" if low else "none", words.times(low["speedup"]) if low else "n/a"])
-    return (f"Fastest pair per matrix on {link}", ["matrix", "replicas", "dense size", "dense twin", "fastest", "speed-up", "error",
-                                                   f"fastest with error ≤ {data.LOW_ERROR:g}", "speed-up"], rows)
+        rows.append(
+            [
+                tensor,
+                int(group),
+                words.size(int(here["dense_bytes"][0])),
+                words.microseconds(here.median("twin_us")),
+                f"{best['label']}, {best['protocol']}",
+                words.times(best["speedup"]),
+                words.number(best["relative_l2"]),
+                f"{low['label']}, {low['protocol']}" if low else "none",
+                words.times(low["speedup"]) if low else "n/a",
+            ]
+        )
+    return (
+        f"Fastest pair per matrix on {link}",
+        [
+            "matrix",
+            "replicas",
+            "dense size",
+            "dense twin",
+            "fastest",
+            "speed-up",
+            "error",
+            f"fastest with error ≤ {data.LOW_ERROR:g}",
+            "speed-up",
+        ],
+        rows,
+    )

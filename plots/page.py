@@ -54,7 +54,9 @@ def text(value):
 
 def table(caption, header, rows, numeric=(), verdicts=()):
     """An HTML table; columns in `numeric` are right-aligned, in `verdicts` coloured by their first word (yes, no)."""
-    side = lambda i, value="": ' class="n"' if i in numeric else ' class="w"' if 0 < len(str(value)) <= 26 else ""
+    side = lambda i, value="": (
+        ' class="n"' if i in numeric else ' class="w"' if 0 < len(str(value)) <= 26 else ""
+    )
 
     def cell(i, value):
         word = str(value).split(" ")[0].rstrip(",:;")
@@ -62,20 +64,32 @@ def table(caption, header, rows, numeric=(), verdicts=()):
         return f'<span class="{word}">{inner}</span>' if i in verdicts and word in ("yes", "no") else inner
 
     head = "".join(f"<th{side(i)}>{text(h)}</th>" for i, h in enumerate(header))
-    body = "".join("<tr>" + "".join(f"<td{side(i, v)}>{cell(i, v)}</td>" for i, v in enumerate(row)) + "</tr>\n" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td{side(i, v)}>{cell(i, v)}</td>" for i, v in enumerate(row)) + "</tr>\n"
+        for row in rows
+    )
     caption = f"<caption>{text(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'
+    return (
+        "<div"
+        f' class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'
+    )
 
 
 def cards(pairs):
-    return '<div class="cards">' + "".join(f'<div class="card"><b>{text(v)}</b><span>{text(k)}</span></div>' for k, v in pairs) + "</div>\n"
+    return (
+        '<div class="cards">'
+        + "".join(f'<div class="card"><b>{text(v)}</b><span>{text(k)}</span></div>' for k, v in pairs)
+        + "</div>\n"
+    )
 
 
 def sentences(items):
     """One sentence is a paragraph, several are a list."""
     if len(items) == 1:
         return f'<p class="seen">{text(items[0])}</p>\n'
-    return '<ul class="seen">' + "".join(f"<li>{text(item)}</li>" for item in items) + "</ul>\n" if items else ""
+    return (
+        '<ul class="seen">' + "".join(f"<li>{text(item)}</li>" for item in items) + "</ul>\n" if items else ""
+    )
 
 
 def numeric_columns(rows):
@@ -88,23 +102,41 @@ def numeric_columns(rows):
 def figure(drawing, number):
     """A drawing's section body: what is seen, the picture, how to read it, gaps, tables."""
     picture = base64.b64encode(drawing.svg.encode()).decode()
-    links = "".join(f'<a href="figures/{drawing.name}.{ending}">{ending.upper()}</a>' for ending in ("pdf", "png", "csv"))
+    links = "".join(
+        f'<a href="figures/{drawing.name}.{ending}">{ending.upper()}</a>' for ending in ("pdf", "png", "csv")
+    )
     alternative = f"Figure {number}. {drawing.title}. {' '.join(drawing.seen[:2])}"
-    parts = [sentences(drawing.seen),
-             f'<figure><img alt="{text(alternative)}" style="max-width:{drawing.width_px}px" src="data:image/svg+xml;base64,{picture}">'
-             f"<figcaption>Figure {number}. {text(drawing.title)}. {links}</figcaption></figure>\n",
-             f'<p class="reading"><b>How to read it.</b> {text(drawing.how_to_read)}</p>\n']
+    parts = [
+        sentences(drawing.seen),
+        (
+            f'<figure><img alt="{text(alternative)}" style="max-width:{drawing.width_px}px"'
+            f' src="data:image/svg+xml;base64,{picture}"><figcaption>Figure {number}. {text(drawing.title)}.'
+            f" {links}</figcaption></figure>\n"
+        ),
+        f'<p class="reading"><b>How to read it.</b> {text(drawing.how_to_read)}</p>\n',
+    ]
     if drawing.rows:  # an empty figure already shows its reason
         parts += [f'<p class="gap">{text(gap[:1].upper() + gap[1:])}</p>\n' for gap in drawing.gaps]
-    parts += [f"<h3>{text(caption)}</h3>" + table("", header, rows, numeric_columns(rows)) for caption, header, rows in drawing.tables if rows]
+    parts += [
+        f"<h3>{text(caption)}</h3>" + table("", header, rows, numeric_columns(rows))
+        for caption, header, rows in drawing.tables
+        if rows
+    ]
     return "".join(parts)
 
 
 def document(title, lead, sections):
     """The whole page. `sections` are (anchor, heading, body)."""
     contents = "".join(f'<li><a href="#{anchor}">{text(heading)}</a></li>' for anchor, heading, _ in sections)
-    body = "".join(f'<section id="{anchor}"><h2>{text(heading)}</h2>\n{inner}</section>\n' for anchor, heading, inner in sections)
-    return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-            f"<link rel=\"icon\" href=\"data:,\"><title>{text(title)}</title><style>{STYLE}</style></head>\n<body><div class=\"frame\">\n"
-            f"<nav aria-label=\"Contents\"><strong>thinwire</strong><ol>{contents}</ol></nav>\n<main><h1>{text(title)}</h1>\n"
-            f'<p class="lead">{text(lead)}</p>\n{body}</main></div></body></html>\n')
+    body = "".join(
+        f'<section id="{anchor}"><h2>{text(heading)}</h2>\n{inner}</section>\n'
+        for anchor, heading, inner in sections
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        ' content="width=device-width, initial-scale=1"><link rel="icon"'
+        f' href="data:,"><title>{text(title)}</title><style>{STYLE}</style></head>\n<body><div'
+        ' class="frame">\n<nav'
+        f' aria-label="Contents"><strong>thinwire</strong><ol>{contents}</ol></nav>\n<main><h1>{text(title)}</h1>\n<p'
+        f' class="lead">{text(lead)}</p>\n{body}</main></div></body></html>\n'
+    )

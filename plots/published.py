@@ -31,5 +31,7 @@ def claims(rows):
         if row["artifact"] in ("abstract", "headline", "conclusion") and row["unit"] in quantities:
             unit = "" if row["unit"] == "text" else "×" if row["unit"] == "x" else f" {row['unit']}"
             mark = "read" if row["provenance"] == "read" else "recollected, unverified"
-            result.append([row["paper"], f"{row['row']}: {row['column']}", f"{row['value']}{unit}", mark, row["source"]])
+            result.append(
+                [row["paper"], f"{row['row']}: {row['column']}", f"{row['value']}{unit}", mark, row["source"]]
+            )
     return result

@@ -10,12 +10,20 @@ MISTRUSTED_LIMIT = 0.10
 
 def tell(collected, drawings, options):
     """The whole report as HTML."""
-    sections = [("summary", "This run", _summary(collected, options)), ("verdict", "Does it pay?", _verdict(collected))]
-    sections += [(d.name, f"{i}. {_short_title(d.title)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)]
+    sections = [
+        ("summary", "This run", _summary(collected, options)),
+        ("verdict", "Does it pay?", _verdict(collected)),
+    ]
+    sections += [
+        (d.name, f"{i}. {_short_title(d.title)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
+    ]
     sections.append(("papers", "What the papers say", _papers(options)))
     sections.append(("provenance", "Provenance", _provenance(collected)))
-    lead = ("Compressed communication in 3D-parallel Transformer training, measured on the traffic of a small GPT. Every statement "
-            "below is computed from the collected results and holds for this machine, these links and this scale.")
+    lead = (
+        "Compressed communication in 3D-parallel Transformer training, measured on the traffic of a small"
+        " GPT. Every statement below is computed from the collected results and holds for this machine, these"
+        " links and this scale."
+    )
     return page.document(f"thinwire report{_profile(collected, options, ' · {} profile')}", lead, sections)
 
 
@@ -36,35 +44,70 @@ def _summary(collected, options):
     cells = collected.cells
     ok = int(np.sum(cells["status"] == "OK"))
     links = data.links(cells)
-    facts = [("cells", len(cells.distinct("cell_id"))), ("rows (cell and traffic class)", len(cells)), ("rows OK", words.percent(ok, len(cells))),
-             ("links", len(links)), ("samples kept", f"{collected.samples:,}")]
+    facts = [
+        ("cells", len(cells.distinct("cell_id"))),
+        ("rows (cell and traffic class)", len(cells)),
+        ("rows OK", words.percent(ok, len(cells))),
+        ("links", len(links)),
+        ("samples kept", f"{collected.samples:,}"),
+    ]
     name = _profile(collected, options, "{}")
     parts = [page.cards(([("profile", name)] if name else []) + facts)]
     corpora = sorted({c for c in cells["corpus"] if c})
     sources = {s: int(np.sum(cells["source"] == s)) for s in cells.distinct("source") if s}
-    text = [f"Rows by kind of tensor: {words.listing([f'{n} {s}' for s, n in sources.items()])}." if sources else "",
-            f"Text corpus: {words.listing([c[:12] + '…' for c in corpora])}." if corpora else "No row names a text corpus.",
-            f"Points are {words.listing(sorted(set(cells['kind'])))}." if len(cells) else ""]
+    text = [
+        (
+            f"Rows by kind of tensor: {words.listing([f'{n} {s}' for s, n in sources.items()])}."
+            if sources
+            else ""
+        ),
+        (
+            f"Text corpus: {words.listing([c[:12] + '…' for c in corpora])}."
+            if corpora
+            else "No row names a text corpus."
+        ),
+        f"Points are {words.listing(sorted(set(cells['kind'])))}." if len(cells) else "",
+    ]
     over = cells["oversubscription"][np.isfinite(cells["oversubscription"])]
     if len(over) and over.max() > 1:
-        text.append(f"Up to {words.number(float(over.max()))} ranks shared a core: encode and decode were measured one rank at a time and replayed "
-                    "as timed waits around the real transfer (compute = timed); only such rows have a speed-up.")
+        text.append(
+            f"Up to {words.number(float(over.max()))} ranks shared a core: encode and decode were measured"
+            " one rank at a time and replayed as timed waits around the real transfer (compute = timed)."
+        )
     text.append(_classes(cells))
     parts.append(f'<p>{page.text(" ".join(t for t in text if t))}</p>\n')
     rows = []
     for link, rate, count, total, statuses in verdicts.link_counts(collected):
         share = statuses["MISTRUSTED"] / total if total else 0.0
         judged = "within" if share <= MISTRUSTED_LIMIT else "ABOVE"
-        rows.append([link, f"{words.number(rate, 3)} Gbit/s" if np.isfinite(rate) else "not rated", count, total]
-                    + [statuses[s] for s in data.STATUSES] + [f"{100 * share:.1f} % ({judged} {100 * MISTRUSTED_LIMIT:.0f} %)"])
+        rows.append(
+            [link, f"{words.number(rate, 3)} Gbit/s" if np.isfinite(rate) else "not rated", count, total]
+            + [statuses[s] for s in data.STATUSES]
+            + [f"{100 * share:.1f} % ({judged} {100 * MISTRUSTED_LIMIT:.0f} %)"]
+        )
     if rows:
-        parts.append(page.table("Rows per link by status; a MISTRUSTED row's link was off its calibration by more than 15 %: drawn with a mark, not counted in verdicts",
-                                ["link", "measured rate", "cells", "rows", *data.STATUSES, "MISTRUSTED share"], rows, numeric=range(2, 10)))
+        parts.append(
+            page.table(
+                (
+                    "Rows per link by status; a MISTRUSTED row's link was off its calibration by more than 15"
+                    " %: drawn with a mark, not counted in verdicts"
+                ),
+                ["link", "measured rate", "cells", "rows", *data.STATUSES, "MISTRUSTED share"],
+                rows,
+                numeric=range(2, 10),
+            )
+        )
     else:
         parts.append('<p class="gap">No data because no row of /cells names a link.</p>\n')
-    spoiled = [[status, data.shorten(reason, 160), count, words.listing([link or "none" for link in where], 6)] for status, reason, count, where in verdicts.reasons(collected)]
+    spoiled = [
+        [status, data.shorten(reason, 160), count, words.listing([link or "none" for link in where], 6)]
+        for status, reason, count, where in verdicts.reasons(collected)
+    ]
     if spoiled:
-        parts.append("<h3>Why rows are not OK</h3>" + page.table("", ["status", "reason", "rows", "links"], spoiled, numeric=(2,)))
+        parts.append(
+            "<h3>Why rows are not OK</h3>"
+            + page.table("", ["status", "reason", "rows", "links"], spoiled, numeric=(2,))
+        )
     return "".join(parts)
 
 
@@ -73,32 +116,80 @@ def _classes(cells):
     counts = {t or "no class": int(np.sum(cells["traffic"] == t)) for t in cells.distinct("traffic")}
     drawn = set(data.ACTIVATION_CLASSES) | {"dp_gradient", "embedding", "codec", "control"}
     hidden = [t for t in counts if t not in drawn]
-    text = f"Rows by traffic class: {words.listing([f'{n} {t}' for t, n in counts.items()], 12)}." if counts else ""
-    return text + (f" No figure draws {words.listing(hidden, 12)}; their rows are in the collected file." if hidden else "")
+    text = (
+        f"Rows by traffic class: {words.listing([f'{n} {t}' for t, n in counts.items()], 12)}."
+        if counts
+        else ""
+    )
+    return text + (
+        f" No figure draws {words.listing(hidden, 12)}; their rows are in the collected file."
+        if hidden
+        else ""
+    )
 
 
 def _verdict(collected):
     found = verdicts.verdicts(collected)
     if not found:
-        return f'<p class="gap">{page.text("No verdict: " + data.why_none(collected.cells, "compressed transfers with a valid timing"))}</p>\n'
+        return (
+            f'<p class="gap">{page.text("No verdict: " + data.why_none(collected.cells, "compressed transfers with a valid timing"))}</p>\n'
+        )
     rows = []
     for v in found:
-        answer = "no" if not v.pays else f"yes, all {v.methods}" if len(v.pays) == v.methods else f"yes, {len(v.pays)} of {v.methods}"
-        rows.append([v.link, v.traffic, answer, _spread(v.noise), words.times(v.median_speedup), _name(v.best), words.times(v.best[1]), words.number(v.best[3]),
-                     _name(v.low_error), words.times(v.low_error[1]) if v.low_error else "n/a", words.number(v.low_error[3]) if v.low_error else "n/a",
-                     words.listing(v.never, 4) or "–"])
-    header = ["link", "traffic", "does it pay?", "none", "median", "fastest", "speed-up", "error", f"with error ≤ {data.LOW_ERROR:g}", "speed-up", "error",
-              "never pay"]
-    intro = (f"A method pays where the median speed-up over its cells exceeds {data.PAYS:g}; one that never pays exceeds it in no cell. 'none' is the uncompressed "
-             f"method measured like any other: its distance from 1 is the noise of a cell. The error is the "
-             f"relative L2 error of one operation's result. It says nothing about the effect on training: a method can be fast and useless, which is "
-             f"why the fastest method with an error of at most {data.LOW_ERROR:g} stands beside it.")
-    return f"<p>{page.text(intro)}</p>" + page.sentences(_headline(found)) + page.table("", header, rows, numeric=(3, 4, 6, 7, 9, 10), verdicts=(2,))
+        answer = (
+            "no"
+            if not v.pays
+            else f"yes, all {v.methods}" if len(v.pays) == v.methods else f"yes, {len(v.pays)} of {v.methods}"
+        )
+        rows.append(
+            [
+                v.link,
+                v.traffic,
+                answer,
+                _spread(v.noise),
+                words.times(v.median_speedup),
+                _name(v.best),
+                words.times(v.best[1]),
+                words.number(v.best[3]),
+                _name(v.low_error),
+                words.times(v.low_error[1]) if v.low_error else "n/a",
+                words.number(v.low_error[3]) if v.low_error else "n/a",
+                words.listing(v.never, 4) or "–",
+            ]
+        )
+    header = [
+        "link",
+        "traffic",
+        "does it pay?",
+        "none",
+        "median",
+        "fastest",
+        "speed-up",
+        "error",
+        f"with error ≤ {data.LOW_ERROR:g}",
+        "speed-up",
+        "error",
+        "never pay",
+    ]
+    intro = (
+        f"A method pays where the median speed-up over its cells exceeds {data.PAYS:g}; one that never pays"
+        " exceeds it in no cell. 'none' is the uncompressed method measured like any other: its distance"
+        " from 1 is the noise of a cell. The error is the relative L2 error of one operation's result. It"
+        " says nothing about the effect on training: a method can be fast and useless, which is why the"
+        f" fastest method with an error of at most {data.LOW_ERROR:g} stands beside it."
+    )
+    return (
+        f"<p>{page.text(intro)}</p>"
+        + page.sentences(_headline(found))
+        + page.table("", header, rows, numeric=(3, 4, 6, 7, 9, 10), verdicts=(2,))
+    )
 
 
 def _spread(noise):
     low, high = noise
-    return f"{words.number(low)} to {words.times(high)}" if np.isfinite(low) else "n/a"
+    if not np.isfinite(low):
+        return "n/a"
+    return words.times(high) if low == high else f"{words.number(low)} to {words.times(high)}"
 
 
 def _name(entry):
@@ -111,9 +202,14 @@ def _headline(found):
     for link in dict.fromkeys(v.link for v in found):
         parts = []
         for v in (v for v in found if v.link == link and v.traffic in data.ACTIVATION_CLASSES):
-            best = f"the fastest is {v.best[0]} with {words.times(v.best[1])} (error {words.number(v.best[3])})"
-            parts.append(f"for {v.traffic}, {len(v.pays) if v.pays else 'none'} of {v.methods} methods pay{'s' if not v.pays else ''}"
-                         + (f", {best}" if v.pays else f" (nearest: {v.best[0]}, {words.times(v.best[1])})"))
+            best = (
+                f"the fastest is {v.best[0]} with {words.times(v.best[1])} (error {words.number(v.best[3])})"
+            )
+            parts.append(
+                f"for {v.traffic}, {len(v.pays) if v.pays else 'none'} of {v.methods} methods"
+                f" pay{'s' if not v.pays else ''}"
+                + (f", {best}" if v.pays else f" (nearest: {v.best[0]}, {words.times(v.best[1])})")
+            )
         if parts:
             result.append(f"On {link}, {'; '.join(parts)}.")
     return result
@@ -123,11 +219,16 @@ def _papers(options):
     rows = published.claims(published.load(options.published, options.recollected))
     if not rows:
         return '<p class="gap">No data because no published numbers were found beside the figures.</p>\n'
-    note = ("Statements that were read in the named source, for orientation; none of them is drawn in a figure or used as a target. "
-            "Different hardware, scale and baselines: they cannot be compared with this run number by number.")
+    note = (
+        "Statements that were read in the named source, for orientation; none of them is drawn in a figure or"
+        " used as a target. Different hardware, scale and baselines: they cannot be compared with this run"
+        " number by number."
+    )
     if options.recollected:
         note += " Entries marked recollected are from memory and unverified."
-    return f"<p>{page.text(note)}</p>" + page.table("", ["paper", "statement", "value", "mark", "source"], rows)
+    return f"<p>{page.text(note)}</p>" + page.table(
+        "", ["paper", "statement", "value", "mark", "source"], rows
+    )
 
 
 def _provenance(collected):
@@ -136,7 +237,10 @@ def _provenance(collected):
     parts = [page.table("", ["collected file", ""], facts)]
     table = collected.provenance
     if not len(table):
-        return "".join(parts) + '<p class="gap">No data because the collected file has no rows in /provenance.</p>\n'
+        return (
+            "".join(parts)
+            + '<p class="gap">No data because the collected file has no rows in /provenance.</p>\n'
+        )
     shared, varying = {}, []
     for name in table.columns:
         values = table.distinct(name)

@@ -34,15 +34,22 @@ LINK_COLOURS = ("#00204d", "#7c7b78", "#c9a800", "#5b8fb9", "#a8483e", "#3f7f5f"
 STATUS_MARKS = {"SKIPPED": "skip", "FAILED": "fail", "TIMEOUT": "time", "WRONG": "wrong"}
 
 _MARKERS = {
-    ("fair", "dense"): "o", ("fair", "rounds"): "s", ("fair", "gather"): "^", ("fair", "two_shot"): "D",
+    ("fair", "dense"): "o",
+    ("fair", "rounds"): "s",
+    ("fair", "gather"): "^",
+    ("fair", "two_shot"): "D",
     ("fair", "point_to_point"): "h",
-    ("released", "dense"): "8", ("released", "rounds"): "p", ("released", "gather"): "v", ("released", "two_shot"): "d",
+    ("released", "dense"): "8",
+    ("released", "rounds"): "p",
+    ("released", "gather"): "v",
+    ("released", "two_shot"): "d",
     ("released", "point_to_point"): "X",
 }
 
 # Blue pays, orange costs, pale is 1; readable with every common form of colour blindness.
 SPEEDUP_COLOURS = LinearSegmentedColormap.from_list(
-    "speedup", ["#7f3b08", "#c9741a", "#f3c48b", "#f7f7f5", "#a9cfe5", "#4a97c9", "#134f85"])
+    "speedup", ["#7f3b08", "#c9741a", "#f3c48b", "#f7f7f5", "#a9cfe5", "#4a97c9", "#134f85"]
+)
 
 HALO = [patheffects.withStroke(linewidth=2.2, foreground="white")]
 WIDTH = 11.0  # inches; 1056 CSS pixels, the width of the report's column
@@ -52,15 +59,41 @@ def apply():
     """Sets matplotlib's defaults for every figure."""
     plt.rcdefaults()
     matplotlib.use("Agg")
-    plt.rcParams.update({
-        "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold",
-        "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8.5,
-        "axes.edgecolor": "#9aa5b1", "axes.labelcolor": INK, "text.color": INK, "xtick.color": SOFT, "ytick.color": SOFT,
-        "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.linewidth": 0.8, "axes.grid": True, "grid.color": GRID,
-        "grid.linewidth": 0.7, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-        "figure.facecolor": "white", "savefig.facecolor": "white", "legend.frameon": False, "lines.linewidth": 1.5,
-        "pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "thinwire", "hatch.linewidth": 0.7,
-    })
+    plt.rcParams.update(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 9,
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.labelsize": 9,
+            "xtick.labelsize": 8,
+            "ytick.labelsize": 8,
+            "legend.fontsize": 8.5,
+            "axes.edgecolor": "#9aa5b1",
+            "axes.labelcolor": INK,
+            "text.color": INK,
+            "xtick.color": SOFT,
+            "ytick.color": SOFT,
+            "xtick.labelcolor": INK,
+            "ytick.labelcolor": INK,
+            "axes.linewidth": 0.8,
+            "axes.grid": True,
+            "grid.color": GRID,
+            "grid.linewidth": 0.7,
+            "axes.axisbelow": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.facecolor": "white",
+            "savefig.facecolor": "white",
+            "legend.frameon": False,
+            "lines.linewidth": 1.5,
+            "pdf.fonttype": 42,
+            "svg.fonttype": "path",
+            "svg.hashsalt": "thinwire",
+            "hatch.linewidth": 0.7,
+        }
+    )
 
 
 def colour(family):
@@ -79,7 +112,14 @@ def point(family, form="fair", protocol="dense", kind="measured", size=42.0):
     """Keyword arguments of `scatter` for one point: measured is filled, emulated hollow, modelled hollow and dotted,
     published a black outline star."""
     tint = colour(family)
-    style = {"marker": marker(form, protocol), "s": size, "linewidths": 0.8, "edgecolors": "white", "facecolors": tint, "zorder": 3}
+    style = {
+        "marker": marker(form, protocol),
+        "s": size,
+        "linewidths": 0.8,
+        "edgecolors": "white",
+        "facecolors": tint,
+        "zorder": 3,
+    }
     if kind == "emulated":
         style.update(facecolors="white", edgecolors=tint, linewidths=1.4)
     elif kind == "modelled":
@@ -109,22 +149,33 @@ def link_name(link, rate=float("nan")):
 
 # ---- canvases ------------------------------------------------------------------------------------------------------
 
+
 def canvas(rows, columns, height, legend_rows=0, width=WIDTH, **subplots):
     """A figure whose panels leave `legend_rows` lines free at the top for `legend`. `height` is the panels' height."""
     apply()
     band = 0.24 * legend_rows + (0.08 if legend_rows else 0.0)
     total = height + band
     figure, axes = plt.subplots(rows, columns, figsize=(width, total), squeeze=False, **subplots)
-    figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0.0, 0.0, 1.0, 1.0 - band / total), w_pad=0.06, h_pad=0.06,
-                                                     wspace=0.03, hspace=0.04))
+    figure.set_layout_engine(
+        ConstrainedLayoutEngine(
+            rect=(0.0, 0.0, 1.0, 1.0 - band / total), w_pad=0.06, h_pad=0.06, wspace=0.03, hspace=0.04
+        )
+    )
     return figure, axes
 
 
 def legend(figure, handles, columns):
     """One legend for the whole figure, in the band at its top."""
     if handles:
-        figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), ncol=columns, handletextpad=0.5,
-                      columnspacing=1.6, borderaxespad=0.2)
+        figure.legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncol=columns,
+            handletextpad=0.5,
+            columnspacing=1.6,
+            borderaxespad=0.2,
+        )
 
 
 def legend_rows(handles, columns):
@@ -134,29 +185,62 @@ def legend_rows(handles, columns):
 def family_handles(families):
     order = list(FAMILY_COLOURS)
     rank = lambda name: (order.index(name) if name in order else len(order), name)
-    return [Line2D([], [], marker="o", linestyle="", color=colour(f), markersize=6.5, label=f) for f in sorted(set(families), key=rank)]
+    return [
+        Line2D([], [], marker="o", linestyle="", color=colour(f), markersize=6.5, label=f)
+        for f in sorted(set(families), key=rank)
+    ]
 
 
 def protocol_handles(pairs):
     """One entry per (form, protocol) that occurs; the form is named only where it is not `fair`."""
     known = [pair for pair in _MARKERS if pair in set(pairs)] + sorted(set(pairs) - set(_MARKERS))
-    return [Line2D([], [], marker=marker(*pair), linestyle="", color=SOFT, markersize=6,
-                   label=(pair[1] or "no protocol").replace("_", " ") + ("" if pair[0] == "fair" else f", {pair[0]}")) for pair in known]
+    return [
+        Line2D(
+            [],
+            [],
+            marker=marker(*pair),
+            linestyle="",
+            color=SOFT,
+            markersize=6,
+            label=(pair[1] or "no protocol").replace("_", " ")
+            + ("" if pair[0] == "fair" else f", {pair[0]}"),
+        )
+        for pair in known
+    ]
 
 
 def kind_handles(kinds):
     """Entries for points that are not plainly measured."""
-    looks = {"emulated": {"markerfacecolor": "white"}, "modelled": {"markerfacecolor": "none", "markeredgewidth": 0.8},
-             "published": {"marker": "*", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 9}}
-    return [Line2D([], [], **{"marker": "o", "linestyle": "", "color": SOFT, "markersize": 6.5, "label": k, **looks[k]})
-            for k in ("emulated", "modelled", "published") if k in kinds]
+    looks = {
+        "emulated": {"markerfacecolor": "white"},
+        "modelled": {"markerfacecolor": "none", "markeredgewidth": 0.8},
+        "published": {"marker": "*", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 9},
+    }
+    return [
+        Line2D(
+            [],
+            [],
+            **{"marker": "o", "linestyle": "", "color": SOFT, "markersize": 6.5, "label": k, **looks[k]},
+        )
+        for k in ("emulated", "modelled", "published")
+        if k in kinds
+    ]
 
 
 def empty_panel(axes, reason):
     """An explicit "no data because ..." in place of a panel."""
     axes.set_axis_off()
-    axes.text(0.5, 0.5, wrap(reason, 62), ha="center", va="center", transform=axes.transAxes, fontsize=9, color=SOFT,
-              bbox={"boxstyle": "round,pad=0.8", "facecolor": "#f5f7fa", "edgecolor": GRID})
+    axes.text(
+        0.5,
+        0.5,
+        wrap(reason, 62),
+        ha="center",
+        va="center",
+        transform=axes.transAxes,
+        fontsize=9,
+        color=SOFT,
+        bbox={"boxstyle": "round,pad=0.8", "facecolor": "#f5f7fa", "edgecolor": GRID},
+    )
 
 
 def wrap(text, width):
@@ -184,15 +268,18 @@ def number_ticks(axis, low, high):
     """Plain numbers (0.5, 1, 2, 5, ...) as ticks of a logarithmic axis that spans a few decades."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
-        ticks = [m * 10.0 ** e for e in exponents for m in steps if low <= m * 10.0 ** e <= high]
+        ticks = [m * 10.0**e for e in exponents for m in steps if low <= m * 10.0**e <= high]
         if len(ticks) >= (4 if len(steps) == 1 else 3):
             break
     axis.set_major_locator(matplotlib.ticker.FixedLocator(ticks))
-    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:.4g}" if 1e-4 <= v < 1e5 else f"{v:.0e}"))
+    axis.set_major_formatter(
+        matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:.4g}" if 1e-4 <= v < 1e5 else f"{v:.0e}")
+    )
     axis.set_minor_locator(matplotlib.ticker.NullLocator())
 
 
 # ---- labels ----------------------------------------------------------------------------------------------------------
+
 
 def freeze_layout(figure):
     """Runs the layout once and keeps it, so that pixel positions are final."""
@@ -211,7 +298,11 @@ def place_labels(axes, labels, avoid=(), fontsize=7.5):
     to_pixels = lambda x, y: axes.transData.transform((x, y))
     points = [to_pixels(x, y) for x, y, _, _ in labels]
     obstacles = [to_pixels(x, y) for x, y in avoid] + points
-    taken = [Text.get_window_extent(text, renderer) for text in axes.texts if text.get_text() and text.get_visible()]
+    taken = [
+        Text.get_window_extent(text, renderer)
+        for text in axes.texts
+        if text.get_text() and text.get_visible()
+    ]
     dots = [Bbox.from_bounds(px - 4 * scale, py - 4 * scale, 8 * scale, 8 * scale) for px, py in obstacles]
     left_out = []
     for (x, y, text, tint), (px, py) in zip(labels, points):
@@ -224,9 +315,15 @@ def place_labels(axes, labels, avoid=(), fontsize=7.5):
                 angle = 2 * math.pi * ((turn + 1) // 2 * (-1) ** turn) / 16 + math.pi / 8
                 cx = px + math.cos(angle) * (distance * scale + size.width / 2)
                 cy = py + math.sin(angle) * (distance * scale + size.height / 2)
-                box = Bbox.from_bounds(cx - size.width / 2 - scale, cy - size.height / 2 - scale, size.width + 2 * scale,
-                                       size.height + 2 * scale)
-                inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+                box = Bbox.from_bounds(
+                    cx - size.width / 2 - scale,
+                    cy - size.height / 2 - scale,
+                    size.width + 2 * scale,
+                    size.height + 2 * scale,
+                )
+                inside = (
+                    frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+                )
                 if not inside or any(box.overlaps(other) for other in taken):
                     continue
                 hidden = sum(box.overlaps(dot) for dot in dots)
@@ -240,6 +337,20 @@ def place_labels(axes, labels, avoid=(), fontsize=7.5):
         taken.append(box)
         ax, ay = axes.transData.inverted().transform((cx, cy))
         far = distance > 10
-        axes.annotate(text, xy=(x, y), xytext=(ax, ay), fontsize=fontsize, color=tint, ha="center", va="center", zorder=5, path_effects=HALO,
-                      arrowprops={"arrowstyle": "-", "color": tint, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 2} if far else None)
+        axes.annotate(
+            text,
+            xy=(x, y),
+            xytext=(ax, ay),
+            fontsize=fontsize,
+            color=tint,
+            ha="center",
+            va="center",
+            zorder=5,
+            path_effects=HALO,
+            arrowprops=(
+                {"arrowstyle": "-", "color": tint, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 2}
+                if far
+                else None
+            ),
+        )
     return left_out

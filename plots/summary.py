@@ -15,32 +15,80 @@ from plots.errors import EnvironmentFailure, guarded_main  # noqa: E402
 
 def run():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--collected", required=True, metavar="FILE", help="the collected.h5 that `sweep collect` wrote")
+    parser.add_argument(
+        "--collected", required=True, metavar="FILE", help="the collected.h5 that `sweep collect` wrote"
+    )
     options = parser.parse_args()
     try:
         from plots import data
     except ImportError as error:
-        raise EnvironmentFailure(f"the summary needs numpy and h5py of /usr/bin/python3 ({error}); apt-get install python3-h5py") from error
+        raise EnvironmentFailure(
+            f"the summary needs numpy and h5py of /usr/bin/python3 ({error}); apt-get install python3-h5py"
+        ) from error
     print("\n".join(lines(data.load(options.collected))))
 
 
 def lines(collected):
     """The summary as lines of at most about 120 characters."""
     from plots import data, verdicts, words
+
     counts = [["link", "rate", "cells", "rows", "OK", "mistrusted", "skipped", "failed"]]
     for link, rate, cells, rows, status in verdicts.link_counts(collected):
         spoiled = status["FAILED"] + status["TIMEOUT"] + status["WRONG"]
-        counts.append([link, f"{words.number(rate, 3)} Gbit/s" if rate == rate else "not rated", cells, rows, status["OK"], status["MISTRUSTED"],
-                       status["SKIPPED"], spoiled])
+        counts.append(
+            [
+                link,
+                f"{words.number(rate, 3)} Gbit/s" if rate == rate else "not rated",
+                cells,
+                rows,
+                status["OK"],
+                status["MISTRUSTED"],
+                status["SKIPPED"],
+                spoiled,
+            ]
+        )
     found = verdicts.verdicts(collected)
-    pays = [["link", "traffic", "pay", "median", "fastest", "speed-up", "error", "fastest, low error", "speed-up", "error"]]
+    pays = [
+        [
+            "link",
+            "traffic",
+            "pay",
+            "median",
+            "fastest",
+            "speed-up",
+            "error",
+            "fastest, low error",
+            "speed-up",
+            "error",
+        ]
+    ]
     for v in found:
         low = v.low_error
-        pays.append([v.link, v.traffic, f"{len(v.pays)} of {v.methods}", words.times(v.median_speedup), v.best[0], words.times(v.best[1]), words.number(v.best[3]),
-                     low[0] if low else "none", words.times(low[1]) if low else "", words.number(low[3]) if low else ""])
-    result = [*aligned(counts), "", *(aligned(pays) if found else ["no compressed transfer has a valid timing"])]
-    methods = [f"{v.link}, {v.traffic}: pay {words.listing(v.pays, 9) or 'none'}; never pay {words.listing(v.never, 9) or 'none'}"
-               for v in found if v.traffic in data.ACTIVATION_CLASSES]
+        pays.append(
+            [
+                v.link,
+                v.traffic,
+                f"{len(v.pays)} of {v.methods}",
+                words.times(v.median_speedup),
+                v.best[0],
+                words.times(v.best[1]),
+                words.number(v.best[3]),
+                low[0] if low else "none",
+                words.times(low[1]) if low else "",
+                words.number(low[3]) if low else "",
+            ]
+        )
+    result = [
+        *aligned(counts),
+        "",
+        *(aligned(pays) if found else ["no compressed transfer has a valid timing"]),
+    ]
+    methods = [
+        f"{v.link}, {v.traffic}: pay {words.listing(v.pays, 9) or 'none'}; never pay"
+        f" {words.listing(v.never, 9) or 'none'}"
+        for v in found
+        if v.traffic in data.ACTIVATION_CLASSES
+    ]
     return result + ([""] + methods if methods else [])
 
 
@@ -48,8 +96,12 @@ def aligned(table):
     """Columns padded to their widest entry; numbers to the right, a rule below the header."""
     table = [[str(value) for value in row] for row in table]
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    right = [all(row[i][:1].isdigit() or row[i] in ("", "n/a") for row in table[1:]) for i in range(len(widths))]
-    pad = lambda row: "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(row, widths, right)).rstrip()
+    right = [
+        all(row[i][:1].isdigit() or row[i] in ("", "n/a") for row in table[1:]) for i in range(len(widths))
+    ]
+    pad = lambda row: "  ".join(
+        v.rjust(w) if r else v.ljust(w) for v, w, r in zip(row, widths, right)
+    ).rstrip()
     return [pad(table[0]), "  ".join("-" * w for w in widths), *map(pad, table[1:])]
 
 

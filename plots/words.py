@@ -43,7 +43,11 @@ def microseconds(value):
     """A duration with a fitting unit."""
     if value is None or not math.isfinite(value):
         return "n/a"
-    return f"{number(value)} µs" if value < 1e3 else f"{number(value / 1e3)} ms" if value < 1e6 else f"{number(value / 1e6)} s"
+    return (
+        f"{number(value)} µs"
+        if value < 1e3
+        else f"{number(value / 1e3)} ms" if value < 1e6 else f"{number(value / 1e6)} s"
+    )
 
 
 def size(value):

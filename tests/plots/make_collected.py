@@ -35,7 +35,29 @@ def row(**values):
     result.update(form="fair", ranks=1, tp=1, pp=1, dp=1, status="OK", launch="launch-0", repro="bench ...")
     result.update(values)
     if not result["cell_id"]:
-        key = repr(sorted((k, v) for k, v in values.items() if k in ("program", "method", "codec", "link", "tp", "pp", "dp", "dense_bytes", "batch", "seq", "tensor", "protocol", "form", "operation")))
+        key = repr(
+            sorted(
+                (k, v)
+                for k, v in values.items()
+                if k
+                in (
+                    "program",
+                    "method",
+                    "codec",
+                    "link",
+                    "tp",
+                    "pp",
+                    "dp",
+                    "dense_bytes",
+                    "batch",
+                    "seq",
+                    "tensor",
+                    "protocol",
+                    "form",
+                    "operation",
+                )
+            )
+        )
         result["cell_id"] = hashlib.sha256(key.encode()).hexdigest()
     return result
 
@@ -55,11 +77,28 @@ def with_times(values, rng, link, encode_rate, decode_rate):
         encode = decode = 0.0
     transfer, twin_us = microseconds(sent) * jitter(), microseconds(twin) * jitter()
     total = encode + transfer + decode
-    values.update(encode_us=encode, transfer_us=transfer, decode_us=decode, total_us=total, twin_us=twin_us, encode_cpu_us=encode,
-                  decode_cpu_us=decode, total_iqr_us=0.03 * total, twin_iqr_us=0.03 * twin_us, repetitions=3, speedup=twin_us / total,
-                  compute="timed", oversubscription=2.0, link=link, link_gbps=LINKS.get(link, NAN), twin="library", ratio=twin / max(1, sent),
-                  break_even_gbps=8e-3 * (twin - sent) / (encode + decode) if encode + decode > 0 else NAN,
-                  algbw_gbps=dense / total / 1e3, busbw_gbps=1.5 * dense / total / 1e3)
+    values.update(
+        encode_us=encode,
+        transfer_us=transfer,
+        decode_us=decode,
+        total_us=total,
+        twin_us=twin_us,
+        encode_cpu_us=encode,
+        decode_cpu_us=decode,
+        total_iqr_us=0.03 * total,
+        twin_iqr_us=0.03 * twin_us,
+        repetitions=3,
+        speedup=twin_us / total,
+        compute="timed",
+        oversubscription=2.0,
+        link=link,
+        link_gbps=LINKS.get(link, NAN),
+        twin="library",
+        ratio=twin / max(1, sent),
+        break_even_gbps=8e-3 * (twin - sent) / (encode + decode) if encode + decode > 0 else NAN,
+        algbw_gbps=dense / total / 1e3,
+        busbw_gbps=1.5 * dense / total / 1e3,
+    )
     return values
 
 
@@ -71,22 +110,57 @@ def activation_rows(rng, links, layouts=LAYOUTS, shapes=SHAPES, methods=tuple(ME
                     codec, width, error, enc, dec = METHODS[method]
                     tokens = batch * seq
                     dense = 2 * tokens * HIDDEN
-                    payload = {"none": dense, "a": 2 * tokens * width, "t": 6 * tokens * width, "r": 6 * tokens * width,
-                               "q": tokens * HIDDEN * width // 8 + 2 * HIDDEN}[codec if codec == "none" else codec[0]]
+                    payload = {
+                        "none": dense,
+                        "a": 2 * tokens * width,
+                        "t": 6 * tokens * width,
+                        "r": 6 * tokens * width,
+                        "q": tokens * HIDDEN * width // 8 + 2 * HIDDEN,
+                    }[codec if codec == "none" else codec[0]]
                     for traffic, group in (("tp_forward", tp), ("pp_forward", pp), ("pp_backward", pp)):
                         if group == 1:
                             continue
                         reduces = traffic == "tp_forward"
                         twin = 2 * (group - 1) * dense // group if reduces else dense
                         gathers = codec[0] in "trq"
-                        sent = (group - 1) * payload if reduces and gathers else 2 * (group - 1) * payload // group if reduces else payload
-                        values = dict(program="bench_activation", traffic=traffic, operation="all_reduce" if reduces else "send_recv",
-                                      method=method, codec=codec, protocol=("dense" if method == "none" else "gather" if gathers else "rounds") if reduces else "point_to_point",
-                                      dtype="f16", tensor="mlp_out.3", source="captured", ranks=4, tp=tp, pp=pp, layers=4, batch=batch,
-                                      seq=seq, hidden=HIDDEN, corpus="c" * 64, dense_bytes=dense, payload_bytes=payload, link_bytes=sent,
-                                      link_bytes_max=sent, received_bytes=sent, twin_link_bytes=twin,
-                                      relative_l2=error * (1 + 0.05 * (tp == 4)), cosine=math.sqrt(max(0.0, 1 - error**2)), bias=0.0,
-                                      zero_fraction=0.0)
+                        sent = (
+                            (group - 1) * payload
+                            if reduces and gathers
+                            else 2 * (group - 1) * payload // group if reduces else payload
+                        )
+                        values = dict(
+                            program="bench_activation",
+                            traffic=traffic,
+                            operation="all_reduce" if reduces else "send_recv",
+                            method=method,
+                            codec=codec,
+                            protocol=(
+                                ("dense" if method == "none" else "gather" if gathers else "rounds")
+                                if reduces
+                                else "point_to_point"
+                            ),
+                            dtype="f16",
+                            tensor="mlp_out.3",
+                            source="captured",
+                            ranks=4,
+                            tp=tp,
+                            pp=pp,
+                            layers=4,
+                            batch=batch,
+                            seq=seq,
+                            hidden=HIDDEN,
+                            corpus="c" * 64,
+                            dense_bytes=dense,
+                            payload_bytes=payload,
+                            link_bytes=sent,
+                            link_bytes_max=sent,
+                            received_bytes=sent,
+                            twin_link_bytes=twin,
+                            relative_l2=error * (1 + 0.05 * (tp == 4)),
+                            cosine=math.sqrt(max(0.0, 1 - error**2)),
+                            bias=0.0,
+                            zero_fraction=0.0,
+                        )
                         yield row(**with_times(values, rng, link, enc, dec))
 
 
@@ -95,60 +169,171 @@ def control_rows(rng, links):
         for method in ("library", "ring"):
             for count in (1 << 16, 1 << 23):
                 microseconds = 100 + 1.5 * count * 8e-3 / rate_of(link) * float(np.exp(rng.normal(0, 0.02)))
-                yield row(program="bench_collective", traffic="control", operation="all_reduce", method=method, codec="none", protocol="dense", dtype="f32",
-                          tensor="integers", source="generated", link=link, link_gbps=LINKS[link], ranks=4, hidden=count // 4, dense_bytes=count, total_us=microseconds,
-                          algbw_gbps=count / microseconds / 1e3, busbw_gbps=1.5 * count / microseconds / 1e3, relative_l2=0.0, compute="real")
+                yield row(
+                    program="bench_collective",
+                    traffic="control",
+                    operation="all_reduce",
+                    method=method,
+                    codec="none",
+                    protocol="dense",
+                    dtype="f32",
+                    tensor="integers",
+                    source="generated",
+                    link=link,
+                    link_gbps=LINKS[link],
+                    ranks=4,
+                    hidden=count // 4,
+                    dense_bytes=count,
+                    total_us=microseconds,
+                    algbw_gbps=count / microseconds / 1e3,
+                    busbw_gbps=1.5 * count / microseconds / 1e3,
+                    relative_l2=0.0,
+                    compute="real",
+                )
 
 
 def gradient_rows(rng, links):
-    matrices = {"qkv.1": 512 * 1536, "proj.1": 512 * 512, "mlp_in.1": 512 * 2048, "mlp_out.1": 512 * 2048, "head": 256 * 512}
-    codecs = (("none", "dense", 1.0, 0.0, 8, 8), ("cast:dtype=bf16", "rounds", 1.0, 0.0016, 6, 6), ("topk:fraction=0.01+ef", "gather", 0.06, 0.7, 0.4, 3),
-              ("topk:fraction=0.01+ef", "two_shot", 0.04, 0.75, 0.35, 2.5), ("quantize:bits=4", "gather", 0.5, 0.12, 2, 3),
-              ("quantize:bits=4", "two_shot", 0.25, 0.17, 1.7, 2.4), ("powersgd:rank=4+ef", "rounds", 0.016, 0.55, 0.9, 0.7),
-              ("powersgd:rank=16+ef", "rounds", 0.06, 0.33, 0.6, 0.5), ("randomk:fraction=0.01+ef", "rounds", 0.01, 0.98, 0.5, 2))
+    matrices = {
+        "qkv.1": 512 * 1536,
+        "proj.1": 512 * 512,
+        "mlp_in.1": 512 * 2048,
+        "mlp_out.1": 512 * 2048,
+        "head": 256 * 512,
+    }
+    codecs = (
+        ("none", "dense", 1.0, 0.0, 8, 8),
+        ("cast:dtype=bf16", "rounds", 1.0, 0.0016, 6, 6),
+        ("topk:fraction=0.01+ef", "gather", 0.06, 0.7, 0.4, 3),
+        ("topk:fraction=0.01+ef", "two_shot", 0.04, 0.75, 0.35, 2.5),
+        ("quantize:bits=4", "gather", 0.5, 0.12, 2, 3),
+        ("quantize:bits=4", "two_shot", 0.25, 0.17, 1.7, 2.4),
+        ("powersgd:rank=4+ef", "rounds", 0.016, 0.55, 0.9, 0.7),
+        ("powersgd:rank=16+ef", "rounds", 0.06, 0.33, 0.6, 0.5),
+        ("randomk:fraction=0.01+ef", "rounds", 0.01, 0.98, 0.5, 2),
+    )
     for link, dp in ((link, dp) for link in links for dp in (2, 4)):
         for tensor, elements in matrices.items():
             for codec, protocol, share, error, enc, dec in codecs:
                 dense, twin = 2 * elements, 4 * (dp - 1) * elements // dp
                 sent = int(twin * share * (dp / 4 if protocol == "gather" else 1))
-                values = dict(program="bench_gradient", traffic="dp_gradient", operation="all_reduce", method=codec.split(":")[0], codec=codec,
-                              protocol=protocol, dtype="f16", tensor=tensor, source="captured", ranks=dp, dp=dp, hidden=512, batch=8, seq=128,
-                              dense_bytes=dense, payload_bytes=sent, link_bytes=sent, link_bytes_max=sent, received_bytes=sent, twin_link_bytes=twin,
-                              relative_l2=error * float(np.exp(rng.normal(0, 0.06))), cosine=0.9, bias=0.0, zero_fraction=0.0)
+                values = dict(
+                    program="bench_gradient",
+                    traffic="dp_gradient",
+                    operation="all_reduce",
+                    method=codec.split(":")[0],
+                    codec=codec,
+                    protocol=protocol,
+                    dtype="f16",
+                    tensor=tensor,
+                    source="captured",
+                    ranks=dp,
+                    dp=dp,
+                    hidden=512,
+                    batch=8,
+                    seq=128,
+                    dense_bytes=dense,
+                    payload_bytes=sent,
+                    link_bytes=sent,
+                    link_bytes_max=sent,
+                    received_bytes=sent,
+                    twin_link_bytes=twin,
+                    relative_l2=error * float(np.exp(rng.normal(0, 0.06))),
+                    cosine=0.9,
+                    bias=0.0,
+                    zero_fraction=0.0,
+                )
                 yield row(**with_times(values, rng, link, enc, dec))
 
 
 def embedding_rows(rng, links):
     for link in links:
         for operation, steps in (("two_step", 2.0), ("fused", 1.5)):
-            for codec, share, error in (("none", 1.0, 0.0), ("cast:dtype=bf16", 1.0, 0.0018), ("quantize:bits=8", 0.51, 0.011), ("powersgd:rank=8", 0.08, 0.4)):
+            for codec, share, error in (
+                ("none", 1.0, 0.0),
+                ("cast:dtype=bf16", 1.0, 0.0018),
+                ("quantize:bits=8", 0.51, 0.011),
+                ("powersgd:rank=8", 0.08, 0.4),
+            ):
                 dense, twin = 2 * 256 * 512, 2 * 256 * 512 * 2
                 sent = int(dense * steps * share)
-                values = dict(program="bench_embedding", traffic="embedding", operation=operation, method=codec.split(":")[0], codec=codec,
-                              protocol="dense" if codec == "none" else "rounds", dtype="f16", tensor="embedding", source="captured", ranks=4, pp=2, dp=2,
-                              hidden=512, batch=8, seq=128, dense_bytes=dense, payload_bytes=sent, link_bytes=sent, link_bytes_max=sent,
-                              received_bytes=sent, twin_link_bytes=twin, relative_l2=error, cosine=0.99, bias=0.0, zero_fraction=0.0)
+                values = dict(
+                    program="bench_embedding",
+                    traffic="embedding",
+                    operation=operation,
+                    method=codec.split(":")[0],
+                    codec=codec,
+                    protocol="dense" if codec == "none" else "rounds",
+                    dtype="f16",
+                    tensor="embedding",
+                    source="captured",
+                    ranks=4,
+                    pp=2,
+                    dp=2,
+                    hidden=512,
+                    batch=8,
+                    seq=128,
+                    dense_bytes=dense,
+                    payload_bytes=sent,
+                    link_bytes=sent,
+                    link_bytes_max=sent,
+                    received_bytes=sent,
+                    twin_link_bytes=twin,
+                    relative_l2=error,
+                    cosine=0.99,
+                    bias=0.0,
+                    zero_fraction=0.0,
+                )
                 yield row(**with_times(values, rng, link, 2.0, 2.0))
 
 
 def fractions(codec, encode, decode):
     """Matrix codecs are bound by the BLAS rate, the others by memory alone."""
     if codec[0] in "ap":
-        return dict(blas_fraction_encode=encode, blas_fraction_decode=decode, bound_fraction_encode=0.1, bound_fraction_decode=0.1)
+        return dict(
+            blas_fraction_encode=encode,
+            blas_fraction_decode=decode,
+            bound_fraction_encode=0.1,
+            bound_fraction_decode=0.1,
+        )
     return dict(bound_fraction_encode=encode, bound_fraction_decode=decode)
 
 
 def codec_rows(rng):
-    rates = {"none": (9.0, 9.0, 1.0, 1.0), "cast:dtype=bf16": (6.1, 5.4, 0.66, 0.55), "quantize:bits=2": (4.0, 4.4, 0.51, 0.6),
-             "quantize:bits=4": (4.2, 4.6, 0.55, 0.62), "quantize:bits=8": (3.3, 5.0, 0.44, 0.66), "topk:fraction=0.01": (1.3, 4.1, 0.19, 0.47),
-             "randomk:fraction=0.01": (2.2, 4.0, 0.3, 0.45), "autoencoder:width=50": (1.5, 1.2, 0.74, 0.68), "powersgd:rank=4": (1.1, 1.7, 0.71, 0.75)}
+    rates = {
+        "none": (9.0, 9.0, 1.0, 1.0),
+        "cast:dtype=bf16": (6.1, 5.4, 0.66, 0.55),
+        "quantize:bits=2": (4.0, 4.4, 0.51, 0.6),
+        "quantize:bits=4": (4.2, 4.6, 0.55, 0.62),
+        "quantize:bits=8": (3.3, 5.0, 0.44, 0.66),
+        "topk:fraction=0.01": (1.3, 4.1, 0.19, 0.47),
+        "randomk:fraction=0.01": (2.2, 4.0, 0.3, 0.45),
+        "autoencoder:width=50": (1.5, 1.2, 0.74, 0.68),
+        "powersgd:rank=4": (1.1, 1.7, 0.71, 0.75),
+    }
     for tensor, megabytes in (("generated 32 MiB", 32), ("mlp_out.3", 2)):
         for codec, (encode, decode, bound_e, bound_d) in rates.items():
             noise = float(np.exp(rng.normal(0, 0.05)))
-            yield row(program="bench_codec", traffic="codec", operation="encode_decode", method=codec.split(":")[0], codec=codec, dtype="f32", tensor=tensor,
-                      source="generated" if megabytes == 32 else "captured", dense_bytes=megabytes << 20, payload_bytes=megabytes << 18,
-                      encode_us=1e3 / encode, decode_us=1e3 / decode, encode_gbps=encode * noise, decode_gbps=decode * noise, memcpy_gbps=9.4 * noise,
-                      threads=2, **fractions(codec, bound_e, bound_d), relative_l2=0.1, repetitions=20)
+            yield row(
+                program="bench_codec",
+                traffic="codec",
+                operation="encode_decode",
+                method=codec.split(":")[0],
+                codec=codec,
+                dtype="f32",
+                tensor=tensor,
+                source="generated" if megabytes == 32 else "captured",
+                dense_bytes=megabytes << 20,
+                payload_bytes=megabytes << 18,
+                encode_us=1e3 / encode,
+                decode_us=1e3 / decode,
+                encode_gbps=encode * noise,
+                decode_gbps=decode * noise,
+                memcpy_gbps=9.4 * noise,
+                threads=2,
+                **fractions(codec, bound_e, bound_d),
+                relative_l2=0.1,
+                repetitions=20,
+            )
 
 
 def spectra_rows(rng):
@@ -156,17 +341,37 @@ def spectra_rows(rng):
     index = np.arange(n)
     for step in (40, 400):
         for layer in (1, 3):
-            for kind, centred, slope, floor in (("weight_gradient", 0, 0.9, 0.004), ("boundary_gradient", 0, 0.45, 0.02), ("activation", 0, 0.7, 0.02), ("activation", 1, 0.35, 0.05)):
-                values = (1.0 + index) ** -(slope + 0.1 * (step == 400) + 0.05 * rng.normal()) * np.exp(-index / n * 1.3) + floor * (1 - index / n)
+            for kind, centred, slope, floor in (
+                ("weight_gradient", 0, 0.9, 0.004),
+                ("boundary_gradient", 0, 0.45, 0.02),
+                ("activation", 0, 0.7, 0.02),
+                ("activation", 1, 0.35, 0.05),
+            ):
+                values = (1.0 + index) ** -(slope + 0.1 * (step == 400) + 0.05 * rng.normal()) * np.exp(
+                    -index / n * 1.3
+                ) + floor * (1 - index / n)
                 values /= values[0]
                 for i, value in zip(index, values):
-                    yield dict(tensor=f"{kind}.{layer}", step=step, kind=kind, centred=centred, index=int(i), singular_value=float(value))
+                    yield dict(
+                        tensor=f"{kind}.{layer}",
+                        step=step,
+                        kind=kind,
+                        centred=centred,
+                        index=int(i),
+                        singular_value=float(value),
+                    )
 
 
 def training_rows(rng, steps=400):
     for step in range(steps):
         loss = 1.75 + 3.8 * math.exp(-step / 45) + 0.05 * rng.normal()
-        yield dict(step=step, loss=loss, tokens_per_second=9000 + 300 * rng.normal(), learning_rate=1e-3 * min(1, step / 20), grad_norm=1 + abs(rng.normal()))
+        yield dict(
+            step=step,
+            loss=loss,
+            tokens_per_second=9000 + 300 * rng.normal(),
+            learning_rate=1e-3 * min(1, step / 20),
+            grad_norm=1 + abs(rng.normal()),
+        )
 
 
 def link_rows(rng, links):
@@ -174,16 +379,39 @@ def link_rows(rng, links):
         nominal = {"shm": NAN, "netns:100mbit": 0.1, "netns:1gbit": 1.0, "netns:4gbit": 4.0}[link]
         for count in (1 << 12, 1 << 15, 1 << 18, 1 << 21, 1 << 23):
             for direction in ("one_way", "both_ways"):
-                measured = rate_of(link) * (0.98 if direction == "both_ways" else 1.0) * count / (count + 400) * float(np.exp(rng.normal(0, 0.01)))
+                measured = (
+                    rate_of(link)
+                    * (0.98 if direction == "both_ways" else 1.0)
+                    * count
+                    / (count + 400)
+                    * float(np.exp(rng.normal(0, 0.01)))
+                )
                 if link == "netns:4gbit" and count == 1 << 12:
                     measured *= 0.7
-                yield dict(link=link, ranks=4, bytes=count, direction=direction, nominal_gbps=nominal, measured_gbps=measured,
-                           trusted=int(math.isnan(nominal) or abs(measured / nominal - 1) <= 0.15))
+                yield dict(
+                    link=link,
+                    ranks=4,
+                    bytes=count,
+                    direction=direction,
+                    nominal_gbps=nominal,
+                    measured_gbps=measured,
+                    trusted=int(math.isnan(nominal) or abs(measured / nominal - 1) <= 0.15),
+                )
 
 
 def provenance_rows():
-    yield dict(launch="launch-0", program="bench_activation", command="bench_activation --cells cells.jsonl --profile quick", commit="0" * 40,
-               compiler="g++ 12.2.0", mpi="Open MPI 4.1.4", cpu="synthetic", started="2026-01-01T00:00:00Z", finished="2026-01-01T00:01:00Z", schema_version=1)
+    yield dict(
+        launch="launch-0",
+        program="bench_activation",
+        command="bench_activation --cells cells.jsonl --profile quick",
+        commit="0" * 40,
+        compiler="g++ 12.2.0",
+        mpi="Open MPI 4.1.4",
+        cpu="synthetic",
+        started="2026-01-01T00:00:00Z",
+        finished="2026-01-01T00:01:00Z",
+        schema_version=1,
+    )
 
 
 def to_records(rows, columns=None):
@@ -207,12 +435,34 @@ def empty_records(columns):
     return np.empty(0, dtype=[(name, types[kind]) for name, kind in columns.items()])
 
 
-def write(path, cells, spectra=(), training=(), links=(), provenance=None, attributes=None, training_attributes=None, keep_empty=True):
+def write(
+    path,
+    cells,
+    spectra=(),
+    training=(),
+    links=(),
+    provenance=None,
+    attributes=None,
+    training_attributes=None,
+    keep_empty=True,
+):
     """Writes the tables, empty ones too as `collect` does, unless `keep_empty` is false."""
-    tables = {"cells": list(cells), "spectra": list(spectra), "training": list(training), "links": list(links),
-              "provenance": list(provenance_rows() if provenance is None else provenance)}
+    tables = {
+        "cells": list(cells),
+        "spectra": list(spectra),
+        "training": list(training),
+        "links": list(links),
+        "provenance": list(provenance_rows() if provenance is None else provenance),
+    }
     with h5py.File(path, "w") as file:
-        file.attrs.update({"schema_version": 1, "thinwire_version": "0.1.0", "created": "2026-01-01T00:00:00Z", **(attributes or {})})
+        file.attrs.update(
+            {
+                "schema_version": 1,
+                "thinwire_version": "0.1.0",
+                "created": "2026-01-01T00:00:00Z",
+                **(attributes or {}),
+            }
+        )
         for name, rows in tables.items():
             if rows or keep_empty:
                 file.create_dataset(name, data=to_records(rows) if rows else empty_records(COLUMNS[name]))
@@ -223,15 +473,45 @@ def write(path, cells, spectra=(), training=(), links=(), provenance=None, attri
 def everything(path, seed=1, links=tuple(LINKS), spoil=True):
     """A complete quick run; `spoil` adds MISTRUSTED, SKIPPED and FAILED rows and NaN values."""
     rng = np.random.default_rng(seed)
-    cells = list(activation_rows(rng, links)) + list(gradient_rows(rng, links)) + list(embedding_rows(rng, links)) + list(codec_rows(rng)) + list(control_rows(rng, links))
+    cells = (
+        list(activation_rows(rng, links))
+        + list(gradient_rows(rng, links))
+        + list(embedding_rows(rng, links))
+        + list(codec_rows(rng))
+        + list(control_rows(rng, links))
+    )
     if spoil:
         measured = [r for r in cells if r["program"] == "bench_activation"]
         for i in rng.choice(len(measured), size=len(measured) // 40, replace=False):
             measured[i].update(status="MISTRUSTED", reason="link off by 21 % at 262144 bytes")
-        for i, status in zip(rng.choice(len(measured), size=4, replace=False), ("FAILED", "TIMEOUT", "SKIPPED", "FAILED")):
-            measured[i].update(status=status, reason=f"{status.lower()} on purpose", **{k: NAN for k in ("encode_us", "transfer_us", "decode_us", "total_us", "speedup", "relative_l2", "break_even_gbps", "ratio")})
-    write(path, cells, list(spectra_rows(rng)), list(training_rows(rng)), list(link_rows(rng, links)),
-          training_attributes={"unigram_entropy": 3.3, "bigram_entropy": 2.45})
+        for i, status in zip(
+            rng.choice(len(measured), size=4, replace=False), ("FAILED", "TIMEOUT", "SKIPPED", "FAILED")
+        ):
+            measured[i].update(
+                status=status,
+                reason=f"{status.lower()} on purpose",
+                **{
+                    k: NAN
+                    for k in (
+                        "encode_us",
+                        "transfer_us",
+                        "decode_us",
+                        "total_us",
+                        "speedup",
+                        "relative_l2",
+                        "break_even_gbps",
+                        "ratio",
+                    )
+                },
+            )
+    write(
+        path,
+        cells,
+        list(spectra_rows(rng)),
+        list(training_rows(rng)),
+        list(link_rows(rng, links)),
+        training_attributes={"unigram_entropy": 3.3, "bigram_entropy": 2.45},
+    )
 
 
 if __name__ == "__main__":

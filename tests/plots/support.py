@@ -10,12 +10,24 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [ROOT, os.path.dirname(os.path.abspath(__file__))]
 sys.dont_write_bytecode = True
-os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), f"thinwire-matplotlib-{os.getuid()}"))
+os.environ.setdefault(
+    "MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), f"thinwire-matplotlib-{os.getuid()}")
+)
 
 import numpy as np  # noqa: E402
 
-FIGURES = ("speedup_map", "stage_split", "break_even", "error_vs_ratio", "gradient_protocols", "embedding_sync", "codec_throughput", "spectra",
-           "training", "links")
+FIGURES = (
+    "speedup_map",
+    "stage_split",
+    "break_even",
+    "error_vs_ratio",
+    "gradient_protocols",
+    "embedding_sync",
+    "codec_throughput",
+    "spectra",
+    "training",
+    "links",
+)
 SEED = int(os.environ.get("THINWIRE_TEST_SEED", "20260101"))
 print(f"seed {SEED} (set THINWIRE_TEST_SEED to change it)")
 
@@ -36,18 +48,26 @@ def draw(name, collected):
 
 def close(drawing):
     import matplotlib.pyplot as plt
+
     plt.close(drawing.figure)
 
 
 def run(program, *arguments):
     """Runs plots/PROGRAM as a user would; returns the finished process with its text output."""
-    return subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "plots", program), *map(str, arguments)], capture_output=True, text=True,
-                          timeout=240, cwd=tempfile.gettempdir(), check=False)
+    return subprocess.run(
+        ["/usr/bin/python3", os.path.join(ROOT, "plots", program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=tempfile.gettempdir(),
+        check=False,
+    )
 
 
 def read_csv(text):
     """(comment lines, rows as dictionaries) of a figure's CSV."""
     import csv
+
     lines = text.splitlines()
     comments = [line for line in lines if line.startswith("# ")]
     return comments, list(csv.DictReader(line for line in lines if not line.startswith("# ")))
@@ -56,6 +76,7 @@ def read_csv(text):
 def visible_texts(figure):
     """(text, box in pixels) of everything written in a figure, axes labels and ticks included."""
     import matplotlib.text
+
     renderer = figure.canvas.get_renderer()
     hidden = set()  # labels of ticks outside the view are objects, too, but matplotlib does not draw them
     for axes in figure.axes:
@@ -69,7 +90,12 @@ def visible_texts(figure):
     found = []
     for artist in figure.findobj(matplotlib.text.Text):
         axes = artist.axes
-        if id(artist) in hidden or not artist.get_visible() or not artist.get_text().strip() or (axes is not None and not axes.get_visible()):
+        if (
+            id(artist) in hidden
+            or not artist.get_visible()
+            or not artist.get_text().strip()
+            or (axes is not None and not axes.get_visible())
+        ):
             continue
         box = matplotlib.text.Text.get_window_extent(artist, renderer)  # an annotation without its arrow
         if box.width > 0 and box.height > 0 and np.isfinite(box.extents).all():

@@ -33,7 +33,10 @@ class Schema(unittest.TestCase):
         kinds = {"string": "text", "i64": "integer", "f64": "float"}
         for table in ("cells", "spectra", "training", "links"):
             section = re.search(rf"^## Table `/{table}`$(.+?)^## ", text, re.M | re.S)[1]
-            documented = {name: kinds[kind] for name, kind in re.findall(r"^\| (\w+) \| (string|i64|f64) \|", section, re.M)}
+            documented = {
+                name: kinds[kind]
+                for name, kind in re.findall(r"^\| (\w+) \| (string|i64|f64) \|", section, re.M)
+            }
             for name, kind in data.COLUMNS[table].items():
                 self.assertEqual(documented.get(name), kind, f"/{table} {name}")
 
@@ -84,7 +87,12 @@ class Names(unittest.TestCase):
         self.assertEqual(data.label_of("topk", "topk:k=100"), "topk 100")
 
     def test_two_codecs_never_share_a_label(self):
-        cells = loaded([made.row(traffic="codec", method="powersgd", codec=c) for c in ("powersgd:rank=4", "powersgd:min_ratio=4", "powersgd:rank=8")]).cells
+        cells = loaded(
+            [
+                made.row(traffic="codec", method="powersgd", codec=c)
+                for c in ("powersgd:rank=4", "powersgd:min_ratio=4", "powersgd:rank=8")
+            ]
+        ).cells
         self.assertEqual(len(set(cells["label"])), 3)
         self.assertIn("powersgd 8", set(cells["label"]))
 
@@ -92,35 +100,73 @@ class Names(unittest.TestCase):
         self.assertEqual(data.nominal_gbps("netns:100mbit"), 0.1)
         self.assertEqual(data.nominal_gbps("netns:2.5gbit"), 2.5)
         self.assertTrue(np.isnan(data.nominal_gbps("shm")))
-        rows = [made.row(traffic="tp_forward", link=l, link_gbps=g) for l, g in (("shm", np.nan), ("netns:1gbit", 0.96), ("netns:100mbit", np.nan))]
+        rows = [
+            made.row(traffic="tp_forward", link=l, link_gbps=g)
+            for l, g in (("shm", np.nan), ("netns:1gbit", 0.96), ("netns:100mbit", np.nan))
+        ]
         self.assertEqual(data.links(loaded(rows).cells), ["netns:100mbit", "netns:1gbit", "shm"])
 
     def test_a_cell_that_ended_early_stands_for_each_class_of_its_layout(self):
-        rows = [made.row(program="bench_activation", method="T1", codec="topk", tp=tp, pp=pp, link="shm", status="FAILED", reason="why", cell_id=f"{tp}{pp}")
-                for tp, pp in ((1, 4), (2, 2), (4, 1))]
+        rows = [
+            made.row(
+                program="bench_activation",
+                method="T1",
+                codec="topk",
+                tp=tp,
+                pp=pp,
+                link="shm",
+                status="FAILED",
+                reason="why",
+                cell_id=f"{tp}{pp}",
+            )
+            for tp, pp in ((1, 4), (2, 2), (4, 1))
+        ]
         cells = loaded(rows).cells
-        self.assertEqual(sorted(zip(cells["tp"], cells["traffic"])), [(1, "pp_forward"), (2, "pp_forward"), (2, "tp_forward"), (4, "tp_forward")])
+        self.assertEqual(
+            sorted(zip(cells["tp"], cells["traffic"])),
+            [(1, "pp_forward"), (2, "pp_forward"), (2, "tp_forward"), (4, "tp_forward")],
+        )
 
     def test_kinds_of_points_are_told_apart(self):
         self.assertEqual(data.link_kind("netns:1gbit", "timed"), "measured")
         self.assertEqual(data.link_kind("emulated:eth10", "timed"), "emulated")
         self.assertEqual(data.link_kind("shm", "modelled"), "modelled")
-        looks = [repr(sorted(style.point("topk", kind=k).items())) for k in ("measured", "emulated", "modelled", "published")]
+        looks = [
+            repr(sorted(style.point("topk", kind=k).items()))
+            for k in ("measured", "emulated", "modelled", "published")
+        ]
         self.assertEqual(len(set(looks)), 4)
 
     def test_colours_and_markers_are_distinct(self):
         self.assertEqual(len(set(style.FAMILY_COLOURS.values())), len(style.FAMILY_COLOURS))
-        pairs = [(form, protocol) for form in ("fair", "released") for protocol in ("dense", "rounds", "gather", "two_shot", "point_to_point")]
+        pairs = [
+            (form, protocol)
+            for form in ("fair", "released")
+            for protocol in ("dense", "rounds", "gather", "two_shot", "point_to_point")
+        ]
         self.assertEqual(len({style.marker(*pair) for pair in pairs}), len(pairs))
         self.assertEqual(style.colour("a_new_codec"), style.colour("a_new_codec"))
 
 
 class Reasons(unittest.TestCase):
     def test_an_empty_selection_says_why(self):
-        cells = loaded([made.row(traffic="tp_forward", link="netns:1gbit", status="SKIPPED", reason="no namespaces here", cell_id=str(i)) for i in range(3)]).cells
+        cells = loaded(
+            [
+                made.row(
+                    traffic="tp_forward",
+                    link="netns:1gbit",
+                    status="SKIPPED",
+                    reason="no namespaces here",
+                    cell_id=str(i),
+                )
+                for i in range(3)
+            ]
+        ).cells
         text = data.why_none(cells, "links")
         self.assertIn("3 SKIPPED (no namespaces here)", text)
-        self.assertTrue(data.why_none(cells.where(traffic="embedding"), "embedding").startswith("no data because"))
+        self.assertTrue(
+            data.why_none(cells.where(traffic="embedding"), "embedding").startswith("no data because")
+        )
 
 
 class Verdicts(unittest.TestCase):
@@ -129,8 +175,21 @@ class Verdicts(unittest.TestCase):
         errors = {"A1": 0.5, "T1": 0.9, "Q3": 0.01, "none": 0}
         for method, values in speedups.items():
             for i, value in enumerate(values):
-                yield made.row(program="bench_activation", traffic="tp_forward", method=method, codec={"A": "autoencoder", "T": "topk", "Q": "quantize", "n": "none"}[method[0]],
-                               protocol="gather", link="netns:1gbit", link_gbps=0.95, tp=4, ranks=4, batch=8 * (i + 1), seq=128, speedup=value, relative_l2=errors[method])
+                yield made.row(
+                    program="bench_activation",
+                    traffic="tp_forward",
+                    method=method,
+                    codec={"A": "autoencoder", "T": "topk", "Q": "quantize", "n": "none"}[method[0]],
+                    protocol="gather",
+                    link="netns:1gbit",
+                    link_gbps=0.95,
+                    tp=4,
+                    ranks=4,
+                    batch=8 * (i + 1),
+                    seq=128,
+                    speedup=value,
+                    relative_l2=errors[method],
+                )
 
     def test_pays_by_the_median_and_never_by_the_maximum(self):
         rows = list(self.rows())
@@ -162,8 +221,17 @@ class Verdicts(unittest.TestCase):
 
 class Words(unittest.TestCase):
     def test_numbers_keep_two_digits_and_round_before_they_choose_a_form(self):
-        for value, text in ((0.996, "1.0"), (3.14159, "3.1"), (99.6, "100"), (0.0499, "0.050"), (0.0, "0"), (float("nan"), "n/a"), (-0.5, "-0.50"),
-                            (12345.0, "12,345"), (1e-7, "1.0e-07")):
+        for value, text in (
+            (0.996, "1.0"),
+            (3.14159, "3.1"),
+            (99.6, "100"),
+            (0.0499, "0.050"),
+            (0.0, "0"),
+            (float("nan"), "n/a"),
+            (-0.5, "-0.50"),
+            (12345.0, "12,345"),
+            (1e-7, "1.0e-07"),
+        ):
             self.assertEqual(words.number(value), text)
 
     def test_lists(self):
@@ -178,7 +246,9 @@ class Published(unittest.TestCase):
         plain, asked = published.load(folder), published.load(folder, recollected=True)
         self.assertEqual({row["provenance"] for row in plain}, {"read"})
         self.assertEqual({row["provenance"] for row in asked}, {"read", "recollected"})
-        self.assertTrue(all(mark == "read" or "unverified" in mark for *_, mark, _ in published.claims(asked)))
+        self.assertTrue(
+            all(mark == "read" or "unverified" in mark for *_, mark, _ in published.claims(asked))
+        )
 
 
 class Labels(unittest.TestCase):
@@ -199,7 +269,7 @@ class Labels(unittest.TestCase):
             self.assertEqual(len(boxes) + len(left_out), 25)
             self.assertGreater(len(boxes), 15)
             for i, a in enumerate(boxes):
-                self.assertFalse(any(a.overlaps(b) for b in boxes[i + 1:]))
+                self.assertFalse(any(a.overlaps(b) for b in boxes[i + 1 :]))
             style.plt.close(figure)
 
 

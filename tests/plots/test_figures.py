@@ -22,7 +22,12 @@ def load(cells, **tables):
 
 def offsets(axes):
     """Points of all scatters of a panel, rounded so that they compare."""
-    points = [tuple(p) for c in axes.collections if type(c).__name__ == "PathCollection" for p in np.asarray(c.get_offsets())]
+    points = [
+        tuple(p)
+        for c in axes.collections
+        if type(c).__name__ == "PathCollection"
+        for p in np.asarray(c.get_offsets())
+    ]
     return sorted((f"{x:.9g}", f"{y:.9g}") for x, y in points)
 
 
@@ -46,26 +51,41 @@ class CompleteRun(unittest.TestCase):
         for name, drawing in self.drawings.items():
             self.assertTrue(drawing.rows, name)
             self.assertTrue(drawing.seen, name)
-            self.assertFalse(any("nan" in sentence.lower().split() for sentence in drawing.seen), drawing.seen)
+            self.assertFalse(
+                any("nan" in sentence.lower().split() for sentence in drawing.seen), drawing.seen
+            )
 
     def test_no_two_texts_overlap_and_none_leaves_the_page(self):
         for name, drawing in self.drawings.items():
             page = drawing.figure.bbox
             texts = visible_texts(drawing.figure)
             for text, box in texts:
-                self.assertTrue(page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1 and page.y0 - 1 <= box.y0 and box.y1 <= page.y1 + 1, f"{name}: '{text}' leaves the page")
+                self.assertTrue(
+                    page.x0 - 1 <= box.x0
+                    and box.x1 <= page.x1 + 1
+                    and page.y0 - 1 <= box.y0
+                    and box.y1 <= page.y1 + 1,
+                    f"{name}: '{text}' leaves the page",
+                )
             boxes = np.array([box.extents for _, box in texts])
             for i, (text, _) in enumerate(texts):
-                a, b = boxes[i], boxes[i + 1:]
+                a, b = boxes[i], boxes[i + 1 :]
                 wide = np.minimum(a[2], b[:, 2]) - np.maximum(a[0], b[:, 0])
                 high = np.minimum(a[3], b[:, 3]) - np.maximum(a[1], b[:, 1])
                 clash = np.flatnonzero((wide > 1.0) & (high > 1.5))
-                self.assertFalse(len(clash), f"{name}: '{text}' runs into '{texts[i + 1 + clash[0]][0] if len(clash) else ''}'")
+                self.assertFalse(
+                    len(clash),
+                    f"{name}: '{text}' runs into '{texts[i + 1 + clash[0]][0] if len(clash) else ''}'",
+                )
 
     def test_map_numbers_and_colours_are_those_of_the_csv(self):
         rows = self.csv("speedup_map")
         axes = [a for a in self.drawings["speedup_map"].figure.axes if a.patches and a.get_title(loc="left")]
-        drawn = [(text.get_text(), to_rgba(patch.get_facecolor())) for a in axes for patch, text in zip(a.patches, [t for t in a.texts if not t.get_text().startswith("layout")])]
+        drawn = [
+            (text.get_text(), to_rgba(patch.get_facecolor()))
+            for a in axes
+            for patch, text in zip(a.patches, [t for t in a.texts if not t.get_text().startswith("layout")])
+        ]
         self.assertEqual(len(rows), 4 * 14 * 24)
         self.assertEqual([text for text, _ in drawn], [row["text"] for row in rows])
         for (text, face), row in zip(drawn, rows):
@@ -75,7 +95,9 @@ class CompleteRun(unittest.TestCase):
                 self.assertTrue(np.isnan(speedup))
             else:
                 self.assertEqual(text.endswith("*"), row["status"] == "MISTRUSTED")
-                self.assertAlmostEqual(float(text.rstrip("*")), speedup, delta=0.5 if speedup >= 9.9 else 0.051)
+                self.assertAlmostEqual(
+                    float(text.rstrip("*")), speedup, delta=0.5 if speedup >= 9.9 else 0.051
+                )
                 if speedup > 1.3:
                     self.assertGreater(face[2], face[0], "paying cells are blue")
                 if speedup < 0.75:
@@ -83,28 +105,53 @@ class CompleteRun(unittest.TestCase):
 
     def test_map_values_are_those_of_the_collected_file(self):
         cells = self.collected.cells
-        for row in self.csv("speedup_map")[:: 37]:
+        for row in self.csv("speedup_map")[::37]:
             tp, pp = map(int, row["layout"].strip("()").split(","))
             batch, seq = map(int, row["shape"].split("×"))
-            (found,) = cells.where(link=row["link"], traffic=row["traffic"], label=row["label"], tp=tp, pp=pp, batch=batch, seq=seq).rows()
-            self.assertEqual((row["status"], float(row["speedup"])) if row["speedup"] != "nan" else row["status"],
-                             (found["status"], found["speedup"]) if row["speedup"] != "nan" else found["status"])
+            (found,) = cells.where(
+                link=row["link"],
+                traffic=row["traffic"],
+                label=row["label"],
+                tp=tp,
+                pp=pp,
+                batch=batch,
+                seq=seq,
+            ).rows()
+            self.assertEqual(
+                (row["status"], float(row["speedup"])) if row["speedup"] != "nan" else row["status"],
+                (found["status"], found["speedup"]) if row["speedup"] != "nan" else found["status"],
+            )
 
     def test_points_of_error_against_ratio_are_those_of_the_csv(self):
         rows = self.csv("error_vs_ratio")
-        for axes, traffic in zip(self.drawings["error_vs_ratio"].figure.axes, ("tp_forward", "pp_forward", "dp_gradient", "embedding", "pp_backward")):
+        for axes, traffic in zip(
+            self.drawings["error_vs_ratio"].figure.axes,
+            ("tp_forward", "pp_forward", "dp_gradient", "embedding", "pp_backward"),
+        ):
             here = [r for r in rows if r["traffic"] == traffic]
-            wanted = sorted((f"{float(r['ratio']):.9g}", f"{float(r['relative_l2']):.9g}") for r in here if float(r["relative_l2"]) > 0)
+            wanted = sorted(
+                (f"{float(r['ratio']):.9g}", f"{float(r['relative_l2']):.9g}")
+                for r in here
+                if float(r["relative_l2"]) > 0
+            )
             drawn = offsets(axes)
             floor = min(float(y) for _, y in drawn)
-            self.assertEqual(wanted, [p for p in drawn if float(p[1]) > floor or all(float(r["relative_l2"]) > 0 for r in here)])
+            self.assertEqual(
+                wanted,
+                [p for p in drawn if float(p[1]) > floor or all(float(r["relative_l2"]) > 0 for r in here)],
+            )
             self.assertEqual(len(drawn), len(here))
 
     def test_pareto_front_is_what_brute_force_finds(self):
         rows = [r for r in self.csv("error_vs_ratio") if r["what"] == "median"]
         for r in rows:
-            dominated = any(o["traffic"] == r["traffic"] and float(o["ratio"]) >= float(r["ratio"]) and float(o["relative_l2"]) <= float(r["relative_l2"])
-                            and (o["ratio"], o["relative_l2"]) != (r["ratio"], r["relative_l2"]) for o in rows)
+            dominated = any(
+                o["traffic"] == r["traffic"]
+                and float(o["ratio"]) >= float(r["ratio"])
+                and float(o["relative_l2"]) <= float(r["relative_l2"])
+                and (o["ratio"], o["relative_l2"]) != (r["ratio"], r["relative_l2"])
+                for o in rows
+            )
             self.assertEqual(r["on_front"], "0" if dominated else "1", r)
 
     def test_bars_of_the_stage_split_are_those_of_the_csv(self):
@@ -114,8 +161,10 @@ class CompleteRun(unittest.TestCase):
         for axes in panels:
             scale = 1e3 if "(ms)" in axes.get_xlabel() else 1.0
             for k in range(0, len(axes.patches), 3):
-                widths = [p.get_width() * scale for p in axes.patches[k: k + 3]]
-                np.testing.assert_allclose(widths, [float(rows[i][f"{s}_us"]) for s in ("encode", "transfer", "decode")], rtol=1e-9)
+                widths = [p.get_width() * scale for p in axes.patches[k : k + 3]]
+                np.testing.assert_allclose(
+                    widths, [float(rows[i][f"{s}_us"]) for s in ("encode", "transfer", "decode")], rtol=1e-9
+                )
                 i += 1
         self.assertEqual(i, len(rows))
 
@@ -125,44 +174,72 @@ class CompleteRun(unittest.TestCase):
         self.assertEqual(links, ["netns:100mbit", "netns:1gbit", "netns:4gbit"])
         for axes, link in zip(self.drawings["break_even"].figure.axes, links):
             here = [r for r in rows if r["link"] == link]
-            wanted = sorted((f"{float(r['quotient']):.9g}", f"{float(r['speedup']):.9g}") for r in here if float(r["quotient"]) > 0)
+            wanted = sorted(
+                (f"{float(r['quotient']):.9g}", f"{float(r['speedup']):.9g}")
+                for r in here
+                if float(r["quotient"]) > 0
+            )
             drawn = offsets(axes)
             edge = min(float(x) for x, _ in drawn)  # where w* <= 0 is drawn
             self.assertEqual(wanted, [p for p in drawn if float(p[0]) > edge or len(wanted) == len(here)])
             self.assertEqual(len(drawn), len(here))
-            agree = sum((float(r["predicted_gbps"]) > float(r["link_gbps"])) == (float(r["speedup"]) > 1) for r in here)
+            agree = sum(
+                (float(r["predicted_gbps"]) > float(r["link_gbps"])) == (float(r["speedup"]) > 1)
+                for r in here
+            )
             self.assertIn(f"agree: {agree} of {len(here)}", [t.get_text() for t in axes.texts])
 
     def test_dots_of_codecs_links_and_gradients_are_those_of_the_csv(self):
         rows = self.csv("codec_throughput")
         left, right = self.drawings["codec_throughput"].figure.axes
         self.assertEqual(sorted(x for x, _ in offsets(left)), sorted(f"{float(r['gbps']):.9g}" for r in rows))
-        self.assertEqual(sorted(x for x, _ in offsets(right)), sorted(f"{float(r['bound_fraction']):.9g}" for r in rows))
+        self.assertEqual(
+            sorted(x for x, _ in offsets(right)), sorted(f"{float(r['bound_fraction']):.9g}" for r in rows)
+        )
         self.assertEqual({r["tensor"] for r in rows}, {"generated 32 MiB"}, "the largest tensor is drawn")
         rows = self.csv("links")
         drawn = offsets(self.drawings["links"].figure.axes[0])
         crosses = [r for r in rows if r["trusted"] == "0"]
         self.assertEqual(len(drawn), len(rows) + len(crosses))
-        self.assertEqual(set(drawn), {(f"{float(r['bytes']):.9g}", f"{float(r['measured_gbps']):.9g}") for r in rows})
+        self.assertEqual(
+            set(drawn), {(f"{float(r['bytes']):.9g}", f"{float(r['measured_gbps']):.9g}") for r in rows}
+        )
         rows = self.csv("gradient_protocols")
-        for axes, (panel, link) in zip(self.drawings["gradient_protocols"].figure.axes, dict.fromkeys((r["panel"], r["link"]) for r in rows)):
-            self.assertEqual(sorted(x for x, _ in offsets(axes)), sorted(f"{float(r['value']):.9g}" for r in rows if (r["panel"], r["link"]) == (panel, link)))
+        for axes, (panel, link) in zip(
+            self.drawings["gradient_protocols"].figure.axes,
+            dict.fromkeys((r["panel"], r["link"]) for r in rows),
+        ):
+            self.assertEqual(
+                sorted(x for x, _ in offsets(axes)),
+                sorted(f"{float(r['value']):.9g}" for r in rows if (r["panel"], r["link"]) == (panel, link)),
+            )
 
     def test_bars_of_the_embedding_are_those_of_the_csv(self):
         rows = self.csv("embedding_sync")
         axes = self.drawings["embedding_sync"].figure.axes
         widths = sorted(p.get_width() for p in axes[0].patches)
-        np.testing.assert_allclose(widths, sorted(float(r["value"]) / 2**20 for r in rows if r["panel"] == "link_bytes"))
+        np.testing.assert_allclose(
+            widths, sorted(float(r["value"]) / 2**20 for r in rows if r["panel"] == "link_bytes")
+        )
         self.assertEqual({r["scheme"] for r in rows}, {"two-step", "fused"})
 
     def test_curves_of_training_and_spectra_are_those_of_the_csv(self):
         rows = self.csv("training")
         line = self.drawings["training"].figure.axes[0].lines[0]
-        np.testing.assert_array_equal(line.get_ydata(), [float(r["value"]) for r in rows if r["what"] == "loss"])
-        self.assertEqual({r["what"]: float(r["value"]) for r in rows if r["what"].endswith("entropy")}, {"unigram_entropy": 3.3, "bigram_entropy": 2.45})
+        np.testing.assert_array_equal(
+            line.get_ydata(), [float(r["value"]) for r in rows if r["what"] == "loss"]
+        )
+        self.assertEqual(
+            {r["what"]: float(r["value"]) for r in rows if r["what"].endswith("entropy")},
+            {"unigram_entropy": 3.3, "bigram_entropy": 2.45},
+        )
         rows = self.csv("spectra")
         drawn = np.concatenate([line.get_ydata() for line in self.drawings["spectra"].figure.axes[0].lines])
-        wanted = [float(r["value"]) for r in rows if r["kind"] == "weight_gradient" and r["what"] in ("curve", "median")]
+        wanted = [
+            float(r["value"])
+            for r in rows
+            if r["kind"] == "weight_gradient" and r["what"] in ("curve", "median")
+        ]
         np.testing.assert_allclose(np.sort(drawn), np.sort(wanted))
 
     def test_csv_starts_with_the_hash_of_its_input(self):
@@ -172,8 +249,21 @@ class CompleteRun(unittest.TestCase):
 
 class ClosedForms(unittest.TestCase):
     def test_rho90_of_flat_and_of_single_spectra(self):
-        spectra = [dict(tensor="flat", step=1, kind="activation", centred=0, index=i, singular_value=1.0) for i in range(10)]
-        spectra += [dict(tensor="one", step=1, kind="weight_gradient", centred=0, index=i, singular_value=1.0 if i == 0 else 0.0) for i in range(10)]
+        spectra = [
+            dict(tensor="flat", step=1, kind="activation", centred=0, index=i, singular_value=1.0)
+            for i in range(10)
+        ]
+        spectra += [
+            dict(
+                tensor="one",
+                step=1,
+                kind="weight_gradient",
+                centred=0,
+                index=i,
+                singular_value=1.0 if i == 0 else 0.0,
+            )
+            for i in range(10)
+        ]
         drawing = draw("spectra", load([made.row(traffic="codec")], spectra=spectra))
         rho = {r["tensor"]: r["value"] for r in drawing.rows if r["what"] == "rho90"}
         close(drawing)
@@ -181,12 +271,37 @@ class ClosedForms(unittest.TestCase):
 
     def test_crossing_is_bracketed_by_the_measured_rates(self):
         def rows(method, speedups, predicted):
-            for (link, rate), speedup in zip((("netns:100mbit", 0.1), ("netns:1gbit", 1.0), ("netns:4gbit", 4.0)), speedups):
-                yield made.row(traffic="tp_forward", method=method, codec="topk:k=9", protocol="gather", link=link, link_gbps=rate, tp=4, batch=8, seq=128,
-                               speedup=speedup, break_even_gbps=predicted, ratio=2.0, relative_l2=0.5)
-        cells = [*rows("T1", (3, 1.5, 0.8), 2.0), *rows("T2", (0.9, 0.8, 0.7), 0.05), *rows("T3", (3, 2, 1.5), 9.0), *rows("T4", (0.8, 2, 0.5), 1.0)]
+            for (link, rate), speedup in zip(
+                (("netns:100mbit", 0.1), ("netns:1gbit", 1.0), ("netns:4gbit", 4.0)), speedups
+            ):
+                yield made.row(
+                    traffic="tp_forward",
+                    method=method,
+                    codec="topk:k=9",
+                    protocol="gather",
+                    link=link,
+                    link_gbps=rate,
+                    tp=4,
+                    batch=8,
+                    seq=128,
+                    speedup=speedup,
+                    break_even_gbps=predicted,
+                    ratio=2.0,
+                    relative_l2=0.5,
+                )
+
+        cells = [
+            *rows("T1", (3, 1.5, 0.8), 2.0),
+            *rows("T2", (0.9, 0.8, 0.7), 0.05),
+            *rows("T3", (3, 2, 1.5), 9.0),
+            *rows("T4", (0.8, 2, 0.5), 1.0),
+        ]
         drawing = draw("break_even", load(cells))
-        brackets = {r["label"]: (r["bracket_low_gbps"], r["bracket_high_gbps"], r["agrees"]) for r in drawing.rows if r["what"] == "bracket"}
+        brackets = {
+            r["label"]: (r["bracket_low_gbps"], r["bracket_high_gbps"], r["agrees"])
+            for r in drawing.rows
+            if r["what"] == "bracket"
+        }
         close(drawing)
         self.assertEqual(brackets, {"T1": (1.0, 4.0, 1), "T2": (0.0, 0.1, 1), "T3": (4.0, float("inf"), 1)})
 
@@ -204,7 +319,11 @@ class MissingData(unittest.TestCase):
                 if not drawing.rows:
                     self.assertIn("no data because", texts, name)
                     self.assertTrue(drawing.gaps, name)
-                self.assertEqual(name in empty or not drawing.rows, not drawing.rows, f"{name} should be empty: {drawing.rows[:1]}")
+                self.assertEqual(
+                    name in empty or not drawing.rows,
+                    not drawing.rows,
+                    f"{name} should be empty: {drawing.rows[:1]}",
+                )
                 for row in drawing.rows:
                     self.assertEqual(set(row), set(drawing.columns), name)
             finally:
@@ -212,24 +331,61 @@ class MissingData(unittest.TestCase):
 
     def test_only_shared_memory(self):
         rng = np.random.default_rng(SEED)
-        self.check(load(list(made.activation_rows(rng, ["shm"], **self.FEW)) + list(made.gradient_rows(rng, ["shm"]))),
-                   empty=("break_even", "embedding_sync", "codec_throughput", "spectra", "training", "links"))
+        self.check(
+            load(
+                list(made.activation_rows(rng, ["shm"], **self.FEW)) + list(made.gradient_rows(rng, ["shm"]))
+            ),
+            empty=("break_even", "embedding_sync", "codec_throughput", "spectra", "training", "links"),
+        )
 
     def test_smoke_data_of_one_layout_two_methods_and_one_shape(self):
         rng = np.random.default_rng(SEED)
-        self.check(load(list(made.activation_rows(rng, ["shm"], layouts=((4, 1),), shapes=((2, 16),), methods=("none", "Q3")))))
+        self.check(
+            load(
+                list(
+                    made.activation_rows(
+                        rng, ["shm"], layouts=((4, 1),), shapes=((2, 16),), methods=("none", "Q3")
+                    )
+                )
+            )
+        )
 
     def test_a_single_row(self):
         rng = np.random.default_rng(SEED)
-        self.check(load(list(made.activation_rows(rng, ["netns:1gbit"], layouts=((4, 1),), shapes=((8, 128),), methods=("T1",)))))
+        self.check(
+            load(
+                list(
+                    made.activation_rows(
+                        rng, ["netns:1gbit"], layouts=((4, 1),), shapes=((8, 128),), methods=("T1",)
+                    )
+                )
+            )
+        )
 
     def test_a_link_that_is_skipped_says_why(self):
         rng = np.random.default_rng(SEED)
-        cells = list(made.activation_rows(rng, ["shm", "netns:1gbit"], **self.FEW)) + list(made.gradient_rows(rng, ["shm", "netns:1gbit"])) + list(made.embedding_rows(rng, ["shm", "netns:1gbit"]))
+        cells = (
+            list(made.activation_rows(rng, ["shm", "netns:1gbit"], **self.FEW))
+            + list(made.gradient_rows(rng, ["shm", "netns:1gbit"]))
+            + list(made.embedding_rows(rng, ["shm", "netns:1gbit"]))
+        )
         for row in cells:
             if row["link"] == "netns:1gbit":
-                row.update(status="SKIPPED", reason="network namespaces are not permitted here", ratio=NAN, speedup=NAN, relative_l2=NAN, encode_us=NAN, link_bytes=0,
-                           transfer_us=NAN, decode_us=NAN, total_us=NAN, twin_us=NAN, break_even_gbps=NAN, link_gbps=NAN)
+                row.update(
+                    status="SKIPPED",
+                    reason="network namespaces are not permitted here",
+                    ratio=NAN,
+                    speedup=NAN,
+                    relative_l2=NAN,
+                    encode_us=NAN,
+                    link_bytes=0,
+                    transfer_us=NAN,
+                    decode_us=NAN,
+                    total_us=NAN,
+                    twin_us=NAN,
+                    break_even_gbps=NAN,
+                    link_gbps=NAN,
+                )
         collected = load(cells)
         self.check(collected, empty=("break_even",))
         for name in ("stage_split", "gradient_protocols", "embedding_sync", "break_even"):
@@ -241,24 +397,55 @@ class MissingData(unittest.TestCase):
         rng = np.random.default_rng(SEED)
         cells = list(made.activation_rows(rng, ["shm"], **self.FEW)) + list(made.codec_rows(rng))
         for row in cells:
-            row.update({name: NAN for name, kind in data.COLUMNS["cells"].items() if kind == "float"}, status="FAILED", reason="rank 2 was lost")
+            row.update(
+                {name: NAN for name, kind in data.COLUMNS["cells"].items() if kind == "float"},
+                status="FAILED",
+                reason="rank 2 was lost",
+            )
         self.check(load(cells), empty=[name for name in FIGURES if name != "speedup_map"])
 
     def test_values_that_are_not_numbers(self):
         rng = np.random.default_rng(SEED)
         links = ["netns:100mbit", "netns:1gbit"]
-        cells = list(made.activation_rows(rng, links, **self.FEW)) + list(made.gradient_rows(rng, links)) + list(made.embedding_rows(rng, links)) + list(made.codec_rows(rng))
+        cells = (
+            list(made.activation_rows(rng, links, **self.FEW))
+            + list(made.gradient_rows(rng, links))
+            + list(made.embedding_rows(rng, links))
+            + list(made.codec_rows(rng))
+        )
         floats = [name for name, kind in data.COLUMNS["cells"].items() if kind == "float"]
         for row in cells:
             for name in rng.choice(floats, size=4, replace=False):
                 row[name] = rng.choice([NAN, float("inf"), 0.0, -1.0])
-        spectra = [dict(row, singular_value=NAN) if i % 700 == 3 else row for i, row in enumerate(made.spectra_rows(rng))]
-        training = [dict(row, loss=NAN, tokens_per_second=NAN) if row["step"] % 5 == 0 else row for row in made.training_rows(rng, 30)]
-        self.check(load(cells, spectra=spectra, training=training, links=[dict(row, measured_gbps=NAN) for row in made.link_rows(rng, links)]), empty=("links",))
+        spectra = [
+            dict(row, singular_value=NAN) if i % 700 == 3 else row
+            for i, row in enumerate(made.spectra_rows(rng))
+        ]
+        training = [
+            dict(row, loss=NAN, tokens_per_second=NAN) if row["step"] % 5 == 0 else row
+            for row in made.training_rows(rng, 30)
+        ]
+        self.check(
+            load(
+                cells,
+                spectra=spectra,
+                training=training,
+                links=[dict(row, measured_gbps=NAN) for row in made.link_rows(rng, links)],
+            ),
+            empty=("links",),
+        )
 
     def test_a_file_with_no_row_at_all_but_one_codec(self):
-        self.check(load([made.row(program="bench_codec", traffic="codec", codec="cast", method="cast", encode_gbps=3.0)]),
-                   empty=[name for name in FIGURES if name != "codec_throughput"])
+        self.check(
+            load(
+                [
+                    made.row(
+                        program="bench_codec", traffic="codec", codec="cast", method="cast", encode_gbps=3.0
+                    )
+                ]
+            ),
+            empty=[name for name in FIGURES if name != "codec_throughput"],
+        )
 
 
 class Kinds(unittest.TestCase):
@@ -269,7 +456,11 @@ class Kinds(unittest.TestCase):
             row.update(link="emulated:eth10")
         drawing = draw("error_vs_ratio", load(cells))
         legend = [t.get_text() for t in drawing.figure.legends[0].get_texts()]
-        faces = [tuple(c.get_facecolor()[0]) for c in drawing.figure.axes[0].collections if type(c).__name__ == "PathCollection" and c.get_sizes()[0] > 10]
+        faces = [
+            tuple(c.get_facecolor()[0])
+            for c in drawing.figure.axes[0].collections
+            if type(c).__name__ == "PathCollection" and c.get_sizes()[0] > 10
+        ]
         close(drawing)
         self.assertIn("emulated", legend)
         self.assertTrue(faces and all(face == (1, 1, 1, 1) for face in faces))

@@ -75,13 +75,19 @@ class WholeReport(unittest.TestCase):
     def test_report_fetches_nothing_from_outside(self):
         self.assertNotIn("script", self.page.tags)
         self.assertNotIn("iframe", self.page.tags)
-        self.assertTrue(all(source.startswith("data:") for source in self.page.fetched), self.page.fetched[:3])
-        self.assertEqual(sum(source.startswith("data:image/svg+xml;base64,") for source in self.page.fetched), len(FIGURES))
+        self.assertTrue(
+            all(source.startswith("data:") for source in self.page.fetched), self.page.fetched[:3]
+        )
+        self.assertEqual(
+            sum(source.startswith("data:image/svg+xml;base64,") for source in self.page.fetched), len(FIGURES)
+        )
         self.assertNotRegex(self.content, r"url\(|@import")
         for source in self.page.fetched:
             if "base64," in source:
                 picture = base64.b64decode(source.split("base64,")[1]).decode()
-                self.assertTrue(all(link.startswith(("#", "data:")) for link in re.findall(r'href="([^"]*)"', picture)))
+                self.assertTrue(
+                    all(link.startswith(("#", "data:")) for link in re.findall(r'href="([^"]*)"', picture))
+                )
 
     def test_links_inside_the_page_and_to_the_figures_lead_somewhere(self):
         for link in self.page.followed:
@@ -91,7 +97,14 @@ class WholeReport(unittest.TestCase):
                 self.assertTrue(os.path.exists(os.path.join(self.out, link)), link)
 
     def test_report_counts_statuses_and_states_verdicts_cautiously(self):
-        for wanted in ("Does it pay?", "MISTRUSTED share", "this scale", "How to read it", "Provenance", "link off by 21 %"):
+        for wanted in (
+            "Does it pay?",
+            "MISTRUSTED share",
+            "this scale",
+            "How to read it",
+            "Provenance",
+            "link off by 21 %",
+        ):
             self.assertIn(wanted, self.text)
         for name in FIGURES:
             self.assertIn(name, self.page.anchors)
@@ -103,11 +116,24 @@ class WholeReport(unittest.TestCase):
             published = os.path.join(folder, "published")
             os.makedirs(published)
             with open(os.path.join(published, "a.csv"), "w", encoding="utf-8") as stream:
-                stream.write("paper,artifact,row,column,value,unit,provenance,source,note\nX,abstract,speed,up to,9.75,x,recollected,memory,\n"
-                             "X,abstract,speed,at least,1.25,x,read,abstract page,\n")
+                stream.write(
+                    "paper,artifact,row,column,value,unit,provenance,source,note\nX,abstract,speed,up"
+                    " to,9.75,x,recollected,memory,\nX,abstract,speed,at least,1.25,x,read,abstract page,\n"
+                )
             texts = []
             for extra in ([], ["--recollected"]):
-                done = run("report.py", "--collected", self.collected, "--out", folder, "--only", "links", "--published", published, *extra)
+                done = run(
+                    "report.py",
+                    "--collected",
+                    self.collected,
+                    "--out",
+                    folder,
+                    "--only",
+                    "links",
+                    "--published",
+                    published,
+                    *extra,
+                )
                 self.assertEqual(done.returncode, 0, done.stderr)
                 with open(os.path.join(folder, "report.html"), encoding="utf-8") as stream:
                     texts.append(stream.read())
@@ -132,7 +158,13 @@ class WholeReport(unittest.TestCase):
             self.assertIn(link, done.stdout)
         self.assertLess(max(map(len, done.stdout.splitlines())), 140)
         self.assertIn("never pay", done.stdout)
-        piped = subprocess.run(f"/usr/bin/python3 {ROOT}/plots/summary.py --collected {self.collected} | head -1", shell=True, capture_output=True, text=True, check=False)
+        piped = subprocess.run(
+            f"/usr/bin/python3 {ROOT}/plots/summary.py --collected {self.collected} | head -1",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual((piped.returncode, piped.stderr), (0, ""))
 
 
@@ -142,7 +174,10 @@ class BadInput(unittest.TestCase):
     def setUp(self):
         self.folder = scratch_folder()
         self.good = os.path.join(self.folder, "collected.h5")
-        made.write(self.good, [made.row(program="bench_codec", traffic="codec", codec="cast", method="cast", encode_gbps=3.0)])
+        made.write(
+            self.good,
+            [made.row(program="bench_codec", traffic="codec", codec="cast", method="cast", encode_gbps=3.0)],
+        )
 
     def fails(self, status, pattern, *arguments, program="report.py"):
         done = run(program, *arguments)
@@ -152,13 +187,38 @@ class BadInput(unittest.TestCase):
 
     def test_usage(self):
         self.fails(2, "--collected")
-        self.fails(2, "unknown figure nosuch; there are speedup_map", "--collected", self.good, "--out", self.folder, "--only", "nosuch")
+        self.fails(
+            2,
+            "unknown figure nosuch; there are speedup_map",
+            "--collected",
+            self.good,
+            "--out",
+            self.folder,
+            "--only",
+            "nosuch",
+        )
         self.fails(2, "--collected", program="summary.py")
 
     def test_a_missing_file_or_folder_that_cannot_be_made(self):
-        self.fails(3, "cannot read the collected results", "--collected", os.path.join(self.folder, "no.h5"), "--out", self.folder)
+        self.fails(
+            3,
+            "cannot read the collected results",
+            "--collected",
+            os.path.join(self.folder, "no.h5"),
+            "--out",
+            self.folder,
+        )
         self.fails(3, "cannot read", "--collected", os.path.join(self.folder, "no.h5"), program="summary.py")
-        self.fails(3, "cannot write the figures", "--collected", self.good, "--out", os.path.join(self.good, "below-a-file"), "--only", "links")
+        self.fails(
+            3,
+            "cannot write the figures",
+            "--collected",
+            self.good,
+            "--out",
+            os.path.join(self.good, "below-a-file"),
+            "--only",
+            "links",
+        )
 
     def test_truncated_and_foreign_files(self):
         with open(self.good, "rb") as stream:
@@ -181,13 +241,29 @@ class BadInput(unittest.TestCase):
         with open(report, "w", encoding="utf-8") as stream:
             stream.write("old")
         os.symlink("/dev/full", report + ".tmp")
-        self.fails(6, "cannot write the figures.*free some space", "--collected", self.good, "--out", self.folder, "--only", "links")
+        self.fails(
+            6,
+            "cannot write the figures.*free some space",
+            "--collected",
+            self.good,
+            "--out",
+            self.folder,
+            "--only",
+            "links",
+        )
         with open(report, encoding="utf-8") as stream:
             self.assertEqual(stream.read(), "old")
 
     def test_a_run_without_links_or_training_still_reports_and_says_why(self):
         rng = np.random.default_rng(SEED)
-        made.write(self.good, list(made.activation_rows(rng, ["shm"], layouts=((2, 2),), shapes=((2, 16),), methods=("none", "T1", "Q3"))))
+        made.write(
+            self.good,
+            list(
+                made.activation_rows(
+                    rng, ["shm"], layouts=((2, 2),), shapes=((2, 16),), methods=("none", "T1", "Q3")
+                )
+            ),
+        )
         done = run("report.py", "--collected", self.good, "--out", self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("without data", done.stdout)
