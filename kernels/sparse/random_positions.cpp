@@ -34,22 +34,27 @@ std::span<const std::uint16_t> RandomPositions::offsets(std::int64_t block, std:
   const std::int64_t words = (length + 63) / 64;
   std::fill_n(map, words, 0);
   const Random random(seed_, mix_stream(stream_, static_cast<std::uint64_t>(block) + 1));
-  std::int64_t marked = 0;
-  for (std::uint64_t draw = 0; marked < marks; ++draw) {
-    for (const std::uint32_t bits : random.block(draw)) {
-      if (marked == marks) break;
-      // A full block takes two offsets from a word; a short last one scales all 32 bits (bias below 2^-16).
-      const int halves = length == sparse_block ? 2 : 1;
-      for (int h = 0; h < halves && marked < marks; ++h) {
-        const std::uint64_t offset = halves == 2
-                                         ? (bits >> 16 * h & 0xffffu)
-                                         : std::uint64_t{bits} * static_cast<std::uint64_t>(length) >> 32;
-        std::uint64_t& word = map[offset / 64];
-        const std::uint64_t bit = std::uint64_t{1} << offset % 64;
-        marked += (word & bit) == 0 ? 1 : 0;
-        word |= bit;
+  // As many draws as marks are missing cannot mark too many, so they need no test one by one. A full block
+  // takes two offsets from a word; a short last one scales all 32 bits (bias below 2^-16).
+  const bool full = length == sparse_block;
+  std::uint64_t draw = 0;
+  for (std::int64_t missing = marks; missing > 0;) {
+    std::int64_t fresh = 0;
+    const auto mark = [&](std::uint64_t offset) {
+      std::uint64_t& word = map[offset / 64];
+      fresh += static_cast<std::int64_t>(~word >> offset % 64 & 1);
+      word |= std::uint64_t{1} << offset % 64;
+    };
+    for (std::int64_t left = missing; left > 0; ++draw)
+      for (const std::uint32_t bits : random.block(draw)) {
+        if (full) {
+          if (left-- > 0) mark(bits & 0xffffu);
+          if (left-- > 0) mark(bits >> 16);
+        } else if (left-- > 0) {
+          mark(std::uint64_t{bits} * static_cast<std::uint64_t>(length) >> 32);
+        }
       }
-    }
+    missing -= fresh;
   }
   std::size_t out = 0;
   for (std::int64_t w = 0; w < words; ++w) {
