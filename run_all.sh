@@ -72,7 +72,8 @@ selection=()
 [ -z "$ranks" ] || selection=(--where "ranks=$ranks")
 stage sweep "$bin/sweep" run "$study" --out "$out" "${selection[@]}"
 stage collect "$bin/sweep" collect --out "$out"
-stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out"
+stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
+stage summary /usr/bin/python3 plots/summary.py --collected "$out/collected.h5"
 print_stage_times
 echo "Report:  $out/report.html"
 echo "Figures: $out/figures/"

@@ -44,6 +44,7 @@ ActivationGroup::ActivationGroup(BenchContext& context, const CellParameters& pa
   tensor_index_ = context.world.rank() % tp_;
   tensor_group_ = context.world.split(stage_, tensor_index_);
   load_inputs();
+  make_twins();
 }
 
 void ActivationGroup::load_inputs() {
@@ -109,35 +110,48 @@ MessageKey ActivationGroup::key(const Input& input, int step, int boundary) cons
   return k;
 }
 
-void ActivationGroup::twin_round() {
+/// Channels of the dense twins live as long as the group and are warmed up once: a twin must not pay for first
+/// contact that its cells do not pay for.
+void ActivationGroup::make_twins() {
   if (tensor_twin_) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
-      Channel channel(*tensor_group_, {TrafficClass::tp_forward, "none", Form::fair, Protocol::dense, wire_, algorithm, false});
-      Tensor out(partial_sum_.wire[0].shape(), wire_);
-      channel.empty_bucket_before_transfers(token_bucket_bytes(context_.link));
-      Laps& laps = algorithm == DenseAlgorithm::library ? tensor_twin_->library : tensor_twin_->ring;
-      if (laps.empty()) lap(context_.world, [&] { return channel.all_reduce(partial_sum_.wire[0].view(), out.view(), key(partial_sum_, 0, 0)).wait(); });
-      laps.push_back(lap(context_.world, [&] { return channel.all_reduce(partial_sum_.wire.back().view(), out.view(), key(partial_sum_, 1, 0)).wait(); }));
+      tensor_twin_channels_.emplace_back(*tensor_group_,
+                                         ChannelOptions{TrafficClass::tp_forward, "none", Form::fair, Protocol::dense, wire_, algorithm, false});
+      tensor_twin_channels_.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
     }
+    twin_out_.reshape(partial_sum_.wire[0].shape(), wire_);
+  }
+  for (Boundary& b : boundaries_) {
+    b.twin_out.reshape(b.activation.wire[0].shape(), wire_);
+    for (TrafficClass traffic : {TrafficClass::pp_forward, TrafficClass::pp_backward}) {
+      b.twin.emplace_back(*b.pair, ChannelOptions{traffic, "none", Form::fair, Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
+      b.twin.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
+    }
+  }
+}
+
+void ActivationGroup::twin_round() {
+  const std::size_t turn = static_cast<std::size_t>(rounds_++) % 2;
+  for (std::size_t i = 0; i < tensor_twin_channels_.size(); ++i) {
+    const auto& inputs = partial_sum_.wire;
+    const auto body = [&] {
+      return tensor_twin_channels_[i].all_reduce(inputs[turn % inputs.size()].view(), twin_out_.view(), key(partial_sum_, 0, 0)).wait();
+    };
+    Laps& laps = i == 0 ? tensor_twin_->library : tensor_twin_->ring;
+    if (laps.empty()) lap(context_.world, body);
+    laps.push_back(lap(context_.world, body));
   }
   if (!forward_twin_) return;
   for (const bool backward : {false, true}) {
-    std::vector<Channel> channels;
-    std::vector<Tensor> outs;
-    for (Boundary& b : boundaries_) {
-      channels.emplace_back(*b.pair, ChannelOptions{backward ? TrafficClass::pp_backward : TrafficClass::pp_forward, "none", Form::fair,
-                                                    Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
-      channels.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
-      outs.emplace_back(b.activation.wire[0].shape(), wire_);
-    }
     const auto body = [&] {
       std::vector<Operation> operations;
-      for (std::size_t i = 0; i < boundaries_.size(); ++i) {
-        Boundary& b = boundaries_[i];
+      for (Boundary& b : boundaries_) {
         const Input& input = backward ? b.gradient : b.activation;
         const bool sends = b.upstream != backward;
-        operations.push_back(sends ? channels[i].send(input.wire.back().view(), b.upstream ? 1 : 0, key(input, 0, 0))
-                                   : channels[i].receive(outs[i].view(), b.upstream ? 1 : 0, key(input, 0, 0)));
+        Channel& channel = b.twin[backward ? 1 : 0];
+        const int other = b.upstream ? 1 : 0;
+        operations.push_back(sends ? channel.send(input.wire[turn % input.wire.size()].view(), other, key(input, 0, 0))
+                                   : channel.receive(b.twin_out.view(), other, key(input, 0, 0)));
       }
       wait_all(operations);
       std::vector<OperationReport> reports;

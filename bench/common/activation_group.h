@@ -31,6 +31,8 @@ class ActivationGroup {
     std::unique_ptr<Communicator> pair;
     bool upstream = false;  ///< this rank sends the activation (rank 0 of the pair)
     Input activation, gradient;
+    std::vector<Channel> twin;  ///< forward, backward
+    Tensor twin_out;
   };
   struct Pending {
     Cell cell;
@@ -40,6 +42,7 @@ class ActivationGroup {
   };
 
   void load_inputs();
+  void make_twins();
   void twin_round();
   void measure(Pending& pending);
   void tensor_forward(Pending& pending);
@@ -59,6 +62,9 @@ class ActivationGroup {
   Input partial_sum_;
   std::vector<Boundary> boundaries_;
   std::optional<Twin> tensor_twin_, forward_twin_, backward_twin_;
+  std::vector<Channel> tensor_twin_channels_;  ///< library, ring
+  Tensor twin_out_;
+  int rounds_ = 0;
 };
 
 }  // namespace thinwire::bench

@@ -35,7 +35,13 @@ class ReductionGroup {
     CodecLaps laps;
     bool good = true;
   };
+  /// Dense channels of one algorithm; they live as long as the group, as those of a cell do.
+  struct DenseTwin {
+    std::vector<Channel> channels;
+    std::vector<Tensor> outs;
+  };
   void twin_round();
+  Shape result_shape() const;
   void measure(Pending& pending);
   OperationReport reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key);
   std::vector<Channel> make_channels(const ChannelOptions& options);
@@ -49,6 +55,7 @@ class ReductionGroup {
   std::vector<Tensor> inputs_, wire_inputs_;
   std::vector<double> reference_;  ///< my block of the float64 sum at the last step
   Twin twin_;
+  std::vector<DenseTwin> twins_;
 };
 
 /// The options that both benches share.
