@@ -1,5 +1,6 @@
 #include "kernels/sparse/positions.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/convert.h"
@@ -124,13 +125,18 @@ bool SparseMover::scatter(const SparsePositions& positions, const std::byte* lis
             for (std::size_t i = 0; i < count; ++i) block[offsets[i]] = values[i];
           } else {
             // Fill a zeroed tile in the first-level cache, stream it out, and zero again only what was set.
-            std::size_t i = 0;
+            const std::uint16_t* first_in_tile = offsets.data();
             for (std::int64_t t = 0; t < length; t += tile_elements) {
-              const std::size_t begin = i;
               const std::int64_t end = std::min(t + tile_elements, length);
-              for (; i < count && offsets[i] < end; ++i) tile[offsets[i] - t] = values[i];
+              const std::uint16_t* next_tile = std::lower_bound(first_in_tile, offsets.data() + count, end);
+              const float* value = values + (first_in_tile - offsets.data());
+              for (const std::uint16_t* o = first_in_tile; o < next_tile; ++o, ++value) tile[*o - t] = *value;
               simd::stream_copy(block + t, tile, static_cast<std::size_t>(end - t));
-              for (std::size_t j = begin; j < i; ++j) tile[offsets[j] - t] = 0;
+              if (next_tile - first_in_tile > tile_elements / 64)
+                std::memset(tile, 0, tile_elements * sizeof(float));
+              else
+                for (const std::uint16_t* o = first_in_tile; o < next_tile; ++o) tile[*o - t] = 0;
+              first_in_tile = next_tile;
             }
           }
         }
