@@ -23,7 +23,7 @@ CaptureRunOptions preset(const std::string& profile) {
     o.tokens_per_step = 1024;
     o.plan.shapes = {{8, 128}, {32, 512}};
     o.plan.base_steps = 4;
-    o.trainer.schedule.peak = 3e-3;
+    o.trainer.schedule.peak = 1.5e-3;
     o.plan.max_mib = 512;
   } else if (profile == "standard" || profile == "full") {
     o.late_step = profile == "full" ? 6000 : 1500;

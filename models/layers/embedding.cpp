@@ -15,7 +15,9 @@ Embedding<T>::Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t h
     : token(ParameterLayout::whole("embedding.token", {vocab, hidden}), true),
       position(ParameterLayout::whole("embedding.position", {max_seq, hidden}), true) {
   initialise_normal(token.layout, seed, 0.02, token.value.view());
-  initialise_normal(position.layout, seed, 0.02, position.value.view());
+  // Positions start near 0: at the tokens' scale they would be half of the first layernorm's input, and short
+  // trainings spend their first hundred steps on getting rid of that noise.
+  initialise_normal(position.layout, seed, 0.002, position.value.view());
 }
 
 template <typename T>
