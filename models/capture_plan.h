@@ -28,7 +28,7 @@ struct CapturePlanOptions {
   int pipeline_micro =
       2;  ///< micro-batches whose boundary tensors are kept; micro-batches per step at other shapes
   double loss_scale = 8192;
-  std::int64_t max_mib = 1536;
+  std::int64_t max_mib = 2304;
 };
 
 struct PlannedSlot {

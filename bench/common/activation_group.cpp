@@ -90,8 +90,16 @@ void ActivationGroup::load_inputs() {
     CaptureQuery query;
     query.traffic = "pp_forward";
     // Boundary b of pp stages lies at the b-th of the model's captured boundaries, spread evenly.
-    const int captured = static_cast<int>(source.names([&] { auto q = query; q.batch = batch; q.seq = seq; q.point = "late"; return q; }()).size());
-    const int index = captured <= 1 ? 0 : (mine + 1) * (captured + 1) / pp_ - 1;
+    CaptureQuery here = query;
+    here.batch = batch;
+    here.seq = seq;
+    here.point = "late";
+    const int captured = static_cast<int>(source.names(here).size());
+    if (captured < pp_ - 1 && !shared_.text("capture").empty())
+      throw UsageError("the capture " + shared_.text("capture") + " holds " + std::to_string(captured) + " stage boundaries at batch " +
+                       std::to_string(batch) + ", seq " + std::to_string(seq) + " but " + std::to_string(pp_) + " stages need " +
+                       std::to_string(pp_ - 1) + " different ones: capture again with a larger --max-mib");
+    const int index = captured < pp_ - 1 ? mine : (mine + 1) * (captured + 1) / pp_ - 1;
     take(boundary.activation, query, 1, 0, index, true);
     query.traffic = "pp_backward";
     take(boundary.gradient, query, 1, 0, index, true);

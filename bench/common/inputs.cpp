@@ -113,8 +113,10 @@ std::unique_ptr<Series> TrafficSource::find(CaptureQuery query, int parts, const
 }
 
 std::vector<std::string> TrafficSource::names(const CaptureQuery& query) const {
-  if (!capture_) return {"tensor"};
   std::vector<std::string> found;
+  // Generated tensors differ by name: stages and boundaries get one each.
+  for (int i = 0; !capture_ && i < 8; ++i) found.push_back("tensor" + std::to_string(i));
+  if (!capture_) return found;
   for (const CaptureTensor& t : capture_->matching(query))
     if (std::find(found.begin(), found.end(), t.tensor) == found.end()) found.push_back(t.tensor);
   return found;

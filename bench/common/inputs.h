@@ -33,7 +33,7 @@ class TrafficSource {
   /// The captured tensor that matches `query` with at least `parts` parts; generated data takes `shape` (of one
   /// part). UsageError listing what the capture holds when nothing matches.
   std::unique_ptr<Series> find(CaptureQuery query, int parts, const Shape& shape) const;
-  /// Names of captured tensors of a class at this shape, in stored order; a single made-up name otherwise.
+  /// Names of captured tensors of a class at this shape, in stored order; made-up names otherwise.
   std::vector<std::string> names(const CaptureQuery& query) const;
 
  private:
