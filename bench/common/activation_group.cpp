@@ -146,7 +146,7 @@ void ActivationGroup::twin_round() {
       return tensor_twin_channels_[i].all_reduce(inputs[turn % inputs.size()].view(), twin_out_.view(), key(partial_sum_, 0, 0)).wait();
     };
     Laps& laps = i == 0 ? tensor_twin_->library : tensor_twin_->ring;
-    if (laps.empty()) lap(context_.world, body);
+    if (laps.empty() && needs_warm_up(context_.link)) lap(context_.world, body);
     laps.push_back(lap(context_.world, body));
   }
   if (!forward_twin_) return;
@@ -167,7 +167,7 @@ void ActivationGroup::twin_round() {
       return combine(reports);
     };
     Twin& twin = backward ? *backward_twin_ : *forward_twin_;
-    if (twin.library.empty()) lap(context_.world, body);
+    if (twin.library.empty() && needs_warm_up(context_.link)) lap(context_.world, body);
     twin.library.push_back(lap(context_.world, body));
   }
 }
@@ -237,7 +237,7 @@ void ActivationGroup::tensor_forward(Pending& pending) {
     return channel.all_reduce(x.view(), out.view(), key(input, step, 0)).wait();
   };
   channel.set_compute(plan_.timed ? ComputeMode::serial : ComputeMode::real);
-  lap(context_.world, body);
+  auto verified = lap(context_.world, body);
 
   // Verify my block of rows against the float64 sum of all parts.
   const RowBlock block = shard_rows(rows_, tensor_index_, tp_);
@@ -258,7 +258,7 @@ void ActivationGroup::tensor_forward(Pending& pending) {
   row.codec = channel.codec().expression.canonical();
   error.fill(row);
   CodecLaps laps;
-  if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, [&](ComputeMode m) { channel.set_compute(m); }, body);
+  if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, [&](ComputeMode m) { channel.set_compute(m); }, body, std::move(verified));
   pending.measured.rows.push_back(std::move(row));
   pending.laps.push_back(std::move(laps));
 }
@@ -316,7 +316,7 @@ void ActivationGroup::boundaries(Pending& pending) {
       for (Channel& c : channels) c.set_compute(m);
     };
     set_compute(plan_.timed ? ComputeMode::serial : ComputeMode::real);
-    lap(context_.world, body);
+    auto verified = lap(context_.world, body);
 
     // The receiving end of each boundary compares with what the other end had.
     std::vector<float> got;
@@ -339,7 +339,7 @@ void ActivationGroup::boundaries(Pending& pending) {
     row.codec = canonical;
     error.fill(row);
     CodecLaps laps;
-    if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, set_compute, body);
+    if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, set_compute, body, std::move(verified));
     pending.measured.rows.push_back(std::move(row));
     pending.laps.push_back(std::move(laps));
   }

@@ -75,12 +75,11 @@ int repetitions_of(const CellParameters& parameters) {
 }
 
 CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial, int repetitions,
-                        const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body) {
+                        const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body,
+                        std::vector<OperationReport> verified) {
   CodecLaps result;
-  Laps before;
-  set_compute(plan.timed ? ComputeMode::serial : ComputeMode::real);
-  const int untimed = plan.timed ? std::max(1, serial) : 1;
-  for (int i = 0; i < untimed; ++i) before.push_back(lap(world, body));
+  Laps before{std::move(verified)};
+  for (int i = 1; plan.timed && i < serial; ++i) before.push_back(lap(world, body));
   if (plan.timed) set_compute(ComputeMode::replay);
   for (int i = 0; i < repetitions; ++i) result.timed.push_back(lap(world, body));
   const Laps& alone = plan.timed ? before : result.timed;

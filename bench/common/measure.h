@@ -28,14 +28,16 @@ ComputePlan compute_plan(Communicator& world);
 /// Timed repetitions of the benches whose cells take turns with a shared twin: --repetitions, 5 where it is 0.
 int repetitions_of(const CellParameters& parameters);
 
-/// Measures a codec operation: with a timed plan `serial` laps in ComputeMode::serial (kept apart), then
-/// `repetitions` laps in ComputeMode::replay; else one warm-up and `repetitions` real laps.
+/// Measures a codec operation whose first lap was run already, to verify it: in ComputeMode::serial under a timed
+/// plan (that lap counts as one of `serial`), else in ComputeMode::real. Then `repetitions` timed laps, in replay
+/// under a timed plan.
 struct CodecLaps {
   std::vector<OperationReport> alone;  ///< by rank: codec work measured alone (medians of the serial laps)
   Laps timed;
 };
 CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial, int repetitions,
-                        const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body);
+                        const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body,
+                        std::vector<OperationReport> verified);
 
 /// Fills stage times, bytes, ratio, speed-up and break-even of `row` from laps of the codec and of its twin.
 /// Definitions (docs/measuring.md): total = median over repetitions of the maximum over ranks; encode, decode

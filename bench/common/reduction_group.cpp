@@ -81,7 +81,7 @@ void ReductionGroup::twin_round() {
     const Tensor& x = wire_inputs_[static_cast<std::size_t>(twin_.library.size()) % wire_inputs_.size()];
     const auto body = [&] { return reduce(twins_[i].channels, x, twins_[i].outs, MessageKey{}); };
     Laps& laps = i == 0 ? twin_.library : twin_.ring;
-    if (laps.empty()) lap(context_.world, body);  // first contact is not charged
+    if (laps.empty() && needs_warm_up(context_.link)) lap(context_.world, body);  // first contact is not charged
     laps.push_back(lap(context_.world, body));
   }
 }
@@ -113,11 +113,12 @@ void ReductionGroup::measure(Pending& pending) {
   const auto set_compute = [&](ComputeMode mode) {
     for (Channel& channel : channels) channel.set_compute(mode);
   };
+  std::vector<OperationReport> verified;
   // The history, one real pass per captured step; the last one is verified.
   set_compute(compute_.timed ? ComputeMode::serial : ComputeMode::real);
   for (std::size_t step = 0; step < inputs_.size(); ++step) {
     key.step = static_cast<std::int64_t>(step);
-    lap(context_.world, [&] { return reduce(channels, dense ? wire_inputs_[step] : inputs_[step], outs, key); });
+    verified = lap(context_.world, [&] { return reduce(channels, dense ? wire_inputs_[step] : inputs_[step], outs, key); });
   }
   const Tensor result = from_wire(outs.back());
   const std::size_t first = scattered ? 0 : static_cast<std::size_t>(block.first * columns);
@@ -143,7 +144,7 @@ void ReductionGroup::measure(Pending& pending) {
     key.step = static_cast<std::int64_t>(inputs_.size()) + turn;  // time goes on: stateful codecs see new messages
     return reduce(channels, dense ? wire_inputs_[step] : inputs_[step], outs, key);
   };
-  if (!context_.check_only) pending.laps = measure_codec(context_.world, compute_, serial_, repetitions_, set_compute, body);
+  if (!context_.check_only) pending.laps = measure_codec(context_.world, compute_, serial_, repetitions_, set_compute, body, std::move(verified));
   pending.measured.rows.push_back(std::move(row));
 }
 

@@ -1,8 +1,14 @@
 #include "bench/common/twin.h"
 
+#include "collectives/link_calibration.h"
 #include "kernels/convert.h"
 
 namespace thinwire::bench {
+
+bool needs_warm_up(const std::string& link) {
+  const double rate = nominal_link_gbps(link);
+  return !(rate < 1);
+}
 
 Tensor to_wire(const Tensor& x, DType wire) {
   Tensor out(x.shape(), wire);

@@ -17,6 +17,9 @@ struct Twin {
   DenseAlgorithm algorithm() const { return ring_is_faster() ? DenseAlgorithm::ring : DenseAlgorithm::library; }
 };
 
+/// Whether a twin's channels need a lap to warm up: on a slow link first contact costs nothing beside the transfer.
+bool needs_warm_up(const std::string& link);
+
 /// A tensor in the wire type / back in f32 (f32 is copied).
 Tensor to_wire(const Tensor& x, DType wire);
 Tensor from_wire(const Tensor& x);
