@@ -71,8 +71,8 @@ class Communicator {
 
 /// Environment of the process: initialises MPI once (thread level multiple) and finalises it; registers the
 /// abort hook so that any failure ends the whole job with one MPI_Abort; starts the watchdog; counts the
-/// ranks of this machine. Where MPI is initialised already (test programs), it neither initialises nor
-/// finalises.
+/// ranks of this machine and, unless OMP_NUM_THREADS is set, gives each its share of the cores. Where MPI is
+/// initialised already (test programs), it neither initialises nor finalises.
 class MpiEnvironment {
  public:
   MpiEnvironment(int* argc, char*** argv);
