@@ -15,7 +15,7 @@ for document in "${documents[@]}"; do
   while IFS= read -r target; do
     target=${target%%#*}
     [ -z "$target" ] || [ -e "$(dirname "$document")/$target" ] || fail "$document links to $target, which does not exist"
-  done < <(grep -oE '\]\([^)]+\)' "$document" | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):')
+  done < <(awk '/^```/ {code = !code; next} !code' "$document" | grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):')
 done
 
 property "every document of docs/ that another names exists"
