@@ -34,11 +34,11 @@ struct CalibrationOptions {
   double tolerance = 0.15;  ///< relative difference from nominal above which a rate is mistrusted
 };
 
-/// Measures the link `link` between the ranks of `world`, each with the rank half-way round, for messages of
-/// these sizes: after the gap a train of messages, back to back, long enough (16 buckets) that the machine's
-/// latency does not count; the bucket's content, which passes at memory speed, is left out. Late polling can
-/// only lower the rate. Equal results on all ranks, which must share a clock (one machine). Collective.
-/// Nothing for a single rank.
+/// Measures the link `link` between the ranks of `world`, each to the next rank of another host, for messages
+/// of these sizes: after the gap a train of messages, back to back, long enough (16 buckets) that the
+/// machine's latency does not count; the bucket's content, which passes at memory speed, is left out. Late
+/// polling can only lower the rate. Equal results on all ranks, which must share a clock (one machine).
+/// Collective. Nothing for a single rank.
 std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link,
                                      std::span<const std::int64_t> sizes,
                                      const CalibrationOptions& options = {});
