@@ -2,10 +2,12 @@
 // ranks: 1,2,3,4,8
 // timeout: 120
 // Communicator, ring and the dense protocol against float64 sums, over awkward sizes and all types.
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/local_reduce.h"
 #include "collectives/mpi_communicator.h"
+#include "collectives/process_mesh.h"
 #include "collectives/ring.h"
 #include "core/half.h"
 #include "tests/collectives/world.h"
@@ -240,6 +242,28 @@ Channel dense_channel(const DenseCase& c, bool average = false) {
                            .wire = c.wire,
                            .algorithm = c.algorithm,
                            .average = average});
+}
+
+TEST(ProcessMesh, ItsCommunicatorsHoldTheRanksOfTheGroups) {
+  Communicator& comm = world();
+  const int n = comm.size();
+  for (const char* order : {"tp-pp-dp", "dp-pp-tp"}) {
+    const MeshShape shape{.tp = n % 2 == 0 ? 2 : 1, .pp = n % 2 == 0 ? n / 2 : n, .dp = 1, .order = order};
+    ProcessMesh mesh(comm, shape);
+    const MeshGroups groups = mesh_groups(shape);
+    const auto check = [&](Communicator& group, const std::vector<std::vector<int>>& kind) {
+      std::vector<int> members(static_cast<std::size_t>(group.size()));
+      const int me = comm.rank();
+      group.all_gather(&me, sizeof me, members.data())->wait();
+      EXPECT_EQ(std::count(kind.begin(), kind.end(), members), 1) << order;
+    };
+    check(mesh.tp(), groups.tp);
+    check(mesh.pp(), groups.pp);
+    check(mesh.dp(), groups.dp);
+    EXPECT_EQ(mesh.embedding() != nullptr, mesh.first_stage() || mesh.last_stage());
+    if (mesh.embedding() != nullptr) check(*mesh.embedding(), groups.embedding);
+  }
+  EXPECT_THROW(ProcessMesh(comm, {.tp = n + 1}), UsageError);
 }
 
 TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
