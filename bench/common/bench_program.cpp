@@ -1,7 +1,5 @@
 #include "bench/common/bench_program.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -12,7 +10,6 @@
 #include "bench/common/launch_file.h"
 #include "bench/common/options.h"
 #include "bench/common/recorder.h"
-#include "collectives/machine.h"
 #include "core/environment.h"
 #include "core/log.h"
 #include "core/main_guard.h"
@@ -173,18 +170,12 @@ bool guarded(BenchContext& context, const Cell& cell, const std::function<void()
   return false;
 }
 
-/// Without OMP_NUM_THREADS every rank would start a thread per core, and spinning teams would starve each other.
-static void share_cores() {
-  if (!Environment::get("OMP_NUM_THREADS")) omp_set_num_threads(std::max(1, Machine::cores() / Machine::ranks_here()));
-}
-
 int run_bench(int argc, char** argv, const BenchProgram& program) {
   const std::optional<CommandLine> line = parse_command_line(argc, argv, program);
   if (!line) return 0;
   MpiEnvironment mpi(&argc, &argv);
   const std::unique_ptr<Communicator> world = mpi.world();
   set_log_rank(world->rank());
-  share_cores();
   return run_cells(program, *line, argc, argv, *world);
 }
 
