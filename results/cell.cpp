@@ -15,8 +15,10 @@ namespace {
 constexpr double exact_integers = 9007199254740992.0;  // 2^53
 
 std::string number_text(double value) {
-  if (!std::isfinite(value)) throw UsageError("a parameter is " + std::to_string(value) + ": cells need finite numbers");
-  if (value == std::trunc(value) && std::abs(value) <= exact_integers) return std::to_string(static_cast<std::int64_t>(value));
+  if (!std::isfinite(value))
+    throw UsageError("a parameter is " + std::to_string(value) + ": cells need finite numbers");
+  if (value == std::trunc(value) && std::abs(value) <= exact_integers)
+    return std::to_string(static_cast<std::int64_t>(value));
   char digits[40];
   const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);  // shortest that reads back
   TW_ASSERT(error == std::errc());
@@ -37,7 +39,8 @@ ParameterValue typed(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   const char* end = text.data() + text.size();
   std::int64_t integer = 0;
-  if (const auto [at, error] = std::from_chars(text.data(), end, integer); error == std::errc() && at == end) return integer;
+  if (const auto [at, error] = std::from_chars(text.data(), end, integer); error == std::errc() && at == end)
+    return integer;
   double number = 0;
   if (const auto [at, error] = std::from_chars(text.data(), end, number);
       error == std::errc() && at == end && std::isfinite(number))
@@ -74,13 +77,16 @@ void Parameters::set(const std::string& name, ParameterValue value) {
   values_[name] = std::move(value);
 }
 
-std::string Parameters::text(const std::string& name) const { return to_text(find(values_, name)); }
+std::string Parameters::text(const std::string& name) const {
+  return to_text(find(values_, name));
+}
 
 std::int64_t Parameters::integer(const std::string& name) const {
   const ParameterValue value = typed(find(values_, name));
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
   if (const auto* number = std::get_if<double>(&value))
-    if (*number == std::trunc(*number) && std::abs(*number) <= exact_integers) return static_cast<std::int64_t>(*number);
+    if (*number == std::trunc(*number) && std::abs(*number) <= exact_integers)
+      return static_cast<std::int64_t>(*number);
   wrong_kind(name, value, "a whole number");
 }
 
@@ -102,7 +108,8 @@ std::string Parameters::canonical_json() const {
   for (const auto& [name, given] : values_) {
     const ParameterValue value = typed(given);
     if (json.size() > 1) json += ',';
-    json += json_text(name) + ":" + (std::holds_alternative<std::string>(value) ? json_text(to_text(value)) : to_text(value));
+    json += json_text(name) + ":" +
+            (std::holds_alternative<std::string>(value) ? json_text(to_text(value)) : to_text(value));
   }
   return json + "}";
 }
@@ -112,18 +119,24 @@ Parameters Parameters::from_json(std::string_view json, const std::string& where
   if (!parsed.is_object()) throw CorruptData(where + ": the parameters are not a JSON object");
   Parameters parameters;
   for (const auto& [name, value] : parsed.items()) {
-    if (value.is_boolean()) parameters.set(name, value.get<bool>());
-    else if (value.is_number_integer()) parameters.set(name, value.get<std::int64_t>());
-    else if (value.is_number_float()) parameters.set(name, value.get<double>());
-    else if (value.is_string()) parameters.set(name, value.get<std::string>());
-    else throw CorruptData(where + ": parameter `" + name + "` is neither text nor number nor true/false");
+    if (value.is_boolean())
+      parameters.set(name, value.get<bool>());
+    else if (value.is_number_integer())
+      parameters.set(name, value.get<std::int64_t>());
+    else if (value.is_number_float())
+      parameters.set(name, value.get<double>());
+    else if (value.is_string())
+      parameters.set(name, value.get<std::string>());
+    else
+      throw CorruptData(where + ": parameter `" + name + "` is neither text nor number nor true/false");
   }
   return parameters;
 }
 
-std::string cell_id(std::string_view program, int ranks, std::string_view link, const Parameters& parameters) {
-  return sha256_hex("{\"link\":" + json_text(link) + ",\"parameters\":" + parameters.canonical_json() + ",\"program\":" + json_text(program) +
-                    ",\"ranks\":" + std::to_string(ranks) + "}");
+std::string cell_id(std::string_view program, int ranks, std::string_view link,
+                    const Parameters& parameters) {
+  return sha256_hex("{\"link\":" + json_text(link) + ",\"parameters\":" + parameters.canonical_json() +
+                    ",\"program\":" + json_text(program) + ",\"ranks\":" + std::to_string(ranks) + "}");
 }
 
 }  // namespace thinwire::results

@@ -1,5 +1,6 @@
 // A cell: one configuration of one program on a number of ranks over a link, identified by the SHA-256 of its
-// canonical parameters. The same configuration has the same identity wherever and in whatever order it was written.
+// canonical parameters. The same configuration has the same identity wherever and in whatever order it was
+// written.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,14 @@ class Parameters {
   /// Each kind by name: 0.5 must not become an int, nor text a bool, by an implicit conversion.
   template <typename T>
   void set(const std::string& name, const T& value) {
-    if constexpr (std::is_same_v<T, bool>) set(name, ParameterValue(value));
-    else if constexpr (std::is_integral_v<T>) set(name, ParameterValue(static_cast<std::int64_t>(value)));
-    else if constexpr (std::is_floating_point_v<T>) set(name, ParameterValue(static_cast<double>(value)));
-    else set(name, ParameterValue(std::string(value)));
+    if constexpr (std::is_same_v<T, bool>)
+      set(name, ParameterValue(value));
+    else if constexpr (std::is_integral_v<T>)
+      set(name, ParameterValue(static_cast<std::int64_t>(value)));
+    else if constexpr (std::is_floating_point_v<T>)
+      set(name, ParameterValue(static_cast<double>(value)));
+    else
+      set(name, ParameterValue(std::string(value)));
   }
   bool has(const std::string& name) const { return values_.contains(name); }
   void erase(const std::string& name) { values_.erase(name); }

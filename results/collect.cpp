@@ -31,10 +31,13 @@ void require_one_corpus(std::span<const CellRow> rows) {
     if (!row.corpus.empty()) cells[row.corpus].insert(row.cell_id);
   if (cells.size() < 2) return;
   std::string list;
-  for (const auto& [corpus, ids] : cells) list += (list.empty() ? "" : ", ") + corpus.substr(0, 12) + "... (" + std::to_string(ids.size()) + " cells)";
-  throw UsageError("the cells stem from different corpora: " + list +
-                   "; collect each in a folder of its own, run the older ones again (sweep run --redo all), or say "
-                   "--allow-mixed-corpus and compare with care");
+  for (const auto& [corpus, ids] : cells)
+    list +=
+        (list.empty() ? "" : ", ") + corpus.substr(0, 12) + "... (" + std::to_string(ids.size()) + " cells)";
+  throw UsageError(
+      "the cells stem from different corpora: " + list +
+      "; collect each in a folder of its own, run the older ones again (sweep run --redo all), or say "
+      "--allow-mixed-corpus and compare with care");
 }
 
 template <typename Row>
@@ -44,16 +47,20 @@ void keep(std::vector<Row>& all, const std::vector<Row>& more) {
 
 // The table of capture.h5 when it is there; a damaged capture is reported, not fatal.
 template <typename Row>
-std::vector<Row> from_capture(const std::optional<h5::File>& capture, const char* table, std::span<const ColumnOf<Row>> columns) {
+std::vector<Row> from_capture(const std::optional<h5::File>& capture, const char* table,
+                              std::span<const ColumnOf<Row>> columns) {
   if (!capture || !capture->has(table)) return {};
   return from_table(capture->read_table(table), columns, capture->file_name() + ": /" + table);
 }
 
 // Cells that share a calibration each carry it; it counts once.
 void keep_links(std::vector<LinkRow>& all, const std::vector<LinkRow>& more) {
-  const auto key = [](const LinkRow& r) { return std::tie(r.link, r.ranks, r.bytes, r.direction, r.measured_gbps); };
+  const auto key = [](const LinkRow& r) {
+    return std::tie(r.link, r.ranks, r.bytes, r.direction, r.measured_gbps);
+  };
   for (const LinkRow& row : more)
-    if (std::none_of(all.begin(), all.end(), [&](const LinkRow& old) { return key(old) == key(row); })) all.push_back(row);
+    if (std::none_of(all.begin(), all.end(), [&](const LinkRow& old) { return key(old) == key(row); }))
+      all.push_back(row);
 }
 
 struct Gathered {
@@ -65,7 +72,8 @@ struct Gathered {
 }  // namespace
 
 CollectReport collect(const std::string& out, const CollectOptions& options) {
-  if (!std::filesystem::is_directory(out)) throw EnvironmentError(out + ": no such folder; run the sweep first, or check --out");
+  if (!std::filesystem::is_directory(out))
+    throw EnvironmentError(out + ": no such folder; run the sweep first, or check --out");
   CollectReport report;
   report.path = out + "/collected.h5";
   Gathered gathered;
@@ -80,12 +88,14 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     try {
       CellRecord record = read_cell_record(path);
       if (record.cell_id != id || cell_id(record.program, record.ranks, record.link, record.parameters) != id)
-        throw CorruptData(path + ": its content belongs to another cell (" + record.cell_id + "); was it renamed?");
+        throw CorruptData(path + ": its content belongs to another cell (" + record.cell_id +
+                          "); was it renamed?");
       for (CellRow& row : record.rows) row.launch = record.provenance.launch;
       keep(report.rows, record.rows);
       keep(gathered.samples, record.samples);
       keep_links(gathered.links, record.links);
-      Provenance& launch = gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;
+      Provenance& launch =
+          gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;
       launch.finished = std::max(launch.finished, record.provenance.finished);
     } catch (const CorruptData& e) {
       report.damaged.push_back(e.what());
@@ -116,9 +126,11 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     file.write_table("links", to_table(std::span<const LinkRow>(gathered.links), link_columns()));
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
     file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
-    for (const char* entropy : {"unigram_entropy", "bigram_entropy"})  // of the training text, for the loss curve
+    for (const char* entropy :
+         {"unigram_entropy", "bigram_entropy"})  // of the training text, for the loss curve
       for (const char* object : {"", "training"})
-        if (!training.empty() && capture->has_attribute(object, entropy)) file.set_attribute("training", entropy, capture->float_attribute(object, entropy));
+        if (!training.empty() && capture->has_attribute(object, entropy))
+          file.set_attribute("training", entropy, capture->float_attribute(object, entropy));
   });
   return report;
 }

@@ -20,7 +20,8 @@ namespace {
   const int error = errno;
   const std::string text = path + ": cannot " + doing + ": " + std::strerror(error);
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)
-    throw RuntimeFailure(text + "; the disk is full: free some space or choose another folder. Finished results are intact");
+    throw RuntimeFailure(
+        text + "; the disk is full: free some space or choose another folder. Finished results are intact");
   if (error == EACCES || error == EROFS || error == EPERM || error == ENOENT || error == ENOTDIR)
     throw EnvironmentError(text + "; choose a folder that you may write to");
   throw RuntimeFailure(text);
@@ -47,9 +48,11 @@ void make_folder(const std::string& path) {
   std::filesystem::create_directories(path, error);
   if (!error && std::filesystem::is_directory(path)) return;
   if (error == std::errc::no_space_on_device)
-    throw RuntimeFailure(path + ": cannot make this folder: the disk is full; free some space or choose another folder");
-  throw EnvironmentError(path + ": cannot make this folder: " + (error ? error.message() : "something else has this name") +
-                         "; choose a folder that you may write to");
+    throw RuntimeFailure(
+        path + ": cannot make this folder: the disk is full; free some space or choose another folder");
+  throw EnvironmentError(
+      path + ": cannot make this folder: " + (error ? error.message() : "something else has this name") +
+      "; choose a folder that you may write to");
 }
 
 std::string read_file(const std::string& path) {
@@ -57,8 +60,10 @@ std::string read_file(const std::string& path) {
   std::ostringstream bytes;
   if (file) bytes << file.rdbuf();
   if (!file) {
-    if (file.is_open() && std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0) return "";
-    throw EnvironmentError(path + ": cannot be read; check that it exists and that you have the right to read it");
+    if (file.is_open() && std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
+      return "";
+    throw EnvironmentError(path +
+                           ": cannot be read; check that it exists and that you have the right to read it");
   }
   return std::move(bytes).str();
 }

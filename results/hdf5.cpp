@@ -12,8 +12,12 @@ using namespace detail;
 
 namespace {
 
-int close_group(Id id) { return H5Gclose(id); }
-int close_file(Id id) { return H5Fclose(id); }
+int close_group(Id id) {
+  return H5Gclose(id);
+}
+int close_file(Id id) {
+  return H5Fclose(id);
+}
 
 // No file locks: files are published by rename, and locks fail on some network file systems. Closing the
 // file closes whatever is still open inside.
@@ -97,8 +101,10 @@ Group Group::create_group(const std::string& path) const {
 
 File File::create(const std::string& path) {
   quiet();
-  const Handle access = access_properties();  // named: closing it would clear the error stack before it is read
-  auto file = std::make_shared<Handle>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
+  const Handle access =
+      access_properties();  // named: closing it would clear the error stack before it is read
+  auto file =
+      std::make_shared<Handle>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
   if (file->get() < 0) fail_write(path, "make the file");
   Handle root = root_of(file->get(), path);
   return {std::move(file), std::move(root), path, "/"};
@@ -109,7 +115,8 @@ File File::create_in_memory() {
   const Handle access = access_properties();
   H5Pset_fapl_core(access.get(), 1 << 20, /*backing_store=*/false);
   const std::string name = "(file in memory)";
-  auto file = std::make_shared<Handle>(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
+  auto file =
+      std::make_shared<Handle>(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
   if (file->get() < 0) fail_write(name, "make the file");
   Handle root = root_of(file->get(), name);
   return {std::move(file), std::move(root), name, "/"};
@@ -121,7 +128,8 @@ std::vector<std::byte> File::image() {
   const ssize_t size = H5Fget_file_image(file_->get(), nullptr, 0);
   if (size < 0) fail_write(file_name_, "take the file's bytes");
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-  if (H5Fget_file_image(file_->get(), bytes.data(), bytes.size()) != size) fail_write(file_name_, "take the file's bytes");
+  if (H5Fget_file_image(file_->get(), bytes.data(), bytes.size()) != size)
+    fail_write(file_name_, "take the file's bytes");
   return bytes;
 }
 
@@ -129,11 +137,13 @@ static std::shared_ptr<Handle> open(const std::string& path, unsigned mode) {
   if (access(path.c_str(), F_OK) != 0)
     throw EnvironmentError(path + ": no such file; check the path, or run the step that writes it");
   if (access(path.c_str(), mode == H5F_ACC_RDONLY ? R_OK : W_OK) != 0)
-    throw EnvironmentError(path + ": no right to " + (mode == H5F_ACC_RDONLY ? "read" : "write") + " this file");
+    throw EnvironmentError(path + ": no right to " + (mode == H5F_ACC_RDONLY ? "read" : "write") +
+                           " this file");
   const Handle properties = access_properties();
   auto file = std::make_shared<Handle>(H5Fopen(path.c_str(), mode, properties.get()), close_file);
   if (file->get() < 0)
-    throw CorruptData(path + ": not an HDF5 file, or truncated (" + last_error() + "); remove it and write it again");
+    throw CorruptData(path + ": not an HDF5 file, or truncated (" + last_error() +
+                      "); remove it and write it again");
   return file;
 }
 

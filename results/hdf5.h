@@ -104,7 +104,8 @@ class Group {
   std::vector<std::string> read_strings(const std::string& name) const;
 
   // Tables: 1-D compounds of i64, f64 and fixed-length UTF-8 strings (numpy: int64, float64, S<n>).
-  void write_table(const std::string& name, const results::Table& table, Storage storage = {.deflate = 4}) const;
+  void write_table(const std::string& name, const results::Table& table,
+                   Storage storage = {.deflate = 4}) const;
   results::Table read_table(const std::string& name) const;
 
   // Attributes of `object` ("" = this group). Setting replaces.
@@ -124,7 +125,9 @@ class Group {
 
  protected:
   Group(std::shared_ptr<Handle> file, Handle group, std::string file_name, std::string path)
-      : file_(std::move(file)), group_(std::make_shared<Handle>(std::move(group))), file_name_(std::move(file_name)),
+      : file_(std::move(file)),
+        group_(std::make_shared<Handle>(std::move(group))),
+        file_name_(std::move(file_name)),
         path_(std::move(path)) {}
   std::string place(const std::string& name) const;
 
@@ -142,8 +145,8 @@ class File : public Group {
   /// Throws CorruptData when the file is no HDF5 file or truncated, EnvironmentError when it cannot be read.
   static File open_read(const std::string& path);
   static File open_write(const std::string& path);
-  /// A file that lives in memory only, until its bytes are taken by image(): the caller writes them, so that a
-  /// full disk meets one plain write and not the library's cache. 512 bytes (or a larger power of two) of
+  /// A file that lives in memory only, until its bytes are taken by image(): the caller writes them, so that
+  /// a full disk meets one plain write and not the library's cache. 512 bytes (or a larger power of two) of
   /// anything may precede them in a file: HDF5 and h5py look for their own head there too.
   static File create_in_memory();
   std::vector<std::byte> image();

@@ -6,25 +6,32 @@ using namespace detail;
 
 namespace {
 
-const char* name_or_self(const std::string& object) { return object.empty() ? "." : object.c_str(); }
-
-void put_attribute(Id group, const std::string& where, const std::string& object, const std::string& name, Id type,
-                   const void* value) {
-  quiet();
-  const char* target = name_or_self(object);
-  if (H5Aexists_by_name(group, target, name.c_str(), H5P_DEFAULT) > 0) H5Adelete_by_name(group, target, name.c_str(), H5P_DEFAULT);
-  const Handle space = space_handle(H5Screate(H5S_SCALAR));
-  const Handle attribute = attribute_handle(
-      H5Acreate_by_name(group, target, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-  if (attribute.get() < 0 || H5Awrite(attribute.get(), type, value) < 0) fail_write(where, "set the attribute `" + name + "`");
+const char* name_or_self(const std::string& object) {
+  return object.empty() ? "." : object.c_str();
 }
 
-Handle open_attribute(Id group, const std::string& where, const std::string& object, const std::string& name) {
+void put_attribute(Id group, const std::string& where, const std::string& object, const std::string& name,
+                   Id type, const void* value) {
   quiet();
-  Handle attribute = attribute_handle(H5Aopen_by_name(group, name_or_self(object), name.c_str(), H5P_DEFAULT, H5P_DEFAULT));
+  const char* target = name_or_self(object);
+  if (H5Aexists_by_name(group, target, name.c_str(), H5P_DEFAULT) > 0)
+    H5Adelete_by_name(group, target, name.c_str(), H5P_DEFAULT);
+  const Handle space = space_handle(H5Screate(H5S_SCALAR));
+  const Handle attribute = attribute_handle(H5Acreate_by_name(group, target, name.c_str(), type, space.get(),
+                                                              H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  if (attribute.get() < 0 || H5Awrite(attribute.get(), type, value) < 0)
+    fail_write(where, "set the attribute `" + name + "`");
+}
+
+Handle open_attribute(Id group, const std::string& where, const std::string& object,
+                      const std::string& name) {
+  quiet();
+  Handle attribute =
+      attribute_handle(H5Aopen_by_name(group, name_or_self(object), name.c_str(), H5P_DEFAULT, H5P_DEFAULT));
   if (attribute.get() < 0) throw CorruptData(where + " has no attribute `" + name + "`: " + last_error());
   const Handle space = space_handle(H5Aget_space(attribute.get()));
-  if (H5Sget_simple_extent_npoints(space.get()) != 1) throw CorruptData(where + ": attribute `" + name + "` is not a single value");
+  if (H5Sget_simple_extent_npoints(space.get()) != 1)
+    throw CorruptData(where + ": attribute `" + name + "` is not a single value");
   return attribute;
 }
 
@@ -52,16 +59,19 @@ std::string Group::text_attribute(const std::string& object, const std::string& 
   const std::string where = place(object);
   const Handle attribute = open_attribute(group_->get(), where, object, name);
   const Handle type = type_handle(H5Aget_type(attribute.get()));
-  if (H5Tget_class(type.get()) != H5T_STRING) throw CorruptData(where + ": attribute `" + name + "` is not text");
+  if (H5Tget_class(type.get()) != H5T_STRING)
+    throw CorruptData(where + ": attribute `" + name + "` is not text");
   if (H5Tis_variable_str(type.get()) > 0) {  // as h5py writes them
     char* text = nullptr;
-    if (H5Aread(attribute.get(), type.get(), &text) < 0) fail_read(where, "read the attribute `" + name + "`");
+    if (H5Aread(attribute.get(), type.get(), &text) < 0)
+      fail_read(where, "read the attribute `" + name + "`");
     const std::string value = text == nullptr ? "" : text;
     H5free_memory(text);
     return value;
   }
   std::string value(H5Tget_size(type.get()), '\0');
-  if (H5Aread(attribute.get(), type.get(), value.data()) < 0) fail_read(where, "read the attribute `" + name + "`");
+  if (H5Aread(attribute.get(), type.get(), value.data()) < 0)
+    fail_read(where, "read the attribute `" + name + "`");
   if (const auto end = value.find('\0'); end != std::string::npos) value.resize(end);
   return value;
 }
@@ -70,7 +80,8 @@ std::int64_t Group::int_attribute(const std::string& object, const std::string& 
   const std::string where = place(object);
   const Handle attribute = open_attribute(group_->get(), where, object, name);
   std::int64_t value = 0;
-  if (H5Aread(attribute.get(), H5T_NATIVE_INT64, &value) < 0) fail_read(where, "read the attribute `" + name + "`");
+  if (H5Aread(attribute.get(), H5T_NATIVE_INT64, &value) < 0)
+    fail_read(where, "read the attribute `" + name + "`");
   return value;
 }
 
@@ -78,7 +89,8 @@ double Group::float_attribute(const std::string& object, const std::string& name
   const std::string where = place(object);
   const Handle attribute = open_attribute(group_->get(), where, object, name);
   double value = 0;
-  if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0) fail_read(where, "read the attribute `" + name + "`");
+  if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0)
+    fail_read(where, "read the attribute `" + name + "`");
   return value;
 }
 

@@ -14,7 +14,8 @@ namespace detail {
 static Handle small_float(int exponent, int bias) {
   Handle type = type_handle(H5Tcopy(H5T_IEEE_F32LE));
   const int mantissa = 15 - exponent;
-  H5Tset_fields(type.get(), 15, static_cast<size_t>(mantissa), static_cast<size_t>(exponent), 0, static_cast<size_t>(mantissa));
+  H5Tset_fields(type.get(), 15, static_cast<size_t>(mantissa), static_cast<size_t>(exponent), 0,
+                static_cast<size_t>(mantissa));
   H5Tset_size(type.get(), 2);
   H5Tset_ebias(type.get(), static_cast<size_t>(bias));
   return type;
@@ -22,15 +23,24 @@ static Handle small_float(int exponent, int bias) {
 
 Handle type_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return type_handle(H5Tcopy(H5T_IEEE_F32LE));
-    case DType::f64: return type_handle(H5Tcopy(H5T_IEEE_F64LE));
-    case DType::f16: return small_float(5, 15);
-    case DType::bf16: return small_float(8, 127);
-    case DType::i8: return type_handle(H5Tcopy(H5T_STD_I8LE));
-    case DType::u8: return type_handle(H5Tcopy(H5T_STD_U8LE));
-    case DType::u16: return type_handle(H5Tcopy(H5T_STD_U16LE));
-    case DType::i32: return type_handle(H5Tcopy(H5T_STD_I32LE));
-    case DType::i64: return type_handle(H5Tcopy(H5T_STD_I64LE));
+    case DType::f32:
+      return type_handle(H5Tcopy(H5T_IEEE_F32LE));
+    case DType::f64:
+      return type_handle(H5Tcopy(H5T_IEEE_F64LE));
+    case DType::f16:
+      return small_float(5, 15);
+    case DType::bf16:
+      return small_float(8, 127);
+    case DType::i8:
+      return type_handle(H5Tcopy(H5T_STD_I8LE));
+    case DType::u8:
+      return type_handle(H5Tcopy(H5T_STD_U8LE));
+    case DType::u16:
+      return type_handle(H5Tcopy(H5T_STD_U16LE));
+    case DType::i32:
+      return type_handle(H5Tcopy(H5T_STD_I32LE));
+    case DType::i64:
+      return type_handle(H5Tcopy(H5T_STD_I64LE));
   }
   throw RuntimeFailure("no HDF5 type for this element type");
 }
@@ -46,7 +56,8 @@ Handle text_type(std::size_t size) {
 Handle open_dataset(const Group& group, Id id, const std::string& name) {
   quiet();
   const std::string where = group.file_name() + ": " + (group.path() == "/" ? "" : group.path()) + "/" + name;
-  if (!group.has(name)) throw CorruptData(where + " does not exist in this file; was it written by the expected program?");
+  if (!group.has(name))
+    throw CorruptData(where + " does not exist in this file; was it written by the expected program?");
   Handle dataset = dataset_handle(H5Dopen2(id, name.c_str(), H5P_DEFAULT));
   if (dataset.get() < 0) fail_read(where, "open it as a dataset");
   return dataset;
@@ -71,7 +82,8 @@ std::optional<DType> dtype_of_stored(Id type) {
   if (size == 4) return DType::f32;
   if (size == 8) return DType::f64;
   std::size_t sign, exponent_at, exponent, mantissa_at, mantissa;
-  if (size != 2 || H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa) < 0) return std::nullopt;
+  if (size != 2 || H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa) < 0)
+    return std::nullopt;
   if (exponent == 5) return DType::f16;
   return exponent == 8 ? std::optional(DType::bf16) : std::nullopt;
 }
@@ -98,7 +110,8 @@ void set_chunks(Id properties, std::vector<hsize_t> dims, std::size_t element) {
 }
 
 void require_host(ConstTensorView view, const std::string& where) {
-  if (view.device().kind != DeviceKind::host) throw UsageError(where + ": copy the tensor to the host before writing it");
+  if (view.device().kind != DeviceKind::host)
+    throw UsageError(where + ": copy the tensor to the host before writing it");
 }
 
 }  // namespace
@@ -113,7 +126,8 @@ void Group::write(const std::string& name, ConstTensorView values, Storage stora
   quiet();
   const std::string where = place(name);
   require_host(values, where);
-  if (has(name) && H5Ldelete(group_->get(), name.c_str(), H5P_DEFAULT) < 0) fail_write(where, "replace the old dataset");
+  if (has(name) && H5Ldelete(group_->get(), name.c_str(), H5P_DEFAULT) < 0)
+    fail_write(where, "replace the old dataset");
   const std::vector<hsize_t> dims = dims_of(values.shape());
   if (storage.appendable && dims.empty()) throw UsageError(where + ": a scalar cannot be appendable");
   const Handle properties = property_handle(H5Pcreate(H5P_DATASET_CREATE));
@@ -134,14 +148,16 @@ void Group::write(const std::string& name, ConstTensorView values, Storage stora
   }
   std::vector<hsize_t> largest = dims;
   if (storage.appendable) largest[0] = H5S_UNLIMITED;
-  const Handle space = space_handle(dims.empty() ? H5Screate(H5S_SCALAR)
-                                                 : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), largest.data()));
+  const Handle space = space_handle(
+      dims.empty() ? H5Screate(H5S_SCALAR)
+                   : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), largest.data()));
   const Handle type = type_of(values.dtype());
   const Handle links = link_properties();
-  const Handle dataset = dataset_handle(
-      H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), links.get(), properties.get(), H5P_DEFAULT));
+  const Handle dataset = dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(),
+                                                   links.get(), properties.get(), H5P_DEFAULT));
   if (dataset.get() < 0) fail_write(where, "make the dataset");
-  if (values.elements() > 0 && H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
+  if (values.elements() > 0 &&
+      H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
     fail_write(where, "write the dataset");
 }
 
@@ -156,7 +172,9 @@ void Group::append(const std::string& name, ConstTensorView rows, Storage storag
   const Shape& shape = rows.shape();
   bool fits = old.dtype == rows.dtype() && static_cast<int>(old.extents.size()) == shape.rank();
   for (int i = 1; fits && i < shape.rank(); ++i) fits = old.extents[static_cast<std::size_t>(i)] == shape[i];
-  if (!fits) throw UsageError(where + ": rows of shape " + shape.to_string() + " do not continue the dataset: type and all axes but the first must agree");
+  if (!fits)
+    throw UsageError(where + ": rows of shape " + shape.to_string() +
+                     " do not continue the dataset: type and all axes but the first must agree");
   std::vector<hsize_t> count = dims_of(shape);
   std::vector<hsize_t> total = count;
   std::vector<hsize_t> start(count.size(), 0);
@@ -167,7 +185,8 @@ void Group::append(const std::string& name, ConstTensorView rows, Storage storag
   H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
   const Handle memory = space_handle(H5Screate_simple(shape.rank(), count.data(), nullptr));
   const Handle type = type_of(rows.dtype());
-  if (rows.elements() > 0 && H5Dwrite(dataset.get(), type.get(), memory.get(), file_space.get(), H5P_DEFAULT, rows.data()) < 0)
+  if (rows.elements() > 0 &&
+      H5Dwrite(dataset.get(), type.get(), memory.get(), file_space.get(), H5P_DEFAULT, rows.data()) < 0)
     fail_write(where, "append to the dataset");
 }
 
@@ -189,10 +208,13 @@ DatasetInfo Group::info(const std::string& name) const {
 
 Tensor Group::read(const std::string& name) const {
   const DatasetInfo stored = info(name);
-  if (!stored.dtype) throw CorruptData(place(name) + " does not hold numbers of a known type (f32, f64, f16, bf16, i8, u8, u16, i32, i64)");
+  if (!stored.dtype)
+    throw CorruptData(place(name) +
+                      " does not hold numbers of a known type (f32, f64, f16, bf16, i8, u8, u16, i32, i64)");
   const auto& e = stored.extents;
   if (e.size() > Shape::max_rank)
-    throw CorruptData(place(name) + " has " + std::to_string(e.size()) + " axes; at most " + std::to_string(Shape::max_rank) + " are supported: reshape it");
+    throw CorruptData(place(name) + " has " + std::to_string(e.size()) + " axes; at most " +
+                      std::to_string(Shape::max_rank) + " are supported: reshape it");
   Shape shape;
   if (e.size() == 1) shape = {e[0]};
   if (e.size() == 2) shape = {e[0], e[1]};
@@ -208,7 +230,8 @@ void Group::read_into(const std::string& name, TensorView out) const {
   const Handle dataset = open_dataset(*this, group_->get(), name);
   if (stored.is_table || stored.is_text) throw CorruptData(place(name) + " does not hold numbers");
   if (stored.elements() != out.elements())
-    throw CorruptData(place(name) + " has " + std::to_string(stored.elements()) + " elements where " + std::to_string(out.elements()) + " (" + out.shape().to_string() + ") are expected");
+    throw CorruptData(place(name) + " has " + std::to_string(stored.elements()) + " elements where " +
+                      std::to_string(out.elements()) + " (" + out.shape().to_string() + ") are expected");
   const Handle type = type_of(out.dtype());
   if (out.elements() > 0 && H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()) < 0)
     fail_read(place(name), "read the dataset");
@@ -218,7 +241,8 @@ void Group::read_rows(const std::string& name, std::int64_t first, std::int64_t 
   const DatasetInfo stored = info(name);
   const Handle dataset = open_dataset(*this, group_->get(), name);
   if (stored.extents.empty() || first < 0 || count < 0 || first + count > stored.extents[0])
-    throw CorruptData(place(name) + " has no rows " + std::to_string(first) + " to " + std::to_string(first + count) + ": its first axis is " +
+    throw CorruptData(place(name) + " has no rows " + std::to_string(first) + " to " +
+                      std::to_string(first + count) + ": its first axis is " +
                       (stored.extents.empty() ? std::string("missing") : std::to_string(stored.extents[0])));
   std::vector<hsize_t> start(stored.extents.size(), 0);
   std::vector<hsize_t> extent(stored.extents.begin(), stored.extents.end());
@@ -227,7 +251,8 @@ void Group::read_rows(const std::string& name, std::int64_t first, std::int64_t 
   std::int64_t elements = 1;
   for (const hsize_t e : extent) elements *= static_cast<std::int64_t>(e);
   if (elements != out.elements())
-    throw CorruptData(place(name) + ": " + std::to_string(count) + " rows are " + std::to_string(elements) + " elements, not " + std::to_string(out.elements()));
+    throw CorruptData(place(name) + ": " + std::to_string(count) + " rows are " + std::to_string(elements) +
+                      " elements, not " + std::to_string(out.elements()));
   if (elements == 0) return;
   const Handle file_space = space_handle(H5Dget_space(dataset.get()));
   H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr);
@@ -241,17 +266,19 @@ void Group::read_rows(const std::string& name, std::int64_t first, std::int64_t 
 void Group::write_strings(const std::string& name, std::span<const std::string> values) const {
   quiet();
   const std::string where = place(name);
-  if (has(name) && H5Ldelete(group_->get(), name.c_str(), H5P_DEFAULT) < 0) fail_write(where, "replace the old dataset");
+  if (has(name) && H5Ldelete(group_->get(), name.c_str(), H5P_DEFAULT) < 0)
+    fail_write(where, "replace the old dataset");
   const auto length = static_cast<hsize_t>(values.size());
   const Handle space = space_handle(H5Screate_simple(1, &length, nullptr));
   const Handle type = text_type(0);
   const Handle links = link_properties();
-  const Handle dataset =
-      dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), links.get(), H5P_DEFAULT, H5P_DEFAULT));
+  const Handle dataset = dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(),
+                                                   links.get(), H5P_DEFAULT, H5P_DEFAULT));
   if (dataset.get() < 0) fail_write(where, "make the dataset");
   std::vector<const char*> pointers;
   for (const std::string& value : values) pointers.push_back(value.c_str());
-  if (!values.empty() && H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0)
+  if (!values.empty() &&
+      H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0)
     fail_write(where, "write the dataset");
 }
 
@@ -267,7 +294,8 @@ std::vector<std::string> Group::read_strings(const std::string& name) const {
     std::vector<char*> pointers(count, nullptr);
     // Conversion between character sets is refused by HDF5, so the file's is used.
     const Handle memory = type_handle(H5Tcopy(file_type.get()));
-    if (H5Dread(dataset.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0) fail_read(place(name), "read the text");
+    if (H5Dread(dataset.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0)
+      fail_read(place(name), "read the text");
     for (std::size_t i = 0; i < count; ++i)
       if (pointers[i] != nullptr) values[i] = pointers[i];
     const Handle space = space_handle(H5Dget_space(dataset.get()));
@@ -276,7 +304,8 @@ std::vector<std::string> Group::read_strings(const std::string& name) const {
   }
   const std::size_t size = H5Tget_size(file_type.get());
   std::vector<char> text(count * size);
-  if (H5Dread(dataset.get(), file_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0) fail_read(place(name), "read the text");
+  if (H5Dread(dataset.get(), file_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) < 0)
+    fail_read(place(name), "read the text");
   for (std::size_t i = 0; i < count; ++i) {
     values[i].assign(text.data() + i * size, size);
     values[i].resize(std::min(values[i].find('\0'), size));

@@ -33,15 +33,18 @@ std::string last_error() {
 void fail_write(const std::string& place, const std::string& doing) {
   const std::string cause = last_error();
   if (cause.find("errno = 28") != std::string::npos || cause.find("No space left") != std::string::npos)
-    throw RuntimeFailure(place + ": cannot " + doing + ": the disk is full; free some space or choose another folder");
+    throw RuntimeFailure(place + ": cannot " + doing +
+                         ": the disk is full; free some space or choose another folder");
   if (cause.find("errno = 13") != std::string::npos || cause.find("errno = 30") != std::string::npos ||
       cause.find("errno = 2,") != std::string::npos)
-    throw EnvironmentError(place + ": cannot " + doing + ": no such folder or no right to write there (" + cause + ")");
+    throw EnvironmentError(place + ": cannot " + doing + ": no such folder or no right to write there (" +
+                           cause + ")");
   throw RuntimeFailure(place + ": cannot " + doing + " (" + cause + ")");
 }
 
 void fail_read(const std::string& place, const std::string& doing) {
-  throw CorruptData(place + ": cannot " + doing + " (" + last_error() + "); the file may be damaged or of another kind");
+  throw CorruptData(place + ": cannot " + doing + " (" + last_error() +
+                    "); the file may be damaged or of another kind");
 }
 
 }  // namespace thinwire::h5::detail

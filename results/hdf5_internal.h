@@ -12,8 +12,8 @@ namespace thinwire::h5::detail {
 
 static_assert(std::is_same_v<hid_t, std::int64_t> || sizeof(hid_t) == sizeof(Id), "Id stands for hid_t");
 
-/// Before anything else of HDF5: turns its error printing off (once per thread: its thread-safe build keeps one
-/// stack per thread) and its clean-up at exit.
+/// Before anything else of HDF5: turns its error printing off (once per thread: its thread-safe build keeps
+/// one stack per thread) and its clean-up at exit.
 void quiet();
 
 /// The innermost cause of the last failure, from HDF5's error stack. Every call of HDF5, closing a handle

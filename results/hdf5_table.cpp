@@ -20,10 +20,14 @@ struct Field {
 
 Handle field_type(const Field& field) {
   switch (field.kind) {
-    case Field::Kind::text: return text_type(field.size);
-    case Field::Kind::long_text: return text_type(0);
-    case Field::Kind::integer: return type_handle(H5Tcopy(H5T_NATIVE_INT64));
-    case Field::Kind::real: return type_handle(H5Tcopy(H5T_NATIVE_DOUBLE));
+    case Field::Kind::text:
+      return text_type(field.size);
+    case Field::Kind::long_text:
+      return text_type(0);
+    case Field::Kind::integer:
+      return type_handle(H5Tcopy(H5T_NATIVE_INT64));
+    case Field::Kind::real:
+      return type_handle(H5Tcopy(H5T_NATIVE_DOUBLE));
   }
   return {};
 }
@@ -62,7 +66,8 @@ void Group::write_table(const std::string& name, const Table& table, Storage sto
   quiet();
   const std::string where = place(name);
   if (table.columns.empty()) throw UsageError(where + ": a table needs at least one column");
-  if (has(name) && H5Ldelete(group_->get(), name.c_str(), H5P_DEFAULT) < 0) fail_write(where, "replace the old table");
+  if (has(name) && H5Ldelete(group_->get(), name.c_str(), H5P_DEFAULT) < 0)
+    fail_write(where, "replace the old table");
   std::size_t row_size = 0;
   const std::vector<Field> fields = layout_of(table, row_size);
   const std::size_t rows = table.rows();
@@ -74,8 +79,10 @@ void Group::write_table(const std::string& name, const Table& table, Storage sto
     std::visit(
         [&]<typename T>(const std::vector<T>& values) {
           for (std::size_t row = 0; row < rows; ++row) {
-            if constexpr (std::is_same_v<T, std::string>) put(row, values[row].data(), values[row].size());
-            else put(row, &values[row], sizeof(T));
+            if constexpr (std::is_same_v<T, std::string>)
+              put(row, values[row].data(), values[row].size());
+            else
+              put(row, &values[row], sizeof(T));
           }
         },
         table.columns[c].values);
@@ -91,8 +98,8 @@ void Group::write_table(const std::string& name, const Table& table, Storage sto
   const auto length = static_cast<hsize_t>(rows);
   const Handle space = space_handle(H5Screate_simple(1, &length, nullptr));
   const Handle links = link_properties();
-  const Handle dataset = dataset_handle(
-      H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(), links.get(), properties.get(), H5P_DEFAULT));
+  const Handle dataset = dataset_handle(H5Dcreate2(group_->get(), name.c_str(), type.get(), space.get(),
+                                                   links.get(), properties.get(), H5P_DEFAULT));
   if (dataset.get() < 0) fail_write(where, "make the table");
   if (rows > 0 && H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()) < 0)
     fail_write(where, "write the table");
@@ -101,7 +108,8 @@ void Group::write_table(const std::string& name, const Table& table, Storage sto
 Table Group::read_table(const std::string& name) const {
   const DatasetInfo stored = info(name);
   const Handle dataset = open_dataset(*this, group_->get(), name);
-  if (!stored.is_table || stored.extents.size() != 1) throw CorruptData(place(name) + " is not a table (1-D compound dataset)");
+  if (!stored.is_table || stored.extents.size() != 1)
+    throw CorruptData(place(name) + " is not a table (1-D compound dataset)");
   const Handle file_type = type_handle(H5Dget_type(dataset.get()));
   std::vector<Field> fields;
   std::size_t row_size = 0;
@@ -128,7 +136,8 @@ Table Group::read_table(const std::string& name) const {
   const auto rows = static_cast<std::size_t>(stored.extents[0]);
   std::vector<char> packed(rows * row_size);
   const Handle type = compound_of(fields, row_size);
-  if (rows > 0 && H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()) < 0) fail_read(place(name), "read the table");
+  if (rows > 0 && H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()) < 0)
+    fail_read(place(name), "read the table");
   Table table;
   for (const Field& field : fields) {
     const auto at = [&](std::size_t row) { return packed.data() + row * row_size + field.offset; };

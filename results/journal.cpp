@@ -34,7 +34,8 @@ Journal::Journal(const std::string& path) : path_(path) {
   make_folder(std::filesystem::absolute(path).parent_path().string());
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file_ < 0)
-    throw EnvironmentError(path + ": cannot write the journal: " + std::strerror(errno) + "; choose a folder that you may write to");
+    throw EnvironmentError(path + ": cannot write the journal: " + std::strerror(errno) +
+                           "; choose a folder that you may write to");
   if (ends_torn(file_) && write(file_, "\n", 1) != 1)
     throw RuntimeFailure(path + ": cannot write the journal: " + std::strerror(errno));
 }
@@ -55,7 +56,8 @@ void Journal::append(const JournalEntry& entry) {
   while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(line.size())) return;
   const std::string why = written < 0 ? std::strerror(errno) : "the disk is full";
-  throw RuntimeFailure(path_ + ": cannot write the journal: " + why + "; free some space or choose another folder. Finished results are intact");
+  throw RuntimeFailure(path_ + ": cannot write the journal: " + why +
+                       "; free some space or choose another folder. Finished results are intact");
 }
 
 std::vector<JournalEntry> JournalReader::poll() {

@@ -8,7 +8,7 @@
 namespace thinwire::results {
 
 struct JournalEntry {
-  std::string event;    ///< launch_started, cell_started, cell_finished, cell_failed, launch_finished, message
+  std::string event;  ///< launch_started, cell_started, cell_finished, cell_failed, launch_finished, message
   std::string cell_id;  ///< empty for events of the launch
   std::string reason;   ///< why it failed, or a remark
   double time = 0;      ///< seconds since the epoch, set by append
@@ -27,7 +27,9 @@ class Journal {
   void append(const JournalEntry& entry);
   void cell_started(const std::string& cell_id) { append({"cell_started", cell_id, "", 0}); }
   void cell_finished(const std::string& cell_id) { append({"cell_finished", cell_id, "", 0}); }
-  void cell_failed(const std::string& cell_id, const std::string& reason) { append({"cell_failed", cell_id, reason, 0}); }
+  void cell_failed(const std::string& cell_id, const std::string& reason) {
+    append({"cell_failed", cell_id, reason, 0});
+  }
 
  private:
   std::string path_;

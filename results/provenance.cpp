@@ -60,7 +60,8 @@ std::string loaded_blas() {
 std::string environment_text() {
   std::string text;
   for (const std::string& name : recorded_environment())
-    if (const auto value = Environment::get(name.c_str())) text += (text.empty() ? "" : "\n") + name + "=" + *value;
+    if (const auto value = Environment::get(name.c_str()))
+      text += (text.empty() ? "" : "\n") + name + "=" + *value;
   return text;
 }
 
@@ -77,11 +78,26 @@ std::string version_of(const ProvenanceInput& input, const char* key) {
 }  // namespace
 
 const std::vector<std::string>& recorded_environment() {
-  static const std::vector<std::string> names = {
-      "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE",
-      "ONEDNN_MAX_CPU_ISA", "OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_btl_tcp_links",
-      "OMPI_MCA_btl_tcp_if_include", "HDF5_USE_FILE_LOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_ALGO", "NCCL_PROTO",
-      "SLURM_JOB_ID", "SLURM_JOB_PARTITION", "SLURM_JOB_NUM_NODES", "THINWIRE_LOG", "THINWIRE_CUDA_MODULE"};
+  static const std::vector<std::string> names = {"OMP_NUM_THREADS",
+                                                 "OMP_PROC_BIND",
+                                                 "OMP_PLACES",
+                                                 "OPENBLAS_NUM_THREADS",
+                                                 "OPENBLAS_CORETYPE",
+                                                 "ONEDNN_MAX_CPU_ISA",
+                                                 "OMPI_MCA_mpi_yield_when_idle",
+                                                 "OMPI_MCA_btl",
+                                                 "OMPI_MCA_pml",
+                                                 "OMPI_MCA_btl_tcp_links",
+                                                 "OMPI_MCA_btl_tcp_if_include",
+                                                 "HDF5_USE_FILE_LOCKING",
+                                                 "CUDA_VISIBLE_DEVICES",
+                                                 "NCCL_ALGO",
+                                                 "NCCL_PROTO",
+                                                 "SLURM_JOB_ID",
+                                                 "SLURM_JOB_PARTITION",
+                                                 "SLURM_JOB_NUM_NODES",
+                                                 "THINWIRE_LOG",
+                                                 "THINWIRE_CUDA_MODULE"};
   return names;
 }
 
@@ -98,12 +114,15 @@ std::string timestamp_now() {
 }
 
 std::string shell_quoted(const std::string& argument) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
   if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) return argument;
   std::string quoted = "'";
   for (const char c : argument) {
-    if (c == '\'') quoted += "'\\''";
-    else quoted += c;
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
   }
   return quoted + "'";
 }

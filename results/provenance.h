@@ -12,14 +12,14 @@ namespace thinwire::results {
 
 /// What this floor cannot know by itself.
 struct ProvenanceInput {
-  std::string launch = {};                ///< id of the launch; made up from time and process when empty
+  std::string launch = {};  ///< id of the launch; made up from time and process when empty
   std::string program = {};
   std::vector<std::string> command = {};  ///< argv
   std::string config_hash = {};           ///< e.g. SHA-256 of the launch file
   std::string corpus = {};                ///< SHA-256 of the text behind captured tensors, or empty
   std::int64_t seed = 0;
-  std::string rank_map = {};              ///< e.g. "0-3:host"; names of hosts are hashed by the caller
-  std::string gpu = {};                   ///< device name, empty on the host
+  std::string rank_map = {};  ///< e.g. "0-3:host"; names of hosts are hashed by the caller
+  std::string gpu = {};       ///< device name, empty on the host
   /// Versions as loaded, under the keys mpi, blas, cuda, nccl. Missing: blas is looked up in this process,
   /// the others stay empty.
   std::map<std::string, std::string> versions = {};

@@ -25,7 +25,8 @@ constexpr std::string_view remedy = "; remove the file and run the cell again (s
 std::string seal_of(std::string_view content, const CellRecord& record) {
   std::string seal(seal_magic);
   seal += " schema=" + std::to_string(schema_version) + " bytes=" + std::to_string(content.size()) +
-          " sha256=" + sha256_hex(content) + " cell=" + record.cell_id + " status=" + std::string(name_of(worst_status(record.rows)));
+          " sha256=" + sha256_hex(content) + " cell=" + record.cell_id +
+          " status=" + std::string(name_of(worst_status(record.rows)));
   std::string reason;
   for (const CellRow& row : record.rows)
     if (row.status == name_of(worst_status(record.rows))) reason = row.reason;
@@ -58,10 +59,13 @@ std::int64_t integer_field(std::string_view seal, std::string_view key) {
 }
 
 void validate(const CellRecord& record) {
-  if (record.rows.empty()) throw UsageError("the record of cell " + record.cell_id + " has no row: a cell that was not measured needs one that says why");
+  if (record.rows.empty())
+    throw UsageError("the record of cell " + record.cell_id +
+                     " has no row: a cell that was not measured needs one that says why");
   for (const CellRow& row : record.rows) {
     parse_status(row.status);
-    if (row.cell_id != record.cell_id) throw UsageError("a row of cell `" + row.cell_id + "` is in the record of cell " + record.cell_id);
+    if (row.cell_id != record.cell_id)
+      throw UsageError("a row of cell `" + row.cell_id + "` is in the record of cell " + record.cell_id);
   }
 }
 
@@ -72,16 +76,20 @@ void stamp(const h5::File& file) {
 }
 
 template <typename Row>
-std::vector<Row> rows_of(const h5::File& file, const std::string& table, std::span<const ColumnOf<Row>> columns) {
+std::vector<Row> rows_of(const h5::File& file, const std::string& table,
+                         std::span<const ColumnOf<Row>> columns) {
   return from_table(file.read_table(table), columns, file.file_name() + ": /" + table);
 }
 
 }  // namespace
 
-std::string record_path(const std::string& out, const std::string& cell_id) { return out + "/cells/" + cell_id + ".h5"; }
+std::string record_path(const std::string& out, const std::string& cell_id) {
+  return out + "/cells/" + cell_id + ".h5";
+}
 
 Status worst_status(std::span<const CellRow> rows) {
-  constexpr std::array order = {Status::failed, Status::timeout, Status::wrong, Status::mistrusted, Status::skipped};
+  constexpr std::array order = {Status::failed, Status::timeout, Status::wrong, Status::mistrusted,
+                                Status::skipped};
   for (const Status status : order)
     for (const CellRow& row : rows)
       if (row.status == name_of(status)) return status;
@@ -100,7 +108,8 @@ void write_cell_record(const std::string& path, const CellRecord& record) {
   file.write_table("cells", to_table(std::span<const CellRow>(record.rows), cell_columns()));
   file.write_table("samples", to_table(std::span<const SampleRow>(record.samples), sample_columns()));
   file.write_table("links", to_table(std::span<const LinkRow>(record.links), link_columns()));
-  file.write_table("provenance", to_table(std::span<const Provenance>(&record.provenance, 1), provenance_columns()));
+  file.write_table("provenance",
+                   to_table(std::span<const Provenance>(&record.provenance, 1), provenance_columns()));
   const std::vector<std::byte> image = file.image();
   const std::string_view content(reinterpret_cast<const char*>(image.data()), image.size());
   const std::string bytes = seal_of(content, record).append(content);
@@ -110,7 +119,8 @@ void write_cell_record(const std::string& path, const CellRecord& record) {
   try {
     write_file(temporary, bytes);
     if (const RecordCheck check = check_record(temporary); check.state != RecordState::finished)
-      throw RuntimeFailure(temporary + ": what was written does not read back (" + check.reason + "); is the disk failing?");
+      throw RuntimeFailure(temporary + ": what was written does not read back (" + check.reason +
+                           "); is the disk failing?");
     if (read_cell_record(temporary).rows.size() != record.rows.size())
       throw RuntimeFailure(temporary + ": what was written does not read back; is the disk failing?");
     publish_file(path);
@@ -139,12 +149,15 @@ RecordCheck check_record(const std::string& path) {
   }
   if (const std::int64_t version = integer_field(seal, "schema"); version != schema_version) {
     check.state = RecordState::other_schema;
-    check.reason = "schema version " + std::to_string(version) + " where this program has " + std::to_string(schema_version);
+    check.reason = "schema version " + std::to_string(version) + " where this program has " +
+                   std::to_string(schema_version);
     return check;
   }
   const std::string_view content = std::string_view(bytes).substr(seal_bytes);
-  if (const std::int64_t length = integer_field(seal, "bytes"); length != static_cast<std::int64_t>(content.size())) {
-    check.reason = "it is " + std::to_string(content.size()) + " bytes long where its seal says " + std::to_string(length);
+  if (const std::int64_t length = integer_field(seal, "bytes");
+      length != static_cast<std::int64_t>(content.size())) {
+    check.reason = "it is " + std::to_string(content.size()) + " bytes long where its seal says " +
+                   std::to_string(length);
     return check;
   }
   if (sha256_hex(content) != field(seal, "sha256")) {
@@ -166,7 +179,8 @@ RecordCheck check_record(const std::string& path) {
 CellRecord read_cell_record(const std::string& path) {
   const RecordCheck check = check_record(path);
   if (check.state == RecordState::missing) throw CorruptData(path + ": no such record" + std::string(remedy));
-  if (check.state != RecordState::finished) throw CorruptData(path + ": " + check.reason + std::string(remedy));
+  if (check.state != RecordState::finished)
+    throw CorruptData(path + ": " + check.reason + std::string(remedy));
   const h5::File file = h5::File::open_read(path);
   require_schema(file);
   CellRecord record;
@@ -179,7 +193,8 @@ CellRecord read_cell_record(const std::string& path) {
   record.samples = rows_of(file, "samples", sample_columns());
   record.links = rows_of(file, "links", link_columns());
   const auto provenance = rows_of(file, "provenance", provenance_columns());
-  if (provenance.size() != 1) throw CorruptData(path + ": /provenance does not have one row" + std::string(remedy));
+  if (provenance.size() != 1)
+    throw CorruptData(path + ": /provenance does not have one row" + std::string(remedy));
   record.provenance = provenance.front();
   return record;
 }
@@ -207,8 +222,9 @@ void require_schema(const h5::Group& file) {
     throw CorruptData(file.file_name() + ": no schema_version: this file was not written by thinwire");
   const std::int64_t version = file.int_attribute("", "schema_version");
   if (version != schema_version)
-    throw CorruptData(file.file_name() + ": schema version " + std::to_string(version) + " where this program has " +
-                      std::to_string(schema_version) + "; use the thinwire that wrote it, or write the file again");
+    throw CorruptData(file.file_name() + ": schema version " + std::to_string(version) +
+                      " where this program has " + std::to_string(schema_version) +
+                      "; use the thinwire that wrote it, or write the file again");
 }
 
 }  // namespace thinwire::results

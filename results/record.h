@@ -1,5 +1,6 @@
 // The record of one finished cell: OUT/cells/<cell_id>.h5. It appears complete or not at all, and carries a
-// seal (length and SHA-256, in 512 bytes in front of the HDF5 data) by which a damaged file is told in one read.
+// seal (length and SHA-256, in 512 bytes in front of the HDF5 data) by which a damaged file is told in one
+// read.
 #pragma once
 
 #include <functional>
@@ -19,9 +20,9 @@ struct CellRecord {
   int ranks = 1;
   std::string link = "shm";
   Parameters parameters;
-  std::vector<CellRow> rows;        ///< one per traffic class, at least one
-  std::vector<SampleRow> samples;   ///< may be empty
-  std::vector<LinkRow> links;       ///< calibrations made for this cell; may be empty
+  std::vector<CellRow> rows;       ///< one per traffic class, at least one
+  std::vector<SampleRow> samples;  ///< may be empty
+  std::vector<LinkRow> links;      ///< calibrations made for this cell; may be empty
   Provenance provenance;
 };
 
@@ -45,7 +46,9 @@ struct RecordCheck {
 };
 /// Verifies the seal: one read of the file, without HDF5.
 RecordCheck check_record(const std::string& path);
-inline bool is_finished(const std::string& path) { return check_record(path).state == RecordState::finished; }
+inline bool is_finished(const std::string& path) {
+  return check_record(path).state == RecordState::finished;
+}
 
 /// The most severe status: FAILED, TIMEOUT, WRONG, MISTRUSTED, SKIPPED, OK in this order.
 Status worst_status(std::span<const CellRow> rows);

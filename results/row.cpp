@@ -8,15 +8,19 @@
 namespace thinwire::results {
 
 namespace {
-constexpr std::array<std::string_view, 6> status_names = {"OK", "WRONG", "FAILED", "TIMEOUT", "MISTRUSTED", "SKIPPED"};
+constexpr std::array<std::string_view, 6> status_names = {"OK",      "WRONG",      "FAILED",
+                                                          "TIMEOUT", "MISTRUSTED", "SKIPPED"};
 }
 
-std::string_view name_of(Status status) { return status_names[static_cast<std::size_t>(status)]; }
+std::string_view name_of(Status status) {
+  return status_names[static_cast<std::size_t>(status)];
+}
 
 Status parse_status(std::string_view name) {
   const auto found = std::find(status_names.begin(), status_names.end(), name);
   if (found == status_names.end())
-    throw CorruptData("`" + std::string(name) + "` is no status: OK, WRONG, FAILED, TIMEOUT, MISTRUSTED and SKIPPED are");
+    throw CorruptData("`" + std::string(name) +
+                      "` is no status: OK, WRONG, FAILED, TIMEOUT, MISTRUSTED and SKIPPED are");
   return static_cast<Status>(found - status_names.begin());
 }
 
@@ -79,8 +83,10 @@ std::span<const ColumnOf<CellRow>> cell_columns() {
       {"memcpy_gbps", &R::memcpy_gbps, "codec benches: 1e9 bytes copied per second"},
       {"bound_fraction_encode", &R::bound_fraction_encode, "codec benches: fraction of the memory bound"},
       {"bound_fraction_decode", &R::bound_fraction_decode, "codec benches: fraction of the memory bound"},
-      {"blas_fraction_encode", &R::blas_fraction_encode, "codec benches: time of the bare matrix products over encode_us (codecs made of products)"},
-      {"blas_fraction_decode", &R::blas_fraction_decode, "codec benches: time of the bare matrix products over decode_us"},
+      {"blas_fraction_encode", &R::blas_fraction_encode,
+       "codec benches: time of the bare matrix products over encode_us (codecs made of products)"},
+      {"blas_fraction_decode", &R::blas_fraction_decode,
+       "codec benches: time of the bare matrix products over decode_us"},
       {"threads", &R::threads, "codec benches: OpenMP threads of the rank (0 elsewhere)"},
       {"status", &R::status, "OK, WRONG, FAILED, TIMEOUT, MISTRUSTED, SKIPPED"},
       {"reason", &R::reason, "why, where status is not OK"},
@@ -196,13 +202,17 @@ CellRow cell_row_from_json(std::string_view text, const std::string& where) {
                         nearest_name(name, names.data(), names.data() + names.size()) + "`");
     const auto& column = cell_columns()[static_cast<std::size_t>(found - names.begin())];
     std::visit(
-        [&]<typename T>(T CellRow::* member) {
+        [&]<typename T>(T CellRow::*member) {
           if constexpr (std::is_same_v<T, double>) {
-            if (value.is_null()) row.*member = not_measured;
-            else if (value.is_number()) row.*member = value.template get<double>();
-            else throw CorruptData(where + ": column `" + name + "` needs a number");
+            if (value.is_null())
+              row.*member = not_measured;
+            else if (value.is_number())
+              row.*member = value.template get<double>();
+            else
+              throw CorruptData(where + ": column `" + name + "` needs a number");
           } else if constexpr (std::is_same_v<T, std::int64_t>) {
-            if (!value.is_number_integer()) throw CorruptData(where + ": column `" + name + "` needs a whole number");
+            if (!value.is_number_integer())
+              throw CorruptData(where + ": column `" + name + "` needs a whole number");
             row.*member = value.template get<std::int64_t>();
           } else {
             if (!value.is_string()) throw CorruptData(where + ": column `" + name + "` needs text");

@@ -39,8 +39,8 @@ struct CellRow {
   std::string twin;
   std::int64_t twin_link_bytes = 0;
   double ratio = not_measured;
-  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured, total_us = not_measured,
-         twin_us = not_measured;
+  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured,
+         total_us = not_measured, twin_us = not_measured;
   double encode_cpu_us = not_measured, decode_cpu_us = not_measured;
   double total_iqr_us = not_measured, twin_iqr_us = not_measured;
   std::int64_t repetitions = 0;
@@ -62,7 +62,8 @@ std::span<const ColumnOf<CellRow>> cell_columns();
 struct SampleRow {
   std::string cell_id, traffic;
   std::int64_t rank = 0, repetition = 0;
-  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured, total_us = not_measured;
+  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured,
+         total_us = not_measured;
   std::int64_t twin = 0;  ///< 1: the uncompressed twin, 0: the codec
 };
 std::span<const ColumnOf<SampleRow>> sample_columns();
@@ -101,7 +102,8 @@ std::span<const ColumnOf<SpectrumRow>> spectrum_columns();
 /// One row of /training: one optimiser step.
 struct TrainingRow {
   std::int64_t step = 0;
-  double loss = not_measured, tokens_per_second = not_measured, learning_rate = not_measured, grad_norm = not_measured;
+  double loss = not_measured, tokens_per_second = not_measured, learning_rate = not_measured,
+         grad_norm = not_measured;
 };
 std::span<const ColumnOf<TrainingRow>> training_columns();
 

@@ -22,7 +22,8 @@ void Table::append(const Table& other) {
   for (const TableColumn& column : columns) {
     const TableColumn* more = other.find(column.name);
     if (more == nullptr || more->values.index() != column.values.index())
-      throw CorruptData("a table to be appended lacks the column `" + column.name + "` or has it with another type");
+      throw CorruptData("a table to be appended lacks the column `" + column.name +
+                        "` or has it with another type");
   }
   for (TableColumn& column : columns)
     std::visit(

@@ -49,7 +49,7 @@ Table to_table(std::span<const Row> rows, std::span<const ColumnOf<Row>> columns
   Table table;
   for (const ColumnOf<Row>& column : columns) {
     std::visit(
-        [&]<typename T>(T Row::* member) {
+        [&]<typename T>(T Row::*member) {
           std::vector<T> values;
           values.reserve(rows.size());
           for (const Row& row : rows) values.push_back(row.*member);
@@ -63,15 +63,18 @@ Table to_table(std::span<const Row> rows, std::span<const ColumnOf<Row>> columns
 /// Inverse of to_table. `where` names the file and table. Throws CorruptData when a column is missing or has
 /// another type; further columns are ignored.
 template <typename Row>
-std::vector<Row> from_table(const Table& table, std::span<const ColumnOf<Row>> columns, const std::string& where) {
+std::vector<Row> from_table(const Table& table, std::span<const ColumnOf<Row>> columns,
+                            const std::string& where) {
   std::vector<Row> rows(table.rows());
   for (const ColumnOf<Row>& column : columns) {
     const TableColumn* found = table.find(column.name);
-    if (found == nullptr) throw CorruptData(where + " lacks the column `" + column.name + "`: it was written by another version");
+    if (found == nullptr)
+      throw CorruptData(where + " lacks the column `" + column.name + "`: it was written by another version");
     std::visit(
-        [&]<typename T>(T Row::* member) {
+        [&]<typename T>(T Row::*member) {
           const auto* values = std::get_if<std::vector<T>>(&found->values);
-          if (values == nullptr) throw CorruptData(where + ": column `" + column.name + "` is not of type " + type_name(column));
+          if (values == nullptr)
+            throw CorruptData(where + ": column `" + column.name + "` is not of type " + type_name(column));
           for (std::size_t i = 0; i < rows.size(); ++i) rows[i].*member = (*values)[i];
         },
         column.member);

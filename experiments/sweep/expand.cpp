@@ -23,7 +23,8 @@ std::int64_t factor(const Grid& grid, const Parameters& parameters, const std::s
   if (parameters.has(name)) return parameters.integer(name);
   std::vector<std::string> names;
   for (const auto& [known, value] : parameters.values()) names.push_back(known);
-  throw UsageError(grid.where + ": ranks = \"" + grid.ranks + "\" names `" + name + "`, which is no parameter of the grid; did you mean `" +
+  throw UsageError(grid.where + ": ranks = \"" + grid.ranks + "\" names `" + name +
+                   "`, which is no parameter of the grid; did you mean `" +
                    nearest_name(name, names.data(), names.data() + names.size()) + "`?");
 }
 
@@ -36,7 +37,8 @@ std::int64_t ranks_of_layout(const Parameters& parameters) {
 }
 
 int ranks_of(const Grid& grid, Parameters& parameters) {
-  // An expression over the layout ("tp*pp", "2*dp") is the author's word on it; a plain number is held against it.
+  // An expression over the layout ("tp*pp", "2*dp") is the author's word on it; a plain number is held
+  // against it.
   bool follows_layout = false;
   const std::int64_t layout = ranks_of_layout(parameters);
   std::int64_t ranks = layout;
@@ -55,10 +57,12 @@ int ranks_of(const Grid& grid, Parameters& parameters) {
     }
   }
   if (ranks < 1 || ranks > most_ranks)
-    throw UsageError(grid.where + ": the grid `" + grid.name + "` asks for " + std::to_string(ranks) + " ranks; 1 to " + std::to_string(most_ranks) + " are possible");
+    throw UsageError(grid.where + ": the grid `" + grid.name + "` asks for " + std::to_string(ranks) +
+                     " ranks; 1 to " + std::to_string(most_ranks) + " are possible");
   if (!follows_layout && layout > 1 && layout != ranks)
-    throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: the layout (tp*pp*dp) of " + parameters.canonical_json() + " needs " +
-                     std::to_string(layout) + " ranks, but ranks is " + std::to_string(ranks));
+    throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: the layout (tp*pp*dp) of " +
+                     parameters.canonical_json() + " needs " + std::to_string(layout) +
+                     " ranks, but ranks is " + std::to_string(ranks));
   return static_cast<int>(ranks);
 }
 
@@ -71,10 +75,13 @@ std::string link_of(const Grid& grid, Parameters& parameters) {
   for (const char* plain : {"shm", "none", "fabric"})
     if (link == plain) return link;
   if (link.starts_with("netns:") || link.starts_with("emulated:")) return link;
-  throw UsageError(grid.where + ": unknown link `" + link + "`: shm, none, fabric, netns:RATE (100mbit, 1gbit, ...) and emulated:NAME exist");
+  throw UsageError(grid.where + ": unknown link `" + link +
+                   "`: shm, none, fabric, netns:RATE (100mbit, 1gbit, ...) and emulated:NAME exist");
 }
 
-bool glob(const std::string& pattern, const std::string& text) { return fnmatch(pattern.c_str(), text.c_str(), 0) == 0; }
+bool glob(const std::string& pattern, const std::string& text) {
+  return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
 
 // The name in front of a codec's parameters or a link's rate counts as well as the whole.
 bool value_matches(const std::string& pattern, const std::string& text) {
@@ -93,7 +100,8 @@ struct Clause {
 
 Clause clause_of(const std::string& text, const std::string& where) {
   const std::size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) throw UsageError("--where '" + where + "': `" + text + "` is not name=value or name!=value");
+  if (equals == 0 || equals == std::string::npos)
+    throw UsageError("--where '" + where + "': `" + text + "` is not name=value or name!=value");
   const bool negated = text[equals - 1] == '!';
   return {trimmed(text.substr(0, equals - (negated ? 1 : 0))), trimmed(text.substr(equals + 1)), negated};
 }
@@ -102,7 +110,8 @@ std::vector<Clause> clauses_of(const std::string& where) {
   std::vector<Clause> clauses;
   for (std::size_t from = 0;;) {
     const std::size_t to = where.find(" and ", from);
-    clauses.push_back(clause_of(trimmed(where.substr(from, to == std::string::npos ? to : to - from)), where));
+    clauses.push_back(
+        clause_of(trimmed(where.substr(from, to == std::string::npos ? to : to - from)), where));
     if (to == std::string::npos) return clauses;
     from = to + 5;
   }
@@ -119,14 +128,17 @@ std::vector<PlannedCell> expand(const Study& study) {
     for (bool more = true; more;) {
       Parameters parameters = grid.fixed;
       for (std::size_t a = 0; a < grid.axes.size(); ++a)
-        for (std::size_t k = 0; k < grid.axes[a].names.size(); ++k) parameters.set(grid.axes[a].names[k], grid.axes[a].points[index[a]][k]);
+        for (std::size_t k = 0; k < grid.axes[a].names.size(); ++k)
+          parameters.set(grid.axes[a].names[k], grid.axes[a].points[index[a]][k]);
       // Like an odometer: the last axis turns fastest.
       more = false;
       for (std::size_t a = grid.axes.size(); a-- > 0 && !more;) {
         more = ++index[a] < grid.axes[a].points.size();
         if (!more) index[a] = 0;
       }
-      if (std::any_of(grid.excludes.begin(), grid.excludes.end(), [&](const Condition& c) { return c.matches(parameters); })) continue;
+      if (std::any_of(grid.excludes.begin(), grid.excludes.end(),
+                      [&](const Condition& c) { return c.matches(parameters); }))
+        continue;
       const Parameters before = parameters;
       for (const Override& entry : grid.overrides)
         if (entry.when.matches(before))
@@ -139,7 +151,8 @@ std::vector<PlannedCell> expand(const Study& study) {
       ++kept;
       if (seen.insert(cell.cell_id).second) cells.push_back(std::move(cell));
     }
-    if (kept == 0) throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: its exclusions leave no cell");
+    if (kept == 0)
+      throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: its exclusions leave no cell");
   }
   return cells;
 }
@@ -158,16 +171,23 @@ std::vector<PlannedCell> filter(std::vector<PlannedCell> cells, const std::strin
   const auto holds = [](const PlannedCell& cell, const Clause& clause) {
     if (clause.name == "cell_id") return cell.cell_id.starts_with(clause.pattern) != clause.negated;
     std::string text;
-    if (clause.name == "program") text = cell.program;
-    else if (clause.name == "grid") text = cell.grid;
-    else if (clause.name == "link") text = cell.link;
-    else if (clause.name == "ranks") text = std::to_string(cell.ranks);
-    else if (cell.parameters.has(clause.name)) text = cell.parameters.text(clause.name);
-    else return clause.negated;
+    if (clause.name == "program")
+      text = cell.program;
+    else if (clause.name == "grid")
+      text = cell.grid;
+    else if (clause.name == "link")
+      text = cell.link;
+    else if (clause.name == "ranks")
+      text = std::to_string(cell.ranks);
+    else if (cell.parameters.has(clause.name))
+      text = cell.parameters.text(clause.name);
+    else
+      return clause.negated;
     return value_matches(clause.pattern, text) != clause.negated;
   };
   std::erase_if(cells, [&](const PlannedCell& cell) {
-    return !std::all_of(clauses.begin(), clauses.end(), [&](const Clause& clause) { return holds(cell, clause); });
+    return !std::all_of(clauses.begin(), clauses.end(),
+                        [&](const Clause& clause) { return holds(cell, clause); });
   });
   return cells;
 }
@@ -176,7 +196,8 @@ std::vector<Launch> group_into_launches(const std::vector<PlannedCell>& cells) {
   std::vector<Launch> launches;
   std::map<std::tuple<std::string, std::string, int, int>, std::size_t> at;
   for (const PlannedCell& cell : cells) {
-    const auto [found, is_new] = at.try_emplace({cell.program, cell.link, cell.ranks, cell.omp_threads}, launches.size());
+    const auto [found, is_new] =
+        at.try_emplace({cell.program, cell.link, cell.ranks, cell.omp_threads}, launches.size());
     if (is_new) launches.push_back({cell.program, cell.link, cell.ranks, cell.omp_threads, cell.timeout, {}});
     Launch& launch = launches[found->second];
     launch.timeout = std::max(launch.timeout, cell.timeout);

@@ -26,7 +26,8 @@ std::vector<PlannedCell> expand(const Study& study);
 
 /// `--where 'codec=topk and tp=4'`: keeps the cells for which every clause holds. A clause is name=value or
 /// name!=value; value may hold * and ?, and matches a codec, method or link also by its name alone (topk for
-/// topk:fraction=0.1, netns for netns:1gbit). Names: parameters, link, ranks, program, grid, cell_id (prefix).
+/// topk:fraction=0.1, netns for netns:1gbit). Names: parameters, link, ranks, program, grid, cell_id
+/// (prefix).
 std::vector<PlannedCell> filter(std::vector<PlannedCell> cells, const std::string& where);
 
 /// One start of a program: cells that share program, ranks, link and threads.

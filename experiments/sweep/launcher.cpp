@@ -24,31 +24,37 @@ namespace fs = std::filesystem;
 std::string default_bin() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) throw EnvironmentError("/proc/self/exe cannot be read, so the programs' folder is unknown; name it with --bin");
+  if (error)
+    throw EnvironmentError(
+        "/proc/self/exe cannot be read, so the programs' folder is unknown; name it with --bin");
   return self.parent_path().string();
 }
 
 std::string default_lab(const std::string& bin) {
-  for (const std::string& path : {bin + "/../share/thinwire/lab/launch.sh", std::string(THINWIRE_SOURCE_FOLDER) + "/experiments/lab/launch.sh"})
+  for (const std::string& path : {bin + "/../share/thinwire/lab/launch.sh",
+                                  std::string(THINWIRE_SOURCE_FOLDER) + "/experiments/lab/launch.sh"})
     if (fs::exists(path)) return path;
   return bin + "/../share/thinwire/lab/launch.sh";
 }
 
 void make_out(const Places& places) {
-  for (const char* folder : {"", "/cells", "/journal", "/launches", "/logs"}) results::make_folder(places.out + folder);
+  for (const char* folder : {"", "/cells", "/journal", "/launches", "/logs"})
+    results::make_folder(places.out + folder);
   if (access(places.out.c_str(), W_OK) != 0 || access((places.out + "/cells").c_str(), W_OK) != 0)
     throw EnvironmentError(places.out + ": no right to write in this folder; choose another one with --out");
 }
 
 std::string next_launch_id(const Places& places) {
   int last = 0;
-  for (const auto& entry : fs::directory_iterator(places.out + "/launches")) last = std::max(last, std::atoi(entry.path().stem().c_str()));
+  for (const auto& entry : fs::directory_iterator(places.out + "/launches"))
+    last = std::max(last, std::atoi(entry.path().stem().c_str()));
   char text[16];
   std::snprintf(text, sizeof text, "%04d", last + 1);
   return text;
 }
 
-void write_launch_file(const Places& places, const std::string& id, const Launch& launch, std::span<const PlannedCell> cells) {
+void write_launch_file(const Places& places, const std::string& id, const Launch& launch,
+                       std::span<const PlannedCell> cells) {
   nlohmann::ordered_json json;
   json["schema"] = 1;
   json["launch"] = id;
@@ -58,7 +64,9 @@ void write_launch_file(const Places& places, const std::string& id, const Launch
   json["link"] = launch.link;
   json["cells"] = nlohmann::ordered_json::array();
   for (const PlannedCell& cell : cells)
-    json["cells"].push_back({{"cell_id", cell.cell_id}, {"parameters", nlohmann::ordered_json::parse(cell.parameters.canonical_json())}});
+    json["cells"].push_back(
+        {{"cell_id", cell.cell_id},
+         {"parameters", nlohmann::ordered_json::parse(cell.parameters.canonical_json())}});
   results::write_file_atomically(places.launch_file(id), json.dump(1) + "\n");
 }
 
@@ -69,7 +77,8 @@ Command command_for(const Places& places, const std::string& id, const Launch& l
     command.arguments = {"bash", places.lab, "--link", launch.link, "--ranks", ranks, "--"};
   else
     command.arguments = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks};
-  for (const std::string& argument : {places.bin + "/" + launch.program, std::string("--cells"), places.launch_file(id)})
+  for (const std::string& argument :
+       {places.bin + "/" + launch.program, std::string("--cells"), places.launch_file(id)})
     command.arguments.push_back(argument);
   const int cores = std::max<int>(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   const int threads = launch.omp_threads > 0 ? launch.omp_threads : launch.ranks > 1 ? 1 : cores;
@@ -87,7 +96,8 @@ std::string reason_from_log(const std::string& path) {
   std::ifstream file(path);
   std::string line, last, noted;
   while (std::getline(file, line)) {
-    if (const std::size_t error = line.find(" error "); error != std::string::npos && error < 16) return line.substr(error + 7);
+    if (const std::size_t error = line.find(" error "); error != std::string::npos && error < 16)
+      return line.substr(error + 7);
     if (noted.empty() && line.find("exited on signal") != std::string::npos) noted = line;
     if (line.find_first_not_of(" -\t") != std::string::npos) last = line;
   }
@@ -101,16 +111,18 @@ std::string skip_reason_from_log(const std::string& path) {
   return "";
 }
 
-void write_verdict(const Places& places, const std::string& id, const PlannedCell& cell, results::Status status, const std::string& reason) {
+void write_verdict(const Places& places, const std::string& id, const PlannedCell& cell,
+                   results::Status status, const std::string& reason) {
   results::CellRow row;
   for (const auto& column : results::cell_columns()) {
     if (!cell.parameters.has(column.name)) continue;
     const std::string value = cell.parameters.text(column.name);
     std::visit(
-        [&]<typename T>(T results::CellRow::* member) {
+        [&]<typename T>(T results::CellRow::*member) {
           if constexpr (std::is_same_v<T, std::string>) row.*member = value;
           // A value that is no whole number may be the very reason of the failure.
-          else if constexpr (std::is_same_v<T, std::int64_t>) std::from_chars(value.data(), value.data() + value.size(), row.*member);
+          else if constexpr (std::is_same_v<T, std::int64_t>)
+            std::from_chars(value.data(), value.data() + value.size(), row.*member);
         },
         column.member);
   }
@@ -122,10 +134,13 @@ void write_verdict(const Places& places, const std::string& id, const PlannedCel
   row.reason = reason;
   row.repetitions = 0;  // a parameter of this name says what was asked for, not what was done
   std::vector<std::string> words;
-  if (cell.link.starts_with("netns:")) words = {"experiments/lab/launch.sh", "--link", cell.link, "--ranks", std::to_string(cell.ranks), "--"};
-  else words = {"mpirun", "-n", std::to_string(cell.ranks)};
+  if (cell.link.starts_with("netns:"))
+    words = {"experiments/lab/launch.sh", "--link", cell.link, "--ranks", std::to_string(cell.ranks), "--"};
+  else
+    words = {"mpirun", "-n", std::to_string(cell.ranks)};
   words.push_back(cell.program);
-  for (const auto& [name, value] : cell.parameters.values()) words.insert(words.end(), {"--" + name, results::to_text(value)});
+  for (const auto& [name, value] : cell.parameters.values())
+    words.insert(words.end(), {"--" + name, results::to_text(value)});
   row.repro = results::shell_command(words);
 
   results::CellRecord record;
@@ -152,23 +167,31 @@ void check_programs(const Places& places, std::span<const PlannedCell> cells, bo
     if (!options.contains(cell.program)) {
       const std::string path = places.bin + "/" + cell.program;
       if (access(path.c_str(), X_OK) != 0) {
-        if (must_exist) throw EnvironmentError(path + ": no such program; build it (ninja " + cell.program + ") or name its folder with --bin");
+        if (must_exist)
+          throw EnvironmentError(path + ": no such program; build it (ninja " + cell.program +
+                                 ") or name its folder with --bin");
         options[cell.program] = {};
         continue;
       }
       const std::string help = output_of({path, "--help"}, 20).value_or("");
       std::vector<std::string>& names = options[cell.program];
       for (std::size_t at = help.find("--"); at != std::string::npos; at = help.find("--", at + 2)) {
-        const std::size_t end = std::min(help.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", at + 2), help.size());
+        const std::size_t end =
+            std::min(help.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", at + 2),
+                     help.size());
         if (end > at + 2) names.push_back(help.substr(at + 2, end - at - 2));
       }
     }
     const std::vector<std::string>& names = options[cell.program];
     if (names.empty()) continue;
     for (const auto& [name, value] : cell.parameters.values()) {
-      if (!checked.insert(cell.program + " " + name).second || std::find(names.begin(), names.end(), name) != names.end()) continue;
-      throw UsageError("grid `" + cell.grid + "`: " + cell.program + " has no parameter `" + name + "`; did you mean `" +
-                       nearest_name(name, names.data(), names.data() + names.size()) + "`? See " + cell.program + " --help");
+      if (!checked.insert(cell.program + " " + name).second ||
+          std::find(names.begin(), names.end(), name) != names.end())
+        continue;
+      throw UsageError("grid `" + cell.grid + "`: " + cell.program + " has no parameter `" + name +
+                       "`; did you mean `" + nearest_name(name, names.data(), names.data() + names.size()) +
+                       "`? See " + cell.program + " --help");
     }
   }
 }

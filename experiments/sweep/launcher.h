@@ -29,7 +29,8 @@ void make_out(const Places& places);
 /// The first free launch id: "0001", "0002", ...
 std::string next_launch_id(const Places& places);
 /// OUT/launches/<id>.json, the contract with the benches (docs/sweeps.md).
-void write_launch_file(const Places& places, const std::string& id, const Launch& launch, std::span<const PlannedCell> cells);
+void write_launch_file(const Places& places, const std::string& id, const Launch& launch,
+                       std::span<const PlannedCell> cells);
 /// mpirun, or the lab's launcher for netns links; no shell anywhere.
 Command command_for(const Places& places, const std::string& id, const Launch& launch);
 
@@ -39,7 +40,8 @@ std::string reason_from_log(const std::string& path);
 std::string skip_reason_from_log(const std::string& path);
 
 /// Records FAILED, TIMEOUT or SKIPPED for a cell.
-void write_verdict(const Places& places, const std::string& id, const PlannedCell& cell, results::Status status, const std::string& reason);
+void write_verdict(const Places& places, const std::string& id, const PlannedCell& cell,
+                   results::Status status, const std::string& reason);
 
 /// Throws EnvironmentError when a program is not in `bin`, UsageError when a cell has a parameter that its
 /// program has no option for (asked by PROGRAM --help; programs that cannot answer are not checked).

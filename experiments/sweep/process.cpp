@@ -39,8 +39,8 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
 }
 
 // Runs in the child between fork and exec: async-signal-safe calls only. Reports errno through `report`.
-[[noreturn]] void become(char* const* arguments, char* const* environment, const char* folder, int output, int report,
-                         pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, const char* folder, int output,
+                         int report, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // mpirun and launch.sh take their ranks with them on SIGTERM
   if (getppid() == parent) {         // else the parent died before the line above
@@ -65,13 +65,17 @@ pid_t start(const Command& command, int output) {
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> environment_pointers = pointers_to(environment);
   int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) throw RuntimeFailure(std::string("cannot make a pipe: ") + std::strerror(errno));
+  if (pipe2(report, O_CLOEXEC) != 0)
+    throw RuntimeFailure(std::string("cannot make a pipe: ") + std::strerror(errno));
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become(argument_pointers.data(), environment_pointers.data(), command.folder.c_str(), output, report[1], parent);
+  if (pid == 0)
+    become(argument_pointers.data(), environment_pointers.data(), command.folder.c_str(), output, report[1],
+           parent);
   close(report[1]);
   int error = errno;
-  const bool started = pid > 0 && read(report[0], &error, sizeof error) == 0;  // the pipe closes at a successful exec
+  const bool started =
+      pid > 0 && read(report[0], &error, sizeof error) == 0;  // the pipe closes at a successful exec
   close(report[0]);
   if (started) return pid;
   if (pid > 0) waitpid(pid, nullptr, 0);
@@ -82,7 +86,8 @@ pid_t start(const Command& command, int output) {
 // All descendants of this process, by /proc.
 std::vector<pid_t> descendants() {
   std::multimap<pid_t, pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", std::filesystem::directory_options::skip_permission_denied)) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           "/proc", std::filesystem::directory_options::skip_permission_denied)) {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream file(entry.path() / "stat");
@@ -120,7 +125,9 @@ std::string Ending::to_string() const {
 
 Process::Process(const Command& command) {
   const int log = open(command.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) throw EnvironmentError(command.log + ": cannot write the log: " + std::strerror(errno) + "; choose a folder that you may write to");
+  if (log < 0)
+    throw EnvironmentError(command.log + ": cannot write the log: " + std::strerror(errno) +
+                           "; choose a folder that you may write to");
   try {
     pid_ = start(command, log);
   } catch (...) {
@@ -158,7 +165,9 @@ void Process::terminate(double grace_seconds) {
   while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
 }
 
-void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+void adopt_orphans() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
 
 std::optional<std::string> output_of(const std::vector<std::string>& arguments, double limit_seconds) {
   int output[2];

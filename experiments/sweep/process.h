@@ -37,8 +37,8 @@ class Process {
   /// The ending, once it has ended; does not wait.
   std::optional<Ending> poll();
   /// SIGTERM to the group, SIGKILL to what is left after `grace_seconds`, children of children included
-  /// (ranks live in groups of their own). Returns when nothing is left. Also cleans up after a process that has
-  /// ended by itself.
+  /// (ranks live in groups of their own). Returns when nothing is left. Also cleans up after a process that
+  /// has ended by itself.
   void terminate(double grace_seconds);
 
  private:

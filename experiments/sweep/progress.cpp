@@ -12,7 +12,8 @@ namespace {
 std::string clock_text(double seconds) {
   if (std::isnan(seconds)) return "-:--";
   const auto s = static_cast<long>(seconds + 0.5);
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 }  // namespace
 
@@ -70,10 +71,13 @@ void Progress::tick() {
 
 void Progress::print(bool is_last) {
   since_print_.restart();
-  const std::string line = fmt::format("[{}/{}] {}{} elapsed {} ETA {}", before_ + done_, total_, current_, bad_ > 0 ? fmt::format(", {} not good,", bad_) : "",
+  const std::string line = fmt::format("[{}/{}] {}{} elapsed {} ETA {}", before_ + done_, total_, current_,
+                                       bad_ > 0 ? fmt::format(", {} not good,", bad_) : "",
                                        clock_text(since_start_.seconds()), clock_text(eta_seconds()));
-  if (terminal_) fmt::print(stderr, "\r\x1b[K{}{}", line, is_last ? "\n" : "");
-  else fmt::print(stderr, "{}\n", line);
+  if (terminal_)
+    fmt::print(stderr, "\r\x1b[K{}{}", line, is_last ? "\n" : "");
+  else
+    fmt::print(stderr, "{}\n", line);
   std::fflush(stderr);
 }
 

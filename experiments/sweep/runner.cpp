@@ -40,7 +40,8 @@ class SignalWatch {
   SignalWatch& operator=(const SignalWatch&) = delete;
 
  private:
-  struct sigaction old_int_ {}, old_term_ {};
+  struct sigaction old_int_ {
+  }, old_term_{};
 };
 
 // A record is replaced by rename, so a new one has another inode than the one it replaced.
@@ -49,13 +50,20 @@ ino_t inode_of(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
-bool is_good(Status status) { return status != Status::failed && status != Status::timeout && status != Status::wrong; }
+bool is_good(Status status) {
+  return status != Status::failed && status != Status::timeout && status != Status::wrong;
+}
 
 // One start of a launch's program, watched to its end.
 class Attempt {
  public:
-  Attempt(const RunOptions& options, const Launch& launch, std::span<const PlannedCell> cells, Progress& progress)
-      : places_(options.places), launch_(launch), progress_(progress), id_(next_launch_id(options.places)), journal_(places_.journal(id_)) {
+  Attempt(const RunOptions& options, const Launch& launch, std::span<const PlannedCell> cells,
+          Progress& progress)
+      : places_(options.places),
+        launch_(launch),
+        progress_(progress),
+        id_(next_launch_id(options.places)),
+        journal_(places_.journal(id_)) {
     for (const PlannedCell& cell : cells) {
       cells_[cell.cell_id] = &cell;
       before_[cell.cell_id] = inode_of(record_of(cell));
@@ -102,19 +110,24 @@ class Attempt {
 
   std::string reason() const {
     if (!failure_reason_.empty()) return failure_reason_;
-    const std::string how = ending_ ? "the launch ended with " + ending_->to_string() : "the launch was ended";
+    const std::string how =
+        ending_ ? "the launch ended with " + ending_->to_string() : "the launch was ended";
     const std::string said = reason_from_log(places_.log(id_));
     return how + (said.empty() ? "" : ": " + said) + " (" + places_.log(id_) + ")";
   }
 
   std::string skip_reason() const {
-    return ending_ && ending_->signal == 0 && ending_->exit_status == 3 ? skip_reason_from_log(places_.log(id_)) : "";
+    return ending_ && ending_->signal == 0 && ending_->exit_status == 3
+               ? skip_reason_from_log(places_.log(id_))
+               : "";
   }
   const std::string& id() const { return id_; }
   bool made_progress() const { return !finished_.empty(); }
 
  private:
-  std::string record_of(const PlannedCell& cell) const { return results::record_path(places_.out, cell.cell_id); }
+  std::string record_of(const PlannedCell& cell) const {
+    return results::record_path(places_.out, cell.cell_id);
+  }
 
   bool note_if_finished(const PlannedCell& cell) {
     if (finished_.contains(cell.cell_id)) return true;
@@ -174,8 +187,10 @@ class Runner {
       const std::size_t before = left.size();
       left = attempt.unfinished(left);
       report.ran += before - left.size();
-      if (end == Attempt::End::interrupted) report.signal = pending_signal;
-      else judge(attempt, end, launch, left);
+      if (end == Attempt::End::interrupted)
+        report.signal = pending_signal;
+      else
+        judge(attempt, end, launch, left);
     }
     report.seconds[{launch.program, launch.link}] += watch.seconds();
   }
@@ -187,12 +202,16 @@ class Runner {
   // finishes a cell or condemns one, so the loop above ends.
   void judge(Attempt& attempt, Attempt::End end, const Launch& launch, std::vector<PlannedCell>& left) {
     if (left.empty()) return;
-    if (const std::string reason = attempt.skip_reason(); !reason.empty()) return condemn(attempt, left, "", Status::skipped, reason);
+    if (const std::string reason = attempt.skip_reason(); !reason.empty())
+      return condemn(attempt, left, "", Status::skipped, reason);
     const std::string blamed = attempt.blamed();
     if (end == Attempt::End::hung) {
       const std::string seconds = std::to_string(static_cast<int>(launch.timeout)) + " s";
-      if (blamed.empty()) condemn(attempt, left, "", Status::timeout, "the launch gave no sign of life for " + seconds + " and had not started a cell");
-      else condemn(attempt, left, blamed, Status::timeout, "not finished after " + seconds);
+      if (blamed.empty())
+        condemn(attempt, left, "", Status::timeout,
+                "the launch gave no sign of life for " + seconds + " and had not started a cell");
+      else
+        condemn(attempt, left, blamed, Status::timeout, "not finished after " + seconds);
       return;
     }
     // Nobody to blame, but others of the launch went well: the rest gets another start.
@@ -200,7 +219,8 @@ class Runner {
     condemn(attempt, left, blamed, Status::failed, attempt.reason());
   }
 
-  void condemn(Attempt& attempt, std::vector<PlannedCell>& left, const std::string& only, Status status, const std::string& reason) {
+  void condemn(Attempt& attempt, std::vector<PlannedCell>& left, const std::string& only, Status status,
+               const std::string& reason) {
     std::erase_if(left, [&](const PlannedCell& cell) {
       if (!only.empty() && cell.cell_id != only) return false;
       write_verdict(options_.places, attempt.id(), cell, status, reason);
@@ -219,11 +239,15 @@ class Runner {
 
 }  // namespace
 
-RunReport run_cells(std::span<const PlannedCell> cells, std::span<const CellState> states, const RunOptions& options) {
+RunReport run_cells(std::span<const PlannedCell> cells, std::span<const CellState> states,
+                    const RunOptions& options) {
   std::vector<PlannedCell> todo;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (states[i].record == RecordState::damaged) log_warning(results::record_path(options.places.out, cells[i].cell_id) + ": " + states[i].reason + "; the cell runs again");
-    if (states[i].record != RecordState::finished || options.redo.contains(states[i].status)) todo.push_back(cells[i]);
+    if (states[i].record == RecordState::damaged)
+      log_warning(results::record_path(options.places.out, cells[i].cell_id) + ": " + states[i].reason +
+                  "; the cell runs again");
+    if (states[i].record != RecordState::finished || options.redo.contains(states[i].status))
+      todo.push_back(cells[i]);
   }
   const SignalWatch signals;
   adopt_orphans();

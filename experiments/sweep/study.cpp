@@ -1,10 +1,11 @@
 #include "experiments/sweep/study.h"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <set>
-#include <toml++/toml.h>
 
 #include "core/error.h"
 #include "results/files.h"
@@ -13,19 +14,23 @@ namespace thinwire::sweep {
 
 namespace {
 
-std::string at(const std::string& file, const toml::node& node) { return file + ":" + std::to_string(node.source().begin.line); }
+std::string at(const std::string& file, const toml::node& node) {
+  return file + ":" + std::to_string(node.source().begin.line);
+}
 
 // Keys in the order of the file: toml++ sorts them, and the first axis shall vary slowest.
 std::vector<std::string> keys_in_order(const toml::table& table) {
   std::vector<std::pair<std::pair<unsigned, unsigned>, std::string>> found;
-  for (const auto& [key, node] : table) found.push_back({{node.source().begin.line, node.source().begin.column}, std::string(key.str())});
+  for (const auto& [key, node] : table)
+    found.push_back({{node.source().begin.line, node.source().begin.column}, std::string(key.str())});
   std::sort(found.begin(), found.end());
   std::vector<std::string> keys;
   for (auto& [position, key] : found) keys.push_back(std::move(key));
   return keys;
 }
 
-void require_known(const std::string& file, const toml::table& table, const std::string& section, const std::vector<std::string>& known) {
+void require_known(const std::string& file, const toml::table& table, const std::string& section,
+                   const std::vector<std::string>& known) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -47,7 +52,8 @@ ParameterValue scalar(const std::string& file, const toml::node& node, const std
 std::vector<ParameterValue> list(const std::string& file, const toml::node& node, const std::string& name) {
   const toml::array* array = node.as_array();
   if (array == nullptr) return {scalar(file, node, name)};
-  if (array->empty()) throw UsageError(at(file, node) + ": the axis `" + name + "` is empty; give it a value or remove it");
+  if (array->empty())
+    throw UsageError(at(file, node) + ": the axis `" + name + "` is empty; give it a value or remove it");
   std::vector<ParameterValue> values;
   for (const toml::node& element : *array) values.push_back(scalar(file, element, name));
   return values;
@@ -59,7 +65,8 @@ const toml::table& table_of(const std::string& file, const toml::node& node, con
 }
 
 // [[name]], or a single [name].
-std::vector<const toml::table*> tables_of(const std::string& file, const toml::node& node, const std::string& name) {
+std::vector<const toml::table*> tables_of(const std::string& file, const toml::node& node,
+                                          const std::string& name) {
   std::vector<const toml::table*> tables;
   if (const toml::array* array = node.as_array())
     for (const toml::node& element : *array) tables.push_back(&table_of(file, element, name));
@@ -76,15 +83,19 @@ std::string text_of(const std::string& file, const toml::table& table, const cha
 
 Parameters parameters_of(const std::string& file, const toml::table& table) {
   Parameters parameters;
-  for (const auto& [key, node] : table) parameters.set(std::string(key.str()), scalar(file, node, std::string(key.str())));
+  for (const auto& [key, node] : table)
+    parameters.set(std::string(key.str()), scalar(file, node, std::string(key.str())));
   return parameters;
 }
 
 Condition condition_of(const std::string& file, const toml::table& table) {
   Condition condition;
   condition.where = at(file, table);
-  for (const auto& [key, node] : table) condition.allowed[std::string(key.str())] = list(file, node, std::string(key.str()));
-  if (condition.allowed.empty()) throw UsageError(condition.where + ": a condition without any parameter would hold for every cell; name one");
+  for (const auto& [key, node] : table)
+    condition.allowed[std::string(key.str())] = list(file, node, std::string(key.str()));
+  if (condition.allowed.empty())
+    throw UsageError(condition.where +
+                     ": a condition without any parameter would hold for every cell; name one");
   return condition;
 }
 
@@ -93,8 +104,9 @@ Axis zip_of(const std::string& file, const toml::table& table) {
   for (const std::string& name : keys_in_order(table)) {
     const std::vector<ParameterValue> values = list(file, *table.get(name), name);
     if (!axis.names.empty() && values.size() != axis.points.size())
-      throw UsageError(at(file, *table.get(name)) + ": `" + name + "` has " + std::to_string(values.size()) + " values but `" + axis.names.front() +
-                       "`, which goes together with it, has " + std::to_string(axis.points.size()));
+      throw UsageError(at(file, *table.get(name)) + ": `" + name + "` has " + std::to_string(values.size()) +
+                       " values but `" + axis.names.front() + "`, which goes together with it, has " +
+                       std::to_string(axis.points.size()));
     axis.points.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) axis.points[i].push_back(values[i]);
     axis.names.push_back(name);
@@ -109,7 +121,8 @@ void require_distinct(const Axis& axis, const std::string& where) {
     Parameters parameters;
     for (std::size_t k = 0; k < axis.names.size(); ++k) parameters.set(axis.names[k], point[k]);
     if (!seen.insert(parameters.canonical_json()).second)
-      throw UsageError(where + ": the axis `" + axis.names.front() + "` has the same value twice: " + parameters.canonical_json());
+      throw UsageError(where + ": the axis `" + axis.names.front() +
+                       "` has the same value twice: " + parameters.canonical_json());
   }
 }
 
@@ -124,7 +137,8 @@ struct Reader {
     try {
       return toml::parse(text, path);
     } catch (const toml::parse_error& e) {
-      throw UsageError(path + ":" + std::to_string(e.source().begin.line) + ": " + std::string(e.description()));
+      throw UsageError(path + ":" + std::to_string(e.source().begin.line) + ": " +
+                       std::string(e.description()));
     }
   }
 
@@ -134,22 +148,27 @@ struct Reader {
     open_files.push_back(path);
     std::string text;
     const toml::table root = parse(path, text);
-    require_known(path, root, "a study file", {"study", "include", "parameters", "sets", "grid", "axes", "zip", "exclude", "override"});
+    require_known(path, root, "a study file",
+                  {"study", "include", "parameters", "sets", "grid", "axes", "zip", "exclude", "override"});
     if (const toml::node* include = root.get("include"))
       for (const ParameterValue& name : list(path, *include, "include"))
         read((std::filesystem::path(path).parent_path() / results::to_text(name)).string(), false);
     const toml::node* header = root.get("study");
     const toml::table none;
     const toml::table& head = header == nullptr ? none : table_of(path, *header, "study");
-    require_known(path, head, "[study]", {"name", "description", "program", "ranks", "link", "omp_threads", "timeout", "repetitions"});
+    require_known(
+        path, head, "[study]",
+        {"name", "description", "program", "ranks", "link", "omp_threads", "timeout", "repetitions"});
     if (is_main) {
       study.text = text;
       study.path = path;
       study.name = text_of(path, head, "name");
       study.description = text_of(path, head, "description");
       if (study.name.empty()) throw UsageError(path + ": [study] needs a `name`");
-      if (study.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != std::string::npos)
-        throw UsageError(path + ": the study's name `" + study.name + "` becomes part of file names; use letters, digits, _ and -");
+      if (study.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+          std::string::npos)
+        throw UsageError(path + ": the study's name `" + study.name +
+                         "` becomes part of file names; use letters, digits, _ and -");
     }
     if (const toml::node* fixed = root.get("parameters")) {
       const Parameters given = parameters_of(path, table_of(path, *fixed, "parameters"));
@@ -159,11 +178,14 @@ struct Reader {
       for (const auto& [name, node] : table_of(path, *named, "sets"))
         sets[std::string(name.str())] = zip_of(path, table_of(path, node, "sets." + std::string(name.str())));
     // A study of one grid may spell it at the top of the file.
-    if (!text_of(path, head, "program").empty()) study.grids.push_back(grid_of(path, root, &head));
+    if (!text_of(path, head, "program").empty())
+      study.grids.push_back(grid_of(path, root, &head));
     else if (root.contains("axes") || root.contains("zip"))
-      throw UsageError(path + ": axes at the top of the file need [study] program = \"...\"; or put them into a [[grid]]");
+      throw UsageError(
+          path + ": axes at the top of the file need [study] program = \"...\"; or put them into a [[grid]]");
     if (const toml::node* grids = root.get("grid"))
-      for (const toml::table* grid : tables_of(path, *grids, "grid")) study.grids.push_back(grid_of(path, *grid, nullptr));
+      for (const toml::table* grid : tables_of(path, *grids, "grid"))
+        study.grids.push_back(grid_of(path, *grid, nullptr));
     open_files.pop_back();
   }
 
@@ -171,7 +193,8 @@ struct Reader {
   Grid grid_of(const std::string& path, const toml::table& table, const toml::table* head) {
     if (head == nullptr)
       require_known(path, table, "[[grid]]",
-                    {"name", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "without", "parameters", "axes", "zip", "exclude", "override"});
+                    {"name", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "without",
+                     "parameters", "axes", "zip", "exclude", "override"});
     const toml::table& own = head != nullptr ? *head : table;
     Grid grid;
     grid.where = at(path, table);
@@ -180,21 +203,28 @@ struct Reader {
     if (grid.name.empty()) grid.name = grid.program;
     if (grid.program.empty()) throw UsageError(grid.where + ": a grid needs a `program`");
     if (grid.program.find('/') != std::string::npos)
-      throw UsageError(grid.where + ": program `" + grid.program + "` must be a plain name; its folder is given by --bin");
+      throw UsageError(grid.where + ": program `" + grid.program +
+                       "` must be a plain name; its folder is given by --bin");
     grid.ranks = text_of(path, own, "ranks");
-    if (const toml::node* threads = own.get("omp_threads")) grid.omp_threads = static_cast<int>(threads->value_or(std::int64_t{-1}));
-    if (grid.omp_threads < 0) throw UsageError(grid.where + ": omp_threads must be a whole number, 0 or more");
+    if (const toml::node* threads = own.get("omp_threads"))
+      grid.omp_threads = static_cast<int>(threads->value_or(std::int64_t{-1}));
+    if (grid.omp_threads < 0)
+      throw UsageError(grid.where + ": omp_threads must be a whole number, 0 or more");
     if (const toml::node* timeout = own.get("timeout")) grid.timeout = timeout->value_or(-1.0);
     if (!(grid.timeout > 0)) throw UsageError(grid.where + ": timeout must be a positive number of seconds");
     grid.fixed = defaults;
     if (const toml::node* without = table.get("without"); without != nullptr && head == nullptr)
       for (const ParameterValue& name : list(path, *without, "without")) {
-        if (!defaults.has(results::to_text(name))) throw UsageError(at(path, *without) + ": without = `" + results::to_text(name) + "`: [parameters] of the study has no such name");
+        if (!defaults.has(results::to_text(name)))
+          throw UsageError(at(path, *without) + ": without = `" + results::to_text(name) +
+                           "`: [parameters] of the study has no such name");
         grid.fixed.erase(results::to_text(name));
       }
     std::set<std::string> here;  // names this grid itself gives a value to: each only once
     const auto claim = [&](const std::string& name, const toml::node& node) {
-      if (!here.insert(name).second) throw UsageError(at(path, node) + ": `" + name + "` is given twice in one grid (parameters, axes, zip, or keys of the grid)");
+      if (!here.insert(name).second)
+        throw UsageError(at(path, node) + ": `" + name +
+                         "` is given twice in one grid (parameters, axes, zip, or keys of the grid)");
       grid.fixed.erase(name);
     };
     if (const toml::node* fixed = table.get("parameters"); fixed != nullptr && head == nullptr) {
@@ -211,7 +241,8 @@ struct Reader {
     if (const toml::node* link = own.get("link")) add_axis(path, grid, "link", *link, claim);
     if (const toml::node* axes = table.get("axes")) {
       const toml::table& named = table_of(path, *axes, "axes");
-      for (const std::string& name : keys_in_order(named)) add_axis(path, grid, name, *named.get(name), claim);
+      for (const std::string& name : keys_in_order(named))
+        add_axis(path, grid, name, *named.get(name), claim);
     }
     if (const toml::node* zips = table.get("zip"))
       for (const toml::table* zip : tables_of(path, *zips, "zip")) {
@@ -221,9 +252,11 @@ struct Reader {
         grid.axes.push_back(std::move(axis));
       }
     if (const toml::node* excludes = table.get("exclude"))
-      for (const toml::table* exclude : tables_of(path, *excludes, "exclude")) grid.excludes.push_back(condition_of(path, *exclude));
+      for (const toml::table* exclude : tables_of(path, *excludes, "exclude"))
+        grid.excludes.push_back(condition_of(path, *exclude));
     if (const toml::node* overrides = table.get("override"))
-      for (const toml::table* entry : tables_of(path, *overrides, "override")) grid.overrides.push_back(override_of(path, *entry));
+      for (const toml::table* entry : tables_of(path, *overrides, "override"))
+        grid.overrides.push_back(override_of(path, *entry));
     if (!grid.ranks.empty() && here.contains("ranks"))
       throw UsageError(grid.where + ": `ranks` is both a key of the grid and an axis or parameter; keep one");
     require_known_conditions(grid);
@@ -231,7 +264,8 @@ struct Reader {
   }
 
   template <typename Claim>
-  void add_axis(const std::string& path, Grid& grid, const std::string& name, const toml::node& node, const Claim& claim) {
+  void add_axis(const std::string& path, Grid& grid, const std::string& name, const toml::node& node,
+                const Claim& claim) {
     Axis axis{{name}, {}};
     for (const ParameterValue& value : list(path, node, name)) axis.points.push_back({value});
     claim(name, node);
@@ -245,14 +279,19 @@ struct Reader {
     if (sets.contains(name)) return sets[name];
     std::vector<std::string> names;
     for (const auto& [known, axis] : sets) names.push_back(known);
-    throw UsageError(at(path, zip) + ": no set is called `" + name + "`" +
-                     (names.empty() ? "; none is defined" : "; did you mean `" + nearest_name(name, names.data(), names.data() + names.size()) + "`?"));
+    throw UsageError(
+        at(path, zip) + ": no set is called `" + name + "`" +
+        (names.empty()
+             ? "; none is defined"
+             : "; did you mean `" + nearest_name(name, names.data(), names.data() + names.size()) + "`?"));
   }
 
   Override override_of(const std::string& path, const toml::table& table) {
     require_known(path, table, "[[override]]", {"when", "set"});
-    if (!table.contains("when") || !table.contains("set")) throw UsageError(at(path, table) + ": an override needs `when` and `set`");
-    return {condition_of(path, table_of(path, *table.get("when"), "when")), parameters_of(path, table_of(path, *table.get("set"), "set"))};
+    if (!table.contains("when") || !table.contains("set"))
+      throw UsageError(at(path, table) + ": an override needs `when` and `set`");
+    return {condition_of(path, table_of(path, *table.get("when"), "when")),
+            parameters_of(path, table_of(path, *table.get("set"), "set"))};
   }
 
   // A condition on a name that no cell has would silently never hold.
@@ -263,7 +302,8 @@ struct Reader {
     const auto check = [&](const Condition& condition) {
       for (const auto& [name, values] : condition.allowed)
         if (std::find(names.begin(), names.end(), name) == names.end())
-          throw UsageError(condition.where + ": no cell of the grid `" + grid.name + "` has `" + name + "`; did you mean `" +
+          throw UsageError(condition.where + ": no cell of the grid `" + grid.name + "` has `" + name +
+                           "`; did you mean `" +
                            nearest_name(name, names.data(), names.data() + names.size()) + "`?");
     };
     for (const Condition& condition : grid.excludes) check(condition);
@@ -278,7 +318,9 @@ bool Condition::matches(const Parameters& parameters) const {
     const auto found = parameters.values().find(name);
     if (found == parameters.values().end()) return false;
     const std::string text = results::to_text(found->second);
-    if (std::none_of(values.begin(), values.end(), [&](const ParameterValue& v) { return results::to_text(v) == text; })) return false;
+    if (std::none_of(values.begin(), values.end(),
+                     [&](const ParameterValue& v) { return results::to_text(v) == text; }))
+      return false;
   }
   return true;
 }
@@ -286,7 +328,8 @@ bool Condition::matches(const Parameters& parameters) const {
 Study read_study(const std::string& path) {
   Reader reader;
   reader.read(path, true);
-  if (reader.study.grids.empty()) throw UsageError(path + ": the study has no grid: add a [[grid]] or [study] program");
+  if (reader.study.grids.empty())
+    throw UsageError(path + ": the study has no grid: add a [[grid]] or [study] program");
   return std::move(reader.study);
 }
 
@@ -294,15 +337,20 @@ ParameterValue value_from_text(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   const char* end = text.data() + text.size();
   std::int64_t integer = 0;
-  if (const auto [stop, error] = std::from_chars(text.data(), end, integer); error == std::errc() && stop == end) return integer;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, integer);
+      error == std::errc() && stop == end)
+    return integer;
   double number = 0;
-  if (const auto [stop, error] = std::from_chars(text.data(), end, number); error == std::errc() && stop == end && number - number == 0) return number;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, number);
+      error == std::errc() && stop == end && number - number == 0)
+    return number;
   return text;
 }
 
 void apply_setting(Study& study, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
-  if (equals == 0 || equals == std::string::npos) throw UsageError("--set " + assignment + ": write it as name=value");
+  if (equals == 0 || equals == std::string::npos)
+    throw UsageError("--set " + assignment + ": write it as name=value");
   const std::string name = assignment.substr(0, equals);
   const ParameterValue value = value_from_text(assignment.substr(equals + 1));
   std::vector<std::string> names;
@@ -317,7 +365,8 @@ void apply_setting(Study& study, const std::string& assignment) {
       names.insert(names.end(), axis.names.begin(), axis.names.end());
       if (std::find(axis.names.begin(), axis.names.end(), name) == axis.names.end()) continue;
       if (axis.names.size() > 1)
-        throw UsageError("--set " + assignment + ": `" + name + "` goes together with `" + axis.names[axis.names[0] == name ? 1 : 0] +
+        throw UsageError("--set " + assignment + ": `" + name + "` goes together with `" +
+                         axis.names[axis.names[0] == name ? 1 : 0] +
                          "` in this study; choose points with --where instead");
       axis.points = {{value}};
       used = true;
@@ -326,8 +375,9 @@ void apply_setting(Study& study, const std::string& assignment) {
       if (entry.set.has(name)) entry.set.set(name, value);
   }
   if (used) return;
-  throw UsageError("--set " + assignment + ": no grid of the study has a parameter `" + name + "`; did you mean `" +
-                   nearest_name(name, names.data(), names.data() + names.size()) + "`?");
+  throw UsageError("--set " + assignment + ": no grid of the study has a parameter `" + name +
+                   "`; did you mean `" + nearest_name(name, names.data(), names.data() + names.size()) +
+                   "`?");
 }
 
 }  // namespace thinwire::sweep

@@ -39,9 +39,10 @@ struct Grid {
   std::vector<Axis> axes;  ///< first axis varies slowest
   std::vector<Condition> excludes;
   std::vector<Override> overrides;
-  std::string ranks;       ///< product of parameter names and numbers, e.g. "tp*pp"; empty: tp*pp*dp of those present
-  int omp_threads = 0;     ///< OMP_NUM_THREADS of each rank; 0: 1 with several ranks, else all cores
-  double timeout = 120;    ///< seconds without news from the launch until its running cell is a TIMEOUT
+  std::string
+      ranks;  ///< product of parameter names and numbers, e.g. "tp*pp"; empty: tp*pp*dp of those present
+  int omp_threads = 0;   ///< OMP_NUM_THREADS of each rank; 0: 1 with several ranks, else all cores
+  double timeout = 120;  ///< seconds without news from the launch until its running cell is a TIMEOUT
   std::string where;
 };
 

@@ -14,15 +14,18 @@ using results::Status;
 
 namespace {
 
-constexpr std::array all_statuses = {Status::ok, Status::wrong, Status::failed, Status::timeout, Status::mistrusted, Status::skipped};
+constexpr std::array all_statuses = {Status::ok,      Status::wrong,      Status::failed,
+                                     Status::timeout, Status::mistrusted, Status::skipped};
 
 struct Count {
   std::array<int, all_statuses.size()> by_status{};
   int missing = 0, total = 0;
   void add(const CellState& state) {
     ++total;
-    if (state.record == RecordState::finished) ++by_status[static_cast<std::size_t>(state.status)];
-    else ++missing;
+    if (state.record == RecordState::finished)
+      ++by_status[static_cast<std::size_t>(state.status)];
+    else
+      ++missing;
   }
 };
 
@@ -41,13 +44,15 @@ std::vector<CellState> states_of(std::span<const PlannedCell> cells, const std::
     const std::string path = results::record_path(out, cell.cell_id);
     const results::RecordCheck check = results::check_record(path);
     if (check.state == RecordState::other_schema)
-      throw CorruptData(path + ": " + check.reason + "; it is left as it is: choose another --out, or use the thinwire that wrote it");
+      throw CorruptData(path + ": " + check.reason +
+                        "; it is left as it is: choose another --out, or use the thinwire that wrote it");
     states.push_back({check.state, check.status, check.reason});
   }
   return states;
 }
 
-void print_summary(std::span<const PlannedCell> cells, std::span<const CellState> states, const Seconds& seconds) {
+void print_summary(std::span<const PlannedCell> cells, std::span<const CellState> states,
+                   const Seconds& seconds) {
   std::vector<std::pair<std::string, std::string>> order;
   std::map<std::pair<std::string, std::string>, Count> counts;
   std::map<std::string, int> reasons;
@@ -58,8 +63,10 @@ void print_summary(std::span<const PlannedCell> cells, std::span<const CellState
     counts[key].add(states[i]);
     all.add(states[i]);
     if (states[i].record == RecordState::finished && states[i].status != Status::ok)
-      ++reasons[fmt::format("{} {}: {}", cells[i].program, name_of(states[i].status), states[i].reason.empty() ? "no reason given" : states[i].reason)];
-    if (states[i].record == RecordState::damaged) ++reasons[fmt::format("{} damaged record: {}", cells[i].program, states[i].reason)];
+      ++reasons[fmt::format("{} {}: {}", cells[i].program, name_of(states[i].status),
+                            states[i].reason.empty() ? "no reason given" : states[i].reason)];
+    if (states[i].record == RecordState::damaged)
+      ++reasons[fmt::format("{} damaged record: {}", cells[i].program, states[i].reason)];
   }
   fmt::print("{:<18} {:<16} {:>6}", "program", "link", "cells");
   for (const Status status : all_statuses) fmt::print(" {:>10}", name_of(status));
@@ -86,7 +93,9 @@ void print_summary(std::span<const PlannedCell> cells, std::span<const CellState
 
 int exit_status_of(std::span<const CellState> states) {
   const auto any = [&](Status status) {
-    return std::any_of(states.begin(), states.end(), [&](const CellState& s) { return s.record == RecordState::finished && s.status == status; });
+    return std::any_of(states.begin(), states.end(), [&](const CellState& s) {
+      return s.record == RecordState::finished && s.status == status;
+    });
   };
   if (any(Status::wrong)) return static_cast<int>(ExitCode::wrong_result);
   if (any(Status::failed)) return static_cast<int>(ExitCode::runtime_failure);
@@ -98,19 +107,23 @@ void print_plan(std::span<const PlannedCell> cells, std::span<const CellState> s
   const std::vector<Launch> launches = group_into_launches({cells.begin(), cells.end()});
   std::map<std::string, const CellState*> state_of;
   for (std::size_t i = 0; i < cells.size(); ++i) state_of[cells[i].cell_id] = &states[i];
-  const auto is_done = [&](const PlannedCell& cell) { return state_of[cell.cell_id]->record == RecordState::finished; };
+  const auto is_done = [&](const PlannedCell& cell) {
+    return state_of[cell.cell_id]->record == RecordState::finished;
+  };
   fmt::print("{:<18} {:<16} {:>6} {:>6} {:>6}\n", "program", "link", "ranks", "cells", "done");
   for (const Launch& launch : launches) {
-    fmt::print("{:<18} {:<16} {:>6} {:>6} {:>6}\n", launch.program, launch.link, launch.ranks, launch.cells.size(),
-               std::count_if(launch.cells.begin(), launch.cells.end(), is_done));
+    fmt::print("{:<18} {:<16} {:>6} {:>6} {:>6}\n", launch.program, launch.link, launch.ranks,
+               launch.cells.size(), std::count_if(launch.cells.begin(), launch.cells.end(), is_done));
     if (!list_cells) continue;
     for (const PlannedCell& cell : launch.cells) {
       const CellState& state = *state_of[cell.cell_id];
-      fmt::print("  {} {:<10} {}\n", cell.cell_id.substr(0, 16), state.record == RecordState::finished ? name_of(state.status) : "-",
+      fmt::print("  {} {:<10} {}\n", cell.cell_id.substr(0, 16),
+                 state.record == RecordState::finished ? name_of(state.status) : "-",
                  cell.parameters.canonical_json());
     }
   }
-  fmt::print("{} cells in {} launches, {} done\n", cells.size(), launches.size(), std::count_if(cells.begin(), cells.end(), is_done));
+  fmt::print("{} cells in {} launches, {} done\n", cells.size(), launches.size(),
+             std::count_if(cells.begin(), cells.end(), is_done));
   std::fflush(stdout);
 }
 

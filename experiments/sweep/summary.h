@@ -17,7 +17,8 @@ struct CellState {
   std::string reason;
 };
 
-/// State of every cell, in order. Throws CorruptData when a record has another schema version: it is left alone.
+/// State of every cell, in order. Throws CorruptData when a record has another schema version: it is left
+/// alone.
 std::vector<CellState> states_of(std::span<const PlannedCell> cells, const std::string& out);
 
 /// Wall seconds of the launches, by program and link.
@@ -25,9 +26,11 @@ using Seconds = std::map<std::pair<std::string, std::string>, double>;
 
 /// One line per program and link: cells, OK, WRONG, FAILED, TIMEOUT, MISTRUSTED, SKIPPED, missing; seconds
 /// where given. Then the reasons of what is neither OK nor missing, each once with its count.
-void print_summary(std::span<const PlannedCell> cells, std::span<const CellState> states, const Seconds& seconds);
+void print_summary(std::span<const PlannedCell> cells, std::span<const CellState> states,
+                   const Seconds& seconds);
 
-/// Exit status for the whole study: 1 when a cell is WRONG, else 6 when one FAILED, else 4 for a TIMEOUT, else 0.
+/// Exit status for the whole study: 1 when a cell is WRONG, else 6 when one FAILED, else 4 for a TIMEOUT,
+/// else 0.
 int exit_status_of(std::span<const CellState> states);
 
 /// The launches that a run would make, cells and how many of them are done.

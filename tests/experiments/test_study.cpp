@@ -47,12 +47,15 @@ codec = ["c:1", "c:2"]
   EXPECT_EQ(values_of(cells, "z"), (std::vector<std::string>{"1", "1", "1", "1", "2", "2", "2", "2"}));
   EXPECT_EQ(values_of(cells, "a"), (std::vector<std::string>{"x", "x", "y", "y", "x", "x", "y", "y"}));
   EXPECT_EQ(values_of(cells, "method"), (std::vector<std::string>{"A", "B", "A", "B", "A", "B", "A", "B"}));
-  for (const PlannedCell& cell : cells) EXPECT_EQ(cell.parameters.text("codec"), cell.parameters.text("method") == "A" ? "c:1" : "c:2");
+  for (const PlannedCell& cell : cells)
+    EXPECT_EQ(cell.parameters.text("codec"), cell.parameters.text("method") == "A" ? "c:1" : "c:2");
 }
 
 TEST(Study, TheActivationGridOfThePaperHas168CellsPerLinkOnFourRanks) {
-  const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
-  const auto cells = filter(expand(read_study(source + "/experiments/studies/quick.toml")), "program=bench_activation");
+  const std::string source =
+      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  const auto cells =
+      filter(expand(read_study(source + "/experiments/studies/quick.toml")), "program=bench_activation");
   for (const char* link : {"shm", "netns:100mbit", "netns:1gbit"}) {
     const auto of_link = filter(cells, std::string("link=") + link);
     EXPECT_EQ(of_link.size(), 168u) << link;
@@ -66,7 +69,8 @@ TEST(Study, TheActivationGridOfThePaperHas168CellsPerLinkOnFourRanks) {
 }
 
 TEST(Study, EveryShippedStudyExpandsToDistinctCells) {
-  const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  const std::string source =
+      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
   for (const char* name : {"smoke", "quick", "standard", "full"}) {
     const auto cells = expand(read_study(source + "/experiments/studies/" + name + ".toml"));
     std::set<std::string> ids;
@@ -77,7 +81,9 @@ TEST(Study, EveryShippedStudyExpandsToDistinctCells) {
 }
 
 TEST(Study, OneGridMayBeSpelledAtTheTopOfTheFile) {
-  const auto cells = cells_of("[study]\nname = \"s\"\nprogram = \"p\"\nranks = \"tp*pp\"\nlink = [\"shm\", \"netns:1gbit\"]\n[parameters]\npp = 2\n[axes]\ntp = [1, 2]\n");
+  const auto cells = cells_of(
+      "[study]\nname = \"s\"\nprogram = \"p\"\nranks = \"tp*pp\"\nlink = [\"shm\", "
+      "\"netns:1gbit\"]\n[parameters]\npp = 2\n[axes]\ntp = [1, 2]\n");
   ASSERT_EQ(cells.size(), 4u);
   EXPECT_EQ(cells[0].ranks, 2);
   EXPECT_EQ(cells[1].ranks, 4);
@@ -104,15 +110,19 @@ set = {repetitions = 3}
   EXPECT_EQ(cells.size(), 6u);
   for (const PlannedCell& cell : cells) {
     EXPECT_FALSE(cell.parameters.integer("batch") == 32 && cell.parameters.integer("seq") == 512);
-    EXPECT_EQ(cell.parameters.integer("repetitions"), cell.link == "netns:1gbit" && cell.parameters.integer("batch") == 8 ? 3 : 9);
+    EXPECT_EQ(cell.parameters.integer("repetitions"),
+              cell.link == "netns:1gbit" && cell.parameters.integer("batch") == 8 ? 3 : 9);
   }
 }
 
 TEST(Study, DefaultsIncludesAndSetsAreShared) {
   const TemporaryFolder folder;
   folder.write("sets.toml", "[parameters]\nseed = 1\n[sets.two]\na = [1, 2]\nb = [3, 4]\n");
-  const auto study = folder.write("s.toml", "include = \"sets.toml\"\n" + head + "[parameters]\ncapture = \"c.h5\"\n[[grid]]\nprogram = \"p\"\n[[grid.zip]]\nuse = \"two\"\n"
-                                            "[[grid]]\nprogram = \"q\"\nwithout = [\"capture\"]\n[grid.parameters]\nseed = 7\n");
+  const auto study = folder.write(
+      "s.toml",
+      "include = \"sets.toml\"\n" + head +
+          "[parameters]\ncapture = \"c.h5\"\n[[grid]]\nprogram = \"p\"\n[[grid.zip]]\nuse = \"two\"\n"
+          "[[grid]]\nprogram = \"q\"\nwithout = [\"capture\"]\n[grid.parameters]\nseed = 7\n");
   const auto cells = expand(read_study(study));
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[1].parameters.canonical_json(), R"({"a":2,"b":4,"capture":"c.h5","seed":1})");
@@ -160,24 +170,32 @@ TEST(Study, MistakesNameLineAndNearestName) {
       {grid + "[grid.parameters]\nx = nan\n", "finite"},
       {grid + "x = [", "s.toml:"},
   };
-  for (const Case& c : cases) EXPECT_NE(usage_error(c.text).find(c.says), std::string::npos) << c.text << "\nsays: " << usage_error(c.text);
+  for (const Case& c : cases)
+    EXPECT_NE(usage_error(c.text).find(c.says), std::string::npos)
+        << c.text << "\nsays: " << usage_error(c.text);
   EXPECT_THROW(read_study("/nonexistent/s.toml"), EnvironmentError);
 }
 
 TEST(Study, SettingsReplaceAnAxisAndUnknownOnesAreRefused) {
   const TemporaryFolder folder;
-  Study study = read_study(folder.write("s.toml", head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\nbatch = [8, 32]\n[[grid.zip]]\nm = [1, 2]\nc = [3, 4]\n"));
+  Study study = read_study(folder.write(
+      "s.toml", head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\nbatch = "
+                       "[8, 32]\n[[grid.zip]]\nm = [1, 2]\nc = [3, 4]\n"));
   apply_setting(study, "batch=64");
   apply_setting(study, "link=shm");
   const auto cells = expand(study);
   EXPECT_EQ(values_of(cells, "batch"), (std::vector<std::string>{"64", "64"}));
-  EXPECT_NE(message_of<UsageError>([&] { apply_setting(study, "bacth=1"); }).find("`batch`"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { apply_setting(study, "bacth=1"); }).find("`batch`"),
+            std::string::npos);
   EXPECT_NE(message_of<UsageError>([&] { apply_setting(study, "m=1"); }).find("--where"), std::string::npos);
   EXPECT_THROW(apply_setting(study, "batch"), UsageError);
 }
 
 TEST(Filter, KeepsCellsForWhichEveryClauseHolds) {
-  const auto cells = cells_of(head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\ntp = [1, 2, 4]\ncodec = [\"topk:fraction=0.1\", \"topk:fraction=0.2+ef\", \"none\"]\n");
+  const auto cells =
+      cells_of(head +
+               "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\ntp = [1, 2, "
+               "4]\ncodec = [\"topk:fraction=0.1\", \"topk:fraction=0.2+ef\", \"none\"]\n");
   EXPECT_EQ(filter(cells, "").size(), 18u);
   EXPECT_EQ(filter(cells, "codec=topk and tp=4").size(), 4u);
   EXPECT_EQ(filter(cells, "codec=*+ef and link=netns").size(), 3u);
@@ -188,12 +206,15 @@ TEST(Filter, KeepsCellsForWhichEveryClauseHolds) {
 }
 
 TEST(Launches, CellsThatShareProgramRanksAndLinkStartTogether) {
-  const auto cells = cells_of(head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\ntp = [1, 2]\na = [1, 2, 3]\n");
+  const auto cells = cells_of(head +
+                              "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\n[grid.axes]\ntp "
+                              "= [1, 2]\na = [1, 2, 3]\n");
   const auto launches = group_into_launches(cells);
   ASSERT_EQ(launches.size(), 4u);
   for (const Launch& launch : launches) {
     EXPECT_EQ(launch.cells.size(), 3u);
-    for (const PlannedCell& cell : launch.cells) EXPECT_TRUE(cell.link == launch.link && cell.ranks == launch.ranks);
+    for (const PlannedCell& cell : launch.cells)
+      EXPECT_TRUE(cell.link == launch.link && cell.ranks == launch.ranks);
   }
 }
 
@@ -201,7 +222,10 @@ TEST(Scale, TenThousandCellsExpandInUnderTwoSeconds) {
   std::string axis;
   for (int i = 0; i < 100; ++i) axis += (i ? ", " : "") + std::to_string(i);
   const Stopwatch watch;
-  EXPECT_EQ(cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n").size(), 10000u);
+  EXPECT_EQ(
+      cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n")
+          .size(),
+      10000u);
 #if !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(watch.seconds(), 2.0);
 #endif

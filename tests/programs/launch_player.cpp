@@ -1,7 +1,8 @@
-// A program that obeys the launch-file contract of the benches (docs/sweeps.md) and plays a part given by each
-// cell's parameters, so that tests can see the sweep meet failing, hanging and dying programs. It measures
-// nothing; only tests use it.
-//   act      ok | wrong | mistrusted | failed_row (a row with that status), throw (exit 6), hang, kill (SIGKILL),
+// A program that obeys the launch-file contract of the benches (docs/sweeps.md) and plays a part given by
+// each cell's parameters, so that tests can see the sweep meet failing, hanging and dying programs. It
+// measures nothing; only tests use it.
+//   act      ok | wrong | mistrusted | failed_row (a row with that status), throw (exit 6), hang, kill
+//   (SIGKILL),
 //            vanish (no record for this cell), kill_once / hang_once (the first time in this folder only)
 //   seconds  how long the cell takes
 //   value    anything: tells cells apart
@@ -37,7 +38,8 @@ bool first_time(const std::string& out, const std::string& what) {
   for (;;) pause();
 }
 
-CellRecord record_of(const nlohmann::json& launch, const std::string& id, const Parameters& parameters, Status status) {
+CellRecord record_of(const nlohmann::json& launch, const std::string& id, const Parameters& parameters,
+                     Status status) {
   CellRecord record;
   record.cell_id = id;
   record.program = "launch_player";
@@ -63,18 +65,24 @@ CellRecord record_of(const nlohmann::json& launch, const std::string& id, const 
   return record;
 }
 
-void play(const nlohmann::json& launch, const std::string& id, const Parameters& parameters, Journal& journal) {
+void play(const nlohmann::json& launch, const std::string& id, const Parameters& parameters,
+          Journal& journal) {
   const std::string out = launch.at("out").get<std::string>();
   std::string act = parameters.has("act") ? parameters.text("act") : "ok";
   journal.cell_started(id);
   std::ofstream(out + "/ran.txt", std::ios::app) << parameters.text("value") << "\n";
-  if (parameters.has("seconds")) sleep_until_ns(now_ns() + static_cast<std::int64_t>(parameters.number("seconds") * 1e9));
-  if (act.ends_with("_once")) act = first_time(out, act + parameters.text("value")) ? act.substr(0, act.find('_')) : "ok";
+  if (parameters.has("seconds"))
+    sleep_until_ns(now_ns() + static_cast<std::int64_t>(parameters.number("seconds") * 1e9));
+  if (act.ends_with("_once"))
+    act = first_time(out, act + parameters.text("value")) ? act.substr(0, act.find('_')) : "ok";
   if (act == "throw") throw RuntimeFailure("played failure of " + parameters.text("value"));
   if (act == "hang") hang();
   if (act == "kill") kill(getpid(), SIGKILL);
   if (act == "vanish") return;
-  const Status status = act == "wrong" ? Status::wrong : act == "mistrusted" ? Status::mistrusted : act == "failed_row" ? Status::failed : Status::ok;
+  const Status status = act == "wrong"        ? Status::wrong
+                        : act == "mistrusted" ? Status::mistrusted
+                        : act == "failed_row" ? Status::failed
+                                              : Status::ok;
   write_cell_record(record_path(out, id), record_of(launch, id, parameters, status));
   journal.cell_finished(id);
 }
@@ -86,17 +94,22 @@ int run(int argc, char** argv) {
   }
   if (argc != 3 || std::string(argv[1]) != "--cells") throw UsageError("launch_player --cells FILE");
   const nlohmann::json launch = nlohmann::json::parse(read_file(argv[2]));
-  if (Environment::launch_rank().value_or(0) != 0) {  // the other ranks wait for nothing and hang when told to
+  if (Environment::launch_rank().value_or(0) !=
+      0) {  // the other ranks wait for nothing and hang when told to
     for (const auto& cell : launch.at("cells"))
       if (cell.at("parameters").value("act", "ok") == "hang") hang();
     return 0;
   }
-  Journal journal(launch.at("out").get<std::string>() + "/journal/" + launch.at("launch").get<std::string>() + ".jsonl");
+  Journal journal(launch.at("out").get<std::string>() + "/journal/" + launch.at("launch").get<std::string>() +
+                  ".jsonl");
   for (const auto& cell : launch.at("cells"))
-    play(launch, cell.at("cell_id").get<std::string>(), Parameters::from_json(cell.at("parameters").dump(), argv[2]), journal);
+    play(launch, cell.at("cell_id").get<std::string>(),
+         Parameters::from_json(cell.at("parameters").dump(), argv[2]), journal);
   return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return guarded_main(argc, argv, run); }
+int main(int argc, char** argv) {
+  return guarded_main(argc, argv, run);
+}

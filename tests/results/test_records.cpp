@@ -44,7 +44,8 @@ CellRecord record_of(const std::string& method, const std::string& corpus = "") 
   record.rows[1].traffic = "pp_forward";
   record.samples.push_back({record.cell_id, "tp_forward", 3, 1, 1, 2, 3, 6, 0});
   record.links.push_back({"netns:1gbit", 4, 4096, "one_way", 1.0, 0.97, 1});
-  record.provenance = collect_provenance({.launch = "0001", .program = "bench_activation", .command = {"bench", "a b"}});
+  record.provenance =
+      collect_provenance({.launch = "0001", .program = "bench_activation", .command = {"bench", "a b"}});
   return record;
 }
 
@@ -71,7 +72,8 @@ TEST(Cell, DifferentCellsHaveDifferentIdentities) {
   const Parameters p = parameters_of("T1");
   Parameters changed = p;
   changed.set("fraction", std::nextafter(0.1, 1));
-  std::vector<std::string> ids = {cell_id("p", 2, "shm", p), cell_id("q", 2, "shm", p), cell_id("p", 4, "shm", p), cell_id("p", 2, "netns:1gbit", p),
+  std::vector<std::string> ids = {cell_id("p", 2, "shm", p), cell_id("q", 2, "shm", p),
+                                  cell_id("p", 4, "shm", p), cell_id("p", 2, "netns:1gbit", p),
                                   cell_id("p", 2, "shm", changed)};
   std::sort(ids.begin(), ids.end());
   EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end());
@@ -97,7 +99,8 @@ TEST(Cell, AnyTextSurvivesAndNestedJsonIsRefused) {
   Parameters p;
   p.set("x", "quote \" backslash \\ line\nend \x01 größer $(rm) 'q'");
   EXPECT_EQ(Parameters::from_json(p.canonical_json(), "test").text("x"), p.text("x"));
-  for (const char* bad : {"[1]", "{\"a\":[1]}", "{\"a\":null}", "{", "", "3"}) EXPECT_THROW(Parameters::from_json(bad, "file"), CorruptData) << bad;
+  for (const char* bad : {"[1]", "{\"a\":[1]}", "{\"a\":null}", "{", "", "3"})
+    EXPECT_THROW(Parameters::from_json(bad, "file"), CorruptData) << bad;
 }
 
 TEST(Cell, TypedAccessNamesTheParameter) {
@@ -126,12 +129,15 @@ TEST(Row, TheColumnsHoldEveryMember) {
 // The lines of the first table below a heading of docs/results-schema.md.
 std::vector<std::string> documented(const std::string& heading) {
   const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-  std::istringstream text(TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/results-schema.md"));
+  std::istringstream text(
+      TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/results-schema.md"));
   std::vector<std::string> lines;
   bool inside = false;
   for (std::string line; std::getline(text, line);) {
-    if (line.starts_with("## ")) inside = line == heading;
-    else if (inside && line.starts_with("| ") && line != "| column | type | meaning |") lines.push_back(line);
+    if (line.starts_with("## "))
+      inside = line == heading;
+    else if (inside && line.starts_with("| ") && line != "| column | type | meaning |")
+      lines.push_back(line);
   }
   return lines;
 }
@@ -139,7 +145,8 @@ std::vector<std::string> documented(const std::string& heading) {
 template <typename R>
 std::vector<std::string> defined(std::span<const ColumnOf<R>> columns) {
   std::vector<std::string> lines;
-  for (const auto& column : columns) lines.push_back(std::string("| ") + column.name + " | " + type_name(column) + " | " + column.help + " |");
+  for (const auto& column : columns)
+    lines.push_back(std::string("| ") + column.name + " | " + type_name(column) + " | " + column.help + " |");
   return lines;
 }
 
@@ -162,7 +169,8 @@ TEST(Row, JsonKeepsEveryColumnAndRefusesUnknownOnes) {
   EXPECT_EQ(to_json(back), to_json(row));
   EXPECT_TRUE(std::isnan(back.speedup));
   EXPECT_EQ(back.total_us, row.total_us);
-  EXPECT_NE(message_of<CorruptData>([] { cell_row_from_json(R"({"total_use": 1})", "f"); }).find("total_us"), std::string::npos);
+  EXPECT_NE(message_of<CorruptData>([] { cell_row_from_json(R"({"total_use": 1})", "f"); }).find("total_us"),
+            std::string::npos);
   EXPECT_THROW(cell_row_from_json(R"({"ranks": "four"})", "f"), CorruptData);
 }
 
@@ -209,7 +217,8 @@ TEST(Journal, NoFileHasNoLinesAndAFullDeviceIsAnError) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder / "a.jsonl");
   Journal journal(folder / "a.jsonl");
-  EXPECT_NE(message_of<RuntimeFailure>([&] { journal.cell_started("c"); }).find("a.jsonl"), std::string::npos);
+  EXPECT_NE(message_of<RuntimeFailure>([&] { journal.cell_started("c"); }).find("a.jsonl"),
+            std::string::npos);
 }
 
 TEST(Record, WhatIsWrittenIsRead) {
@@ -322,7 +331,8 @@ TEST(Collect, MergesFinishedCellsAndLeavesDamagedOnesOut) {
 TEST(Collect, OfAStudyTellsWhatIsMissing) {
   const TemporaryFolder out;
   write(out, record_of("T1"));
-  const CollectReport report = collect(out.path(), {.cell_ids = {record_of("T2").cell_id, record_of("T1").cell_id, record_of("T1").cell_id}});
+  const CollectReport report = collect(
+      out.path(), {.cell_ids = {record_of("T2").cell_id, record_of("T1").cell_id, record_of("T1").cell_id}});
   EXPECT_EQ(report.rows.size(), 2u);
   EXPECT_EQ(report.missing, std::vector<std::string>{record_of("T2").cell_id});
 }
@@ -342,7 +352,8 @@ TEST(Collect, RefusesTwoCorporaUnlessTold) {
 TEST(Collect, TakesSpectraAndTrainingFromTheCapture) {
   const TemporaryFolder out;
   write(out, record_of("T1"));
-  const std::vector<SpectrumRow> spectra = {{"layer0", 3, "activation", 1, 0, 1.0}, {"layer0", 3, "activation", 1, 1, 0.5}};
+  const std::vector<SpectrumRow> spectra = {{"layer0", 3, "activation", 1, 0, 1.0},
+                                            {"layer0", 3, "activation", 1, 1, 0.5}};
   const std::vector<TrainingRow> training = {{0, 5.5, 1e4, 3e-4, 1.0}};
   write_h5_atomically(out / "capture.h5", [&](h5::File& file) {
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
@@ -350,7 +361,8 @@ TEST(Collect, TakesSpectraAndTrainingFromTheCapture) {
   });
   collect(out.path());
   const h5::File file = h5::File::open_read(out / "collected.h5");
-  EXPECT_EQ(std::get<2>(file.read_table("spectra").find("singular_value")->values), (std::vector<double>{1.0, 0.5}));
+  EXPECT_EQ(std::get<2>(file.read_table("spectra").find("singular_value")->values),
+            (std::vector<double>{1.0, 0.5}));
   EXPECT_EQ(std::get<2>(file.read_table("training").find("loss")->values)[0], 5.5);
 }
 
