@@ -33,7 +33,7 @@ std::string default_bin() {
 std::string default_lab(const std::string& bin) {
   for (const std::string& path : {bin + "/../share/thinwire/lab/launch.sh",
                                   std::string(THINWIRE_SOURCE_FOLDER) + "/experiments/lab/launch.sh"})
-    if (fs::exists(path)) return path;
+    if (std::error_code unreadable; fs::exists(path, unreadable)) return path;
   return bin + "/../share/thinwire/lab/launch.sh";
 }
 
