@@ -90,7 +90,9 @@ int examine(const Options& options) {
 
 int run(int argc, char** argv) {
   Options options;
-  options.context.program = std::filesystem::canonical("/proc/self/exe").string();
+  std::error_code no_proc;
+  options.context.program = std::filesystem::canonical("/proc/self/exe", no_proc).string();
+  if (no_proc) throw EnvironmentError("/proc is not mounted here (a chroot?): mount -t proc proc /proc");
   CLI::App app("Tries out what the main job needs of this machine. Exit status 0: it can run; 3: something required is missing.");
   app.option_defaults()->always_capture_default();
   app.add_flag("--quick", options.context.quick, "two ranks only, small products");
