@@ -1,0 +1,68 @@
+// Everything that decides a training run: model, data, mesh, schedule, optimizer, compression. Plain data; models/train_options.h
+// reads it from TOML and flags, the parallel trainer carries it out.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "collectives/process_mesh.h"
+#include "collectives/traffic.h"
+#include "models/gpt.h"
+#include "models/trainer.h"
+
+namespace thinwire {
+
+/// What compresses one traffic class, where, and when. Outside of it the class travels dense.
+struct CompressRule {
+  std::string codec = "none";
+  Protocol protocol = Protocol::automatic;
+  std::string layers = "all";     ///< "all" or ranges of global layer numbers, "0-3,6"; a stage boundary counts as the layer behind it
+  std::string stages = "all";     ///< likewise, pipeline stages (for pp: the sending stage)
+  std::int64_t warmup_steps = 0;  ///< dense before this step
+  bool at_evaluation = true;      ///< whether validation sees the compressed forward pass
+  bool active() const { return codec != "none"; }
+};
+
+struct TrainConfig {
+  GptConfig model;  ///< model.max_seq >= seq
+  std::string text;  ///< file or folder; empty: the Python standard library's sources
+  MeshShape mesh;
+
+  // One step: global_batch sequences = dp x micro-batches x micro_batch.
+  std::int64_t global_batch = 8, micro_batch = 1, seq = 128;
+  std::int64_t steps = 100;
+  TrainerOptions trainer;
+
+  std::string schedule = "1f1b";
+  int virtual_stages = 1;
+  bool sequence_parallel = false;
+  bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
+  bool shard_optimizer = false;     ///< ZeRO-1
+  bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
+  bool overlap = true;              ///< reduce gradients while the backward pass still runs
+  double bucket_mib = 4;            ///< dense gradients travel in buckets of about this size
+  std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
+  DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
+  DType wire = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
+  std::map<TrafficClass, CompressRule> compress;
+  Form form = Form::fair;
+
+  std::int64_t eval_interval = 0;   ///< steps between validations; 0: only at the end
+  std::int64_t eval_sequences = 32;
+  std::int64_t error_interval = 0;  ///< every n steps compressed messages are compared with dense ones; 0: never
+
+  ComputeMode compute = ComputeMode::real;  ///< replay: `serial_steps` measured one rank at a time, then timed waits
+  int serial_steps = 2;
+
+  std::string checkpoint;           ///< file to save to; empty: none
+  std::int64_t save_interval = 0;   ///< steps between checkpoints; 0: only at the end
+  std::string resume;               ///< checkpoint to start from
+  bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
+
+  std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
+  /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
+  /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule.
+  void check() const;
+};
+
+}  // namespace thinwire
