@@ -8,31 +8,11 @@
 #include "core/log.h"
 #include "core/main_guard.h"
 #include "models/capture_configuration.h"
+#include "models/capture_presets.h"
 #include "models/capture_run.h"
 
 namespace thinwire {
 namespace {
-
-/// Sizes of a run by profile; single options override them.
-CaptureRunOptions preset(const std::string& profile) {
-  CaptureRunOptions o;
-  o.trainer.schedule = {1e-3, 1e-4, 20, 0};
-  if (profile == "smoke") {
-    o.model.hidden = 128, o.model.heads = 4;
-    o.early_step = 5, o.late_step = 150;
-    o.tokens_per_step = 1024;
-    o.plan.shapes = {{8, 128}, {32, 512}};
-    o.plan.base_steps = 4;
-    o.trainer.schedule.peak = 1.5e-3;
-    o.plan.max_mib = 512;
-  } else if (profile == "standard" || profile == "full") {
-    o.late_step = profile == "full" ? 6000 : 1500;
-    o.tokens_per_step = 4096;
-  } else if (profile != "quick") {
-    throw UsageError("Unknown profile '" + profile + "'. There are: smoke, quick, standard, full.");
-  }
-  return o;
-}
 
 void print_profile(const std::vector<StepProfile>& profiles) {
   std::printf("%-10s %12s %14s %14s %12s %14s\n", "shape", "step_ms", "products_ms", "products_share",
@@ -74,7 +54,7 @@ int run(int argc, char** argv) {
     if (std::string(argv[i]) == "--profile") profile = argv[i + 1];
   for (int i = 1; i < argc; ++i)
     if (const std::string a = argv[i]; a.rfind("--profile=", 0) == 0) profile = a.substr(10);
-  CaptureRunOptions o = preset(profile);
+  CaptureRunOptions o = capture_preset(profile);
 
   CLI::App app{
       "capture_traffic: trains a GPT on one device and stores the traffic that its parallel training would "
@@ -109,7 +89,11 @@ int run(int argc, char** argv) {
                  "micro-batches per step at the base shape, one per data-parallel replica")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--pipeline-micro", o.plan.pipeline_micro, "micro-batches whose boundary tensors are kept")
+  app.add_option("--pipeline-micro", o.plan.pipeline_micro,
+                 "micro-batches of the base shape whose boundary tensors are kept")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--other-micro", o.plan.other_micro, "micro-batches per step at each other shape, all kept")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--loss-scale", o.plan.loss_scale, "factor on stored gradients")

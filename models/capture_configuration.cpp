@@ -25,7 +25,7 @@ std::string capture_configuration(const CaptureRunOptions& options, const std::s
   line << " tensor_ranks=";
   for (int ranks : p.tensor_ranks) line << ranks << ';';
   line << " base_steps=" << p.base_steps << " other_steps=" << p.other_steps << " replicas=" << p.replicas
-       << " pipeline_micro=" << p.pipeline_micro << " loss_scale=" << p.loss_scale << " max_mib=" << p.max_mib
+       << " pipeline_micro=" << p.pipeline_micro << " other_micro=" << p.other_micro << " loss_scale=" << p.loss_scale << " max_mib=" << p.max_mib
        << " early_step=" << options.early_step << " late_step=" << options.late_step
        << " tokens_per_step=" << options.tokens_per_step << " corpus=" << corpus_hash;
   return line.str();

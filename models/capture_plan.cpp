@@ -68,7 +68,8 @@ CapturePlan plan_capture(const CapturePlanOptions& o) {
           const bool middle_boundary = boundary == o.layers / 2;
           // At the other shapes the outer boundaries are the first to go: they differ little from the middle
           // one.
-          add(traffic, "boundary" + std::to_string(boundary), "micro", o.pipeline_micro, activation,
+          add(traffic, "boundary" + std::to_string(boundary), "micro",
+              is_base ? o.pipeline_micro : o.other_micro, activation,
               middle_boundary ? (early ? 4 : 0) : (is_base && !early ? 2 : 6));
         }
       if (!is_base) continue;

@@ -124,7 +124,7 @@ class CaptureRun {
     summary_.validation_loss = validation_loss();
     const double late = capture_steps("late", p.shapes.front(), p.base_steps, p.replicas);
     for (std::size_t i = 1; i < p.shapes.size(); ++i)
-      capture_steps("late", p.shapes[i], p.other_steps, p.pipeline_micro);
+      capture_steps("late", p.shapes[i], p.other_steps, p.other_micro);
     finish(early, late, plan);
     return summary_;
   }
@@ -176,7 +176,7 @@ class CaptureRun {
     const BatchSampler sampler(corpus_.validation(), options_.model.seed, "data.validation");
     Gpt<float>::Activations saved;
     double loss = 0;
-    constexpr int batches = 4;
+    constexpr int batches = 16;  // 16384 tokens: the noise of the mean is about 0.01
     for (int b = 0; b < batches; ++b)
       loss +=
           model_.forward(sampler.batch(0, 8 * b, 8, options_.plan.shapes.front().seq), 0, false, 1.0, saved) /
