@@ -140,13 +140,17 @@ void ActivationGroup::make_twins() {
 
 void ActivationGroup::twin_round() {
   const std::size_t turn = static_cast<std::size_t>(rounds_++) % 2;
+  const bool slow = is_slow(context_.link);
+  std::vector<bool> wanted;  // decided before a lap of this round counts
+  for (DenseAlgorithm a : {DenseAlgorithm::library, DenseAlgorithm::ring}) wanted.push_back(tensor_twin_ && tensor_twin_->wants(a, slow));
   for (std::size_t i = 0; i < tensor_twin_channels_.size(); ++i) {
+    if (!wanted[i]) continue;
     const auto& inputs = partial_sum_.wire;
     const auto body = [&] {
       return tensor_twin_channels_[i].all_reduce(inputs[turn % inputs.size()].view(), twin_out_.view(), key(partial_sum_, 0, 0)).wait();
     };
     Laps& laps = i == 0 ? tensor_twin_->library : tensor_twin_->ring;
-    if (laps.empty() && needs_warm_up(context_.link)) lap(context_.world, body);
+    if (laps.empty() && !slow) lap(context_.world, body);
     laps.push_back(lap(context_.world, body));
   }
   if (!forward_twin_) return;
@@ -167,7 +171,7 @@ void ActivationGroup::twin_round() {
       return combine(reports);
     };
     Twin& twin = backward ? *backward_twin_ : *forward_twin_;
-    if (twin.library.empty() && needs_warm_up(context_.link)) lap(context_.world, body);
+    if (twin.library.empty() && !slow) lap(context_.world, body);
     twin.library.push_back(lap(context_.world, body));
   }
 }

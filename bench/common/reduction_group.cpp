@@ -77,11 +77,15 @@ void ReductionGroup::twin_round() {
       twins_.push_back(std::move(dense));
     }
   }
+  const bool slow = is_slow(context_.link);
+  const Tensor& x = wire_inputs_[std::max(twin_.library.size(), twin_.ring.size()) % wire_inputs_.size()];
+  std::vector<bool> wanted;  // decided before a lap of this round counts
+  for (DenseAlgorithm a : {DenseAlgorithm::library, DenseAlgorithm::ring}) wanted.push_back(twin_.wants(a, slow));
   for (std::size_t i = 0; i < twins_.size(); ++i) {
-    const Tensor& x = wire_inputs_[static_cast<std::size_t>(twin_.library.size()) % wire_inputs_.size()];
+    if (!wanted[i]) continue;
     const auto body = [&] { return reduce(twins_[i].channels, x, twins_[i].outs, MessageKey{}); };
     Laps& laps = i == 0 ? twin_.library : twin_.ring;
-    if (laps.empty() && needs_warm_up(context_.link)) lap(context_.world, body);  // first contact is not charged
+    if (laps.empty() && !slow) lap(context_.world, body);  // first contact is not charged
     laps.push_back(lap(context_.world, body));
   }
 }

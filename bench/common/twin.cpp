@@ -5,10 +5,7 @@
 
 namespace thinwire::bench {
 
-bool needs_warm_up(const std::string& link) {
-  const double rate = nominal_link_gbps(link);
-  return !(rate < 1);
-}
+bool is_slow(const std::string& link) { return nominal_link_gbps(link) < 1; }
 
 Tensor to_wire(const Tensor& x, DType wire) {
   Tensor out(x.shape(), wire);

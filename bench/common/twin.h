@@ -11,14 +11,23 @@ namespace thinwire::bench {
 /// Dense laps of one layout, shape and link, interleaved with the cells that they serve.
 struct Twin {
   Laps library, ring;
-  bool ring_is_faster() const { return !ring.empty() && median_total_us(ring) < median_total_us(library); }
+  /// Whether the next round needs this algorithm. On a slow link a lap of the loser of the first round is only lost
+  /// link time; elsewhere both go on, because noise may have decided that round.
+  bool wants(DenseAlgorithm candidate, bool slow_link) const {
+    return !slow_link || ring.empty() || library.empty() || candidate == algorithm();
+  }
+  /// The algorithm that was measured more often has won already.
+  bool ring_is_faster() const {
+    if (ring.size() != library.size()) return ring.size() > library.size();
+    return !ring.empty() && median_total_us(ring) < median_total_us(library);
+  }
   const Laps& faster() const { return ring_is_faster() ? ring : library; }
   std::string name() const { return ring_is_faster() ? "ring" : "library"; }
   DenseAlgorithm algorithm() const { return ring_is_faster() ? DenseAlgorithm::ring : DenseAlgorithm::library; }
 };
 
-/// Whether a twin's channels need a lap to warm up: on a slow link first contact costs nothing beside the transfer.
-bool needs_warm_up(const std::string& link);
+/// A link below 1 Gbit/s: a lap is long, and first contact costs nothing beside it, so nothing needs a warm-up.
+bool is_slow(const std::string& link);
 
 /// A tensor in the wire type / back in f32 (f32 is copied).
 Tensor to_wire(const Tensor& x, DType wire);
