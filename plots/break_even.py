@@ -66,14 +66,15 @@ def draw(collected):
     panels = len(links) + bool(brackets)
     columns = min(panels, 3) if panels != 4 else 2
     lines = -(-panels // columns)
+    per_line = 7 if columns > 1 else 4  # a single panel is narrower
     figure, axes = style.canvas(
         lines,
         columns,
         width=style.WIDTH if columns > 1 else 6.5,
         height=lines * (3.7 if columns > 2 else 4.0),
-        legend_rows=style.legend_rows(handles, 7),
+        legend_rows=style.legend_rows(handles, per_line),
     )
-    style.legend(figure, handles, 7)
+    style.legend(figure, handles, per_line)
     drawing.figure = figure
     spots = axes.ravel()
     limits = _limits(points)
