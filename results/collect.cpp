@@ -66,6 +66,7 @@ void keep_links(std::vector<LinkRow>& all, const std::vector<LinkRow>& more) {
 struct Gathered {
   std::vector<SampleRow> samples;
   std::vector<LinkRow> links;
+  TrainingTables training;
   std::map<std::string, Provenance> launches;
 };
 
@@ -94,6 +95,10 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(report.rows, record.rows);
       keep(gathered.samples, record.samples);
       keep_links(gathered.links, record.links);
+      keep(gathered.training.curve, record.training.curve);
+      keep(gathered.training.time, record.training.time);
+      keep(gathered.training.traffic, record.training.traffic);
+      keep(gathered.training.timeline, record.training.timeline);
       Provenance& launch =
           gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;
       launch.finished = std::max(launch.finished, record.provenance.finished);
@@ -125,6 +130,9 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     file.write_table("provenance", to_table(std::span<const Provenance>(launches), provenance_columns()));
     file.write_table("links", to_table(std::span<const LinkRow>(gathered.links), link_columns()));
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
+    for_each_training_table(gathered.training, [&]<typename Row>(const char* name, std::vector<Row>& rows, std::span<const ColumnOf<Row>> columns) {
+      file.write_table(name, to_table(std::span<const Row>(rows), columns));
+    });
     file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
     for (const char* entropy :
          {"unigram_entropy", "bigram_entropy"})  // of the training text, for the loss curve

@@ -62,11 +62,16 @@ void validate(const CellRecord& record) {
   if (record.rows.empty())
     throw UsageError("the record of cell " + record.cell_id +
                      " has no row: a cell that was not measured needs one that says why");
+  const auto belongs = [&](const std::string& id) {
+    if (id != record.cell_id) throw UsageError("a row of cell `" + id + "` is in the record of cell " + record.cell_id);
+  };
   for (const CellRow& row : record.rows) {
     parse_status(row.status);
-    if (row.cell_id != record.cell_id)
-      throw UsageError("a row of cell `" + row.cell_id + "` is in the record of cell " + record.cell_id);
+    belongs(row.cell_id);
   }
+  for_each_training_table(record.training, [&](const char*, const auto& rows, const auto&) {
+    for (const auto& row : rows) belongs(row.cell_id);
+  });
 }
 
 void stamp(const h5::File& file) {
@@ -82,6 +87,12 @@ std::vector<Row> rows_of(const h5::File& file, const std::string& table,
 }
 
 }  // namespace
+
+static std::vector<std::size_t> sizes_of(const TrainingTables& tables) {
+  std::vector<std::size_t> sizes;
+  for_each_training_table(tables, [&](const char*, const auto& rows, const auto&) { sizes.push_back(rows.size()); });
+  return sizes;
+}
 
 std::string record_path(const std::string& out, const std::string& cell_id) {
   return out + "/cells/" + cell_id + ".h5";
@@ -108,6 +119,10 @@ void write_cell_record(const std::string& path, const CellRecord& record) {
   file.write_table("cells", to_table(std::span<const CellRow>(record.rows), cell_columns()));
   file.write_table("samples", to_table(std::span<const SampleRow>(record.samples), sample_columns()));
   file.write_table("links", to_table(std::span<const LinkRow>(record.links), link_columns()));
+  // Most cells train nothing; a record without these tables is complete.
+  for_each_training_table(record.training, [&]<typename Row>(const char* name, const std::vector<Row>& rows, std::span<const ColumnOf<Row>> columns) {
+    if (!rows.empty()) file.write_table(name, to_table(std::span<const Row>(rows), columns));
+  });
   file.write_table("provenance",
                    to_table(std::span<const Provenance>(&record.provenance, 1), provenance_columns()));
   const std::vector<std::byte> image = file.image();
@@ -121,7 +136,8 @@ void write_cell_record(const std::string& path, const CellRecord& record) {
     if (const RecordCheck check = check_record(temporary); check.state != RecordState::finished)
       throw RuntimeFailure(temporary + ": what was written does not read back (" + check.reason +
                            "); is the disk failing?");
-    if (read_cell_record(temporary).rows.size() != record.rows.size())
+    const CellRecord back = read_cell_record(temporary);
+    if (back.rows.size() != record.rows.size() || sizes_of(back.training) != sizes_of(record.training))
       throw RuntimeFailure(temporary + ": what was written does not read back; is the disk failing?");
     publish_file(path);
   } catch (...) {
@@ -192,6 +208,9 @@ CellRecord read_cell_record(const std::string& path) {
   record.rows = rows_of(file, "cells", cell_columns());
   record.samples = rows_of(file, "samples", sample_columns());
   record.links = rows_of(file, "links", link_columns());
+  for_each_training_table(record.training, [&]<typename Row>(const char* name, std::vector<Row>& rows, std::span<const ColumnOf<Row>> columns) {
+    if (file.has(name)) rows = rows_of(file, name, columns);
+  });
   const auto provenance = rows_of(file, "provenance", provenance_columns());
   if (provenance.size() != 1)
     throw CorruptData(path + ": /provenance does not have one row" + std::string(remedy));

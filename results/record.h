@@ -23,6 +23,7 @@ struct CellRecord {
   std::vector<CellRow> rows;       ///< one per traffic class, at least one
   std::vector<SampleRow> samples;  ///< may be empty
   std::vector<LinkRow> links;      ///< calibrations made for this cell; may be empty
+  TrainingTables training;         ///< of a training run; empty elsewhere
   Provenance provenance;
 };
 

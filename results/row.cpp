@@ -182,6 +182,77 @@ std::span<const ColumnOf<TrainingRow>> training_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<TrainingCurveRow>> training_curve_columns() {
+  using R = TrainingCurveRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "the study's name for what is compressed"},
+      {"step", &R::step, "optimiser step, from 0"},
+      {"loss", &R::loss, "training loss of the step's global batch, nats per token (NaN: timed compute)"},
+      {"validation_loss", &R::validation_loss, "after this step, nats per token (NaN: not validated here)"},
+      {"link_bytes", &R::link_bytes, "sent by all ranks from the first step to the end of this one, without validation"},
+      {"grad_norm", &R::grad_norm, "global L2 norm before clipping"},
+      {"learning_rate", &R::learning_rate, "of this step"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<TrainingTimeRow>> training_time_columns() {
+  using R = TrainingTimeRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"link", &R::link, "shm, netns:100mbit, ..."},
+      {"compute", &R::compute, "real or timed; real means nothing where ranks outnumber cores"},
+      {"step_ms", &R::step_ms, "median over steps of the maximum over ranks, milliseconds"},
+      {"step_iqr_ms", &R::step_iqr_ms, "inter-quartile range of the same, milliseconds"},
+      {"steps", &R::steps, "measured steps"},
+      {"communication_share", &R::communication_share,
+       "share of the step beyond computing on the busiest rank and the pipeline's bubble; codec work counts as communication"},
+      {"compute_ms", &R::compute_ms, "model and optimizer, mean over ranks, median over steps"},
+      {"encode_ms", &R::encode_ms, "as compute_ms"},
+      {"transfer_ms", &R::transfer_ms, "as compute_ms: a transfer under way and nothing to compute"},
+      {"decode_ms", &R::decode_ms, "as compute_ms"},
+      {"wait_ms", &R::wait_ms, "as compute_ms: the rest of the step"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<TrainingTrafficRow>> training_traffic_columns() {
+  using R = TrainingTrafficRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"traffic", &R::traffic, "traffic class"},
+      {"codec", &R::codec, "canonical codec expression; none: what of the class travelled dense"},
+      {"operations", &R::operations, "per step, sum over ranks"},
+      {"dense_bytes", &R::dense_bytes, "per step, sum over ranks: the tensors in their wire type"},
+      {"payload_bytes", &R::payload_bytes, "per step, sum over ranks: handed over"},
+      {"link_bytes", &R::link_bytes, "per step, sum over ranks: sent"},
+      {"encode_us", &R::encode_us, "per step, mean over ranks, microseconds"},
+      {"transfer_us", &R::transfer_us, "per step, mean over ranks, microseconds; overlaps with computing"},
+      {"decode_us", &R::decode_us, "per step, mean over ranks, microseconds"},
+      {"relative_error", &R::relative_error, "L2 norm of the error over that of the dense messages, over the compared ones (NaN: none)"},
+  };
+  return columns;
+}
+
+std::span<const ColumnOf<TimelineRow>> timeline_columns() {
+  using R = TimelineRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"link", &R::link, "shm, netns:100mbit, ..."},
+      {"rank", &R::rank, "whose time this is"},
+      {"category", &R::category, "compute, encode, transfer, decode, wait"},
+      {"name", &R::name, "what was done"},
+      {"micro", &R::micro, "micro-batch, -1 where there is none"},
+      {"start_us", &R::start_us, "microseconds since the first rank began the step"},
+      {"end_us", &R::end_us, "as start_us"},
+  };
+  return columns;
+}
+
 std::string to_json(const CellRow& row) {
   nlohmann::ordered_json json;
   for (const auto& column : cell_columns())

@@ -107,6 +107,61 @@ struct TrainingRow {
 };
 std::span<const ColumnOf<TrainingRow>> training_columns();
 
+/// One row of /training_curve: one optimiser step of a parallel training run, under a compression plan.
+struct TrainingCurveRow {
+  std::string cell_id, plan;
+  std::int64_t step = 0;  ///< from 0
+  double loss = not_measured, validation_loss = not_measured;
+  std::int64_t link_bytes = 0;
+  double grad_norm = not_measured, learning_rate = not_measured;
+};
+std::span<const ColumnOf<TrainingCurveRow>> training_curve_columns();
+
+/// One row of /training_time: how long a step of a run took on a link, and where the time went.
+struct TrainingTimeRow {
+  std::string cell_id, plan, link, compute;
+  double step_ms = not_measured, step_iqr_ms = not_measured;
+  std::int64_t steps = 0;
+  double communication_share = not_measured;
+  double compute_ms = not_measured, encode_ms = not_measured, transfer_ms = not_measured, decode_ms = not_measured, wait_ms = not_measured;
+};
+std::span<const ColumnOf<TrainingTimeRow>> training_time_columns();
+
+/// One row of /training_traffic: what one traffic class of a run cost per step, its compressed and its dense share apart.
+struct TrainingTrafficRow {
+  std::string cell_id, plan, traffic, codec;
+  std::int64_t operations = 0, dense_bytes = 0, payload_bytes = 0, link_bytes = 0;
+  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured;
+  double relative_error = not_measured;
+};
+std::span<const ColumnOf<TrainingTrafficRow>> training_traffic_columns();
+
+/// One row of /timeline: what one rank did from start to end in one step of a run.
+struct TimelineRow {
+  std::string cell_id, plan, link;
+  std::int64_t rank = 0;
+  std::string category, name;
+  std::int64_t micro = -1;  ///< micro-batch, -1: none
+  double start_us = 0, end_us = 0;
+};
+std::span<const ColumnOf<TimelineRow>> timeline_columns();
+
+/// What a training run adds to its record.
+struct TrainingTables {
+  std::vector<TrainingCurveRow> curve;
+  std::vector<TrainingTimeRow> time;
+  std::vector<TrainingTrafficRow> traffic;
+  std::vector<TimelineRow> timeline;
+};
+/// Calls visit(table name, vector, columns) for each of them: writing, reading and merging are one loop.
+template <typename Tables, typename Visit>
+void for_each_training_table(Tables& tables, Visit&& visit) {
+  visit("training_curve", tables.curve, training_curve_columns());
+  visit("training_time", tables.time, training_time_columns());
+  visit("training_traffic", tables.traffic, training_traffic_columns());
+  visit("timeline", tables.timeline, timeline_columns());
+}
+
 /// One JSON object per row on one line; NaN becomes null. The inverse accepts missing keys (defaults) and
 /// refuses unknown ones with CorruptData naming the nearest column.
 std::string to_json(const CellRow& row);

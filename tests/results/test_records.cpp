@@ -124,6 +124,10 @@ TEST(Row, TheColumnsHoldEveryMember) {
   EXPECT_EQ(bytes(link_columns()), sizeof(LinkRow));
   EXPECT_EQ(bytes(spectrum_columns()), sizeof(SpectrumRow));
   EXPECT_EQ(bytes(training_columns()), sizeof(TrainingRow));
+  EXPECT_EQ(bytes(training_curve_columns()), sizeof(TrainingCurveRow));
+  EXPECT_EQ(bytes(training_time_columns()), sizeof(TrainingTimeRow));
+  EXPECT_EQ(bytes(training_traffic_columns()), sizeof(TrainingTrafficRow));
+  EXPECT_EQ(bytes(timeline_columns()), sizeof(TimelineRow));
 }
 
 // The lines of the first table below a heading of docs/results-schema.md.
@@ -157,6 +161,10 @@ TEST(Row, TheDocumentNamesEveryColumnAsTheCodeDoes) {
   EXPECT_EQ(documented("## Table `/links`"), defined(link_columns()));
   EXPECT_EQ(documented("## Table `/spectra`"), defined(spectrum_columns()));
   EXPECT_EQ(documented("## Table `/training`"), defined(training_columns()));
+  EXPECT_EQ(documented("## Table `/training_curve`"), defined(training_curve_columns()));
+  EXPECT_EQ(documented("## Table `/training_time`"), defined(training_time_columns()));
+  EXPECT_EQ(documented("## Table `/training_traffic`"), defined(training_traffic_columns()));
+  EXPECT_EQ(documented("## Table `/timeline`"), defined(timeline_columns()));
 }
 
 TEST(Row, JsonKeepsEveryColumnAndRefusesUnknownOnes) {
@@ -238,6 +246,44 @@ TEST(Record, WhatIsWrittenIsRead) {
   EXPECT_EQ(back.links[0].measured_gbps, 0.97);
   EXPECT_EQ(back.provenance.command, "bench 'a b'");
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TrainingTables training_of(const std::string& id) {
+  TrainingTables tables;
+  tables.curve = {{id, "all", 0, 5.5, not_measured, 1000, 1.5, 1e-3}, {id, "all", 1, 5.25, 5.375, 2000, 1.25, 2e-3}};
+  tables.time = {{id, "all", "netns:1gbit", "timed", 123.5, 2.5, 20, 0.5, 60, 1, 40, 2, 20.5}};
+  tables.traffic = {{id, "all", "tp_forward", "topk:fraction=0.1", 32, 4096, 512, 1024, 1.5, 2.5, 3.5, 0.25}};
+  tables.timeline = {{id, "all", "netns:1gbit", 7, "compute", "forward", 3, 0.5, 10.25}, {id, "all", "netns:1gbit", 0, "wait", "step", -1, 0, 1}};
+  return tables;
+}
+
+TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
+  const TemporaryFolder out;
+  CellRecord record = record_of("T3");
+  record.training = training_of(record.cell_id);
+  const TrainingTables back = read_cell_record(write(out, record)).training;
+  ASSERT_EQ(back.curve.size(), 2u);
+  EXPECT_TRUE(std::isnan(back.curve[0].validation_loss));
+  EXPECT_EQ(back.curve[1].validation_loss, 5.375);
+  EXPECT_EQ(back.curve[1].link_bytes, 2000);
+  ASSERT_EQ(back.time.size(), 1u);
+  EXPECT_EQ(back.time[0].wait_ms, 20.5);
+  ASSERT_EQ(back.traffic.size(), 1u);
+  EXPECT_EQ(back.traffic[0].codec, "topk:fraction=0.1");
+  ASSERT_EQ(back.timeline.size(), 2u);
+  EXPECT_EQ(back.timeline[0].rank, 7);
+  EXPECT_EQ(back.timeline[1].micro, -1);
+
+  write(out, record_of("T1"));  // a cell that trained nothing
+  const h5::File file = h5::File::open_read(collect(out.path()).path);
+  EXPECT_EQ(file.read_table("training_curve").rows(), 2u);
+  EXPECT_EQ(file.read_table("training_time").rows(), 1u);
+  EXPECT_EQ(file.read_table("training_traffic").rows(), 1u);
+  EXPECT_EQ(file.read_table("timeline").rows(), 2u);
+  EXPECT_EQ(std::get<0>(file.read_table("timeline").find("category")->values)[0], "compute");
+
+  record.training.timeline[0].cell_id = "another";
+  EXPECT_THROW(write_cell_record(out / "cells/x.h5", record), UsageError);
 }
 
 TEST(Record, ItsSealTellsStatusAndReasonWithoutHdf5) {
