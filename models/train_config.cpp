@@ -1,0 +1,178 @@
+#include "models/train_config.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "kernels/codec/registry.h"
+#include "models/number_ranges.h"
+
+namespace thinwire {
+namespace {
+
+std::string str(std::int64_t value) {
+  return std::to_string(value);
+}
+
+void at_least(const char* flag, std::int64_t value, std::int64_t least) {
+  if (value < least)
+    throw UsageError(std::string("--") + flag + " is " + str(value) + "; it must be at least " + str(least));
+}
+
+void within(const char* flag, double value, bool good, const char* range) {
+  if (!good)
+    throw UsageError(std::string("--") + flag + " is " + std::to_string(value) + "; it must be " + range);
+}
+
+/// The nearest multiple of `of` to `value`, at least `of`.
+std::int64_t nearest_multiple(std::int64_t value, std::int64_t of) {
+  return std::max<std::int64_t>(1, (value + of / 2) / of) * of;
+}
+
+void check_schedule(const TrainConfig& c) {
+  const std::int64_t micro = c.micro_batches();
+  if (c.schedule == "interleaved") {
+    if (c.virtual_stages < 2)
+      throw UsageError("schedule interleaved with --virtual-stages " + str(c.virtual_stages) +
+                       " is 1f1b; give --virtual-stages 2 or more, or --schedule 1f1b");
+    if (c.mesh.pp < 2)
+      throw UsageError(
+          "schedule interleaved needs a pipeline, but --pp is 1; give --pp 2 or more, or --schedule 1f1b "
+          "--virtual-stages 1");
+    if (micro % c.mesh.pp != 0)
+      throw UsageError("schedule interleaved: " + str(micro) + " micro-batches (global batch " +
+                       str(c.global_batch) + " / (dp " + str(c.mesh.dp) + " x micro-batch " +
+                       str(c.micro_batch) + ")) are not a multiple of the " + str(c.mesh.pp) +
+                       " pipeline stages; choose --global-batch " +
+                       str(nearest_multiple(micro, c.mesh.pp) * c.mesh.dp * c.micro_batch));
+  } else if (c.schedule == "1f1b" || c.schedule == "gpipe") {
+    if (c.virtual_stages != 1)
+      throw UsageError("schedule " + c.schedule + " has one model chunk per rank, but --virtual-stages is " +
+                       str(c.virtual_stages) + "; use --schedule interleaved");
+  } else {
+    throw UsageError("schedule `" + c.schedule + "` does not exist; there are: 1f1b, gpipe, interleaved");
+  }
+}
+
+void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule) {
+  if (!rule.active()) return;
+  const std::string name = "compress." + name_of(traffic);
+  if (traffic == TrafficClass::control)
+    throw UsageError(name + ": control traffic (norms, loss, look-ups) is never compressed; remove it");
+  if (c.dtype == DType::f64)
+    throw UsageError(name + " = " + rule.codec +
+                     " beside --dtype f64: the parity mode compares exact sums and compresses nothing; use "
+                     "--dtype f32, or codec none");
+  try {
+    const CodecStack stack = make_codec(rule.codec, c.form);
+    const bool pipeline = traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
+    if (pipeline && rule.protocol != Protocol::automatic && rule.protocol != Protocol::point_to_point)
+      throw UsageError("protocol " + name_of(rule.protocol) +
+                       " sums over ranks, but this class goes from stage to stage; use automatic");
+    if (pipeline && !stack.codec->traits().gather)
+      throw UsageError("codec " + rule.codec +
+                       " has no payload of its own and cannot be sent from stage to stage; choose another");
+    if (!pipeline && rule.protocol == Protocol::point_to_point)
+      throw UsageError(
+          "protocol point_to_point joins two stages, but this class is summed over ranks; use automatic");
+    if (rule.protocol == Protocol::rounds && stack.codec->traits().rounds == 0)
+      throw UsageError(
+          "codec " + rule.codec +
+          " is not a sequence of dense reductions, so protocol rounds cannot sum it; use gather or two_shot");
+    if ((rule.protocol == Protocol::gather || rule.protocol == Protocol::two_shot) &&
+        !stack.codec->traits().gather)
+      throw UsageError("codec " + rule.codec + " has no payload of its own, so protocol " +
+                       name_of(rule.protocol) + " cannot carry it; use rounds");
+    if (rule.protocol == Protocol::dense)
+      throw UsageError("protocol dense carries tensors as they are; use automatic");
+  } catch (const UsageError& error) {
+    throw UsageError(name + ": " + error.what());
+  }
+  const auto covers = [&](const std::string& what, const std::string& ranges, std::int64_t count) {
+    const NumberRanges numbers = NumberRanges::parse(name + "." + what, ranges);
+    for (int i = 0; i < count; ++i)
+      if (numbers.contains(i)) return;
+    throw UsageError(name + "." + what + " = " + ranges + " names none of the " + str(count) + " " + what +
+                     ", which count from 0");
+  };
+  covers("layers", rule.layers, c.model.layers);
+  covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
+  at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
+  const bool sharded = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
+  if (sharded && !c.shard_optimizer)
+    throw UsageError(
+        name + ": this traffic exists only with --shard-optimizer true; give that, or compress dp_gradient");
+  if (traffic == TrafficClass::dp_gradient && c.shard_optimizer)
+    throw UsageError(
+        name +
+        ": with --shard-optimizer true gradients travel as gradient_scatter; compress that class instead");
+}
+
+}  // namespace
+
+void TrainConfig::check() const {
+  model.check();
+  check_mesh(mesh);
+  at_least("global-batch", global_batch, 1);
+  at_least("micro-batch", micro_batch, 1);
+  at_least("seq", seq, 1);
+  at_least("steps", steps, 1);
+  at_least("virtual-stages", virtual_stages, 1);
+  at_least("eval-interval", eval_interval, 0);
+  at_least("eval-sequences", eval_sequences, 1);
+  at_least("error-interval", error_interval, 0);
+  at_least("checkpoint-interval", save_interval, 0);
+  at_least("serial-steps", serial_steps, 1);
+  at_least("warmup", trainer.schedule.warmup, 0);
+  at_least("schedule-steps", trainer.schedule.total, 1);
+  within("learning-rate", trainer.schedule.peak, trainer.schedule.peak > 0, "above 0");
+  within("floor", trainer.schedule.floor,
+         trainer.schedule.floor >= 0 && trainer.schedule.floor <= trainer.schedule.peak,
+         "from 0 to the learning rate");
+  within("beta1", trainer.adamw.beta1, trainer.adamw.beta1 >= 0 && trainer.adamw.beta1 < 1, "in [0, 1)");
+  within("beta2", trainer.adamw.beta2, trainer.adamw.beta2 >= 0 && trainer.adamw.beta2 < 1, "in [0, 1)");
+  within("epsilon", trainer.adamw.epsilon, trainer.adamw.epsilon > 0, "above 0");
+  within("weight-decay", trainer.adamw.weight_decay, trainer.adamw.weight_decay >= 0, "0 or more");
+  within("clip", trainer.max_norm, trainer.max_norm > 0, "above 0");
+  within("bucket-mib", bucket_mib, bucket_mib > 0, "above 0");
+
+  if (seq > model.max_seq)
+    throw UsageError("sequences of " + str(seq) + " tokens do not fit the " + str(model.max_seq) +
+                     " positions of the model; give --max-seq " + str(seq) + " or --seq " +
+                     str(model.max_seq));
+  if (model.heads % mesh.tp != 0)
+    throw UsageError(str(model.heads) + " attention heads cannot be split over " + str(mesh.tp) +
+                     " tensor-parallel ranks; choose --heads " + str(nearest_multiple(model.heads, mesh.tp)) +
+                     " or a --tp that divides " + str(model.heads));
+  const std::int64_t chunks = std::int64_t{mesh.pp} * virtual_stages;
+  if (model.layers % chunks != 0)
+    throw UsageError(str(model.layers) + " layers cannot be split evenly over " + str(chunks) +
+                     " model chunks (pp " + str(mesh.pp) + " x virtual stages " + str(virtual_stages) +
+                     "); choose --layers " + str(nearest_multiple(model.layers, chunks)) +
+                     ", or stages that divide " + str(model.layers));
+  const std::int64_t together = mesh.dp * micro_batch;
+  if (global_batch % together != 0)
+    throw UsageError("global batch " + str(global_batch) + " is not a multiple of " + str(together) +
+                     " (dp " + str(mesh.dp) + " x micro-batch " + str(micro_batch) +
+                     "); choose --global-batch " + str(nearest_multiple(global_batch, together)));
+  if ((sequence_parallel || scatter_gather) && micro_batch * seq % mesh.tp != 0)
+    throw UsageError(std::string(sequence_parallel ? "sequence parallelism" : "scatter/gather") +
+                     " splits the " + str(micro_batch * seq) + " rows of a micro-batch (micro-batch " +
+                     str(micro_batch) + " x seq " + str(seq) + ") over " + str(mesh.tp) +
+                     " tensor-parallel ranks, which do not divide them; choose a multiple of " +
+                     str(mesh.tp) + " for --seq");
+  check_schedule(*this);
+  if (dtype != DType::f32 && dtype != DType::f64)
+    throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
+  if (embedding_sync != "two_step" && embedding_sync != "fused")
+    throw UsageError("--embedding-sync " + embedding_sync + ": two_step or fused");
+  for (const auto& [traffic, rule] : compress) check_rule(*this, traffic, rule);
+  if (compute != ComputeMode::real && (!checkpoint.empty() || !resume.empty()))
+    throw UsageError(
+        "--compute timed replays durations, so its weights mean nothing and are neither saved nor resumed; "
+        "drop --checkpoint and --resume, or use --compute real");
+  if (save_interval > 0 && checkpoint.empty())
+    throw UsageError("--checkpoint-interval " + str(save_interval) +
+                     " without a file; name it with --checkpoint FILE.h5");
+}
+
+}  // namespace thinwire
