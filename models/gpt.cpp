@@ -35,76 +35,138 @@ std::int64_t GptConfig::parameters() const {
 }
 
 template <typename T>
-Gpt<T>::Gpt(const GptConfig& config, const Layout& layout)
+Gpt<T>::Gpt(const GptConfig& config, const GptPart& part, const GptRuntime<T>& runtime)
     : config_(checked(config)),
-      embedding_(config.vocab, config.max_seq, config.hidden, config.seed),
-      head_(config.vocab, config.hidden, layout) {
-  const BlockConfig block{config.hidden,  config.heads, config.layers,
-                          config.dropout, config.seed,  config.compute};
-  embedding_.collect(parameters_);
-  for (int l = 0; l < config.layers; ++l) {
-    blocks_.push_back(std::make_unique<Block<T>>(l, block, layout));
-    blocks_.back()->collect(parameters_);
+      part_(part),
+      runtime_{runtime.tensor ? runtime.tensor : &alone_, runtime.clock ? runtime.clock : &own_clock_},
+      recompute_(runtime.recompute) {
+  const auto layers = static_cast<int>(config.layers);
+  if (part_.layers < 0) part_.layers = layers - part_.first_layer;
+  TW_ASSERT(part_.first_layer >= 0 && part_.first_layer + part_.layers <= layers);
+  const BlockConfig block{config.hidden, config.heads, config.layers, config.dropout, config.seed, config.compute};
+  if (part_.embedding || part_.head) {
+    // In a pipeline the first and the last stage hold the table; the first stage's copy is the one that counts.
+    const SplitGroups copies = part_.whole() ? SplitGroups{} : SplitGroups{{"embedding", 2, part_.embedding ? 0 : 1}};
+    token_.emplace(token_table<T>(config.vocab, config.hidden, config.seed, tensor(), copies));
+    parameters_.push_back(&*token_);
   }
-  head_.collect(parameters_);
+  if (part_.embedding) {
+    embedding_.emplace(config.vocab, config.max_seq, config.hidden, config.seed, runtime_);
+    parameters_.push_back(&embedding_->position);
+  }
+  // A table that is held for the head alone is complete with the head; one that is looked up in, with the embedding.
+  layers_.resize(parameters_.size(), part_.embedding ? -1 : layers);
+  for (int l = 0; l < part_.layers; ++l) {
+    blocks_.push_back(std::make_unique<Block<T>>(part_.first_layer + l, block, runtime_));
+    blocks_.back()->collect(parameters_);
+    layers_.resize(parameters_.size(), part_.first_layer + l);
+  }
+  if (part_.head) {
+    head_.emplace(config.vocab, config.hidden, layers, runtime_);
+    head_->collect(parameters_);
+    layers_.resize(parameters_.size(), layers);
+  }
 }
 
 template <typename T>
 const T* Gpt<T>::input_of(std::size_t block, const Activations& saved) const {
-  return data_of<T>(block == 0 ? saved.embedded : saved.blocks[block - 1].output);
+  return data_of<T>(block == 0 ? saved.input : saved.blocks[block - 1].output);
 }
 
 template <typename T>
-double Gpt<T>::forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale,
-                       Activations& saved, TrafficObserver<T>* observer) {
-  if (batch.seq > config_.max_seq)
-    throw UsageError("Sequence of " + std::to_string(batch.seq) + " tokens exceeds the model's maximum of " +
+void Gpt<T>::drop_embedded(const PassContext& pass, T* x) const {
+  const RowBlock own = runtime_.tensor->own_rows(pass.rows());
+  nn::dropout<T>(own.count * config_.hidden, pass.train ? config_.dropout : 0.0, {config_.seed, "embedding.dropout", pass.step},
+                 (pass.first_sample * pass.seq + own.first) * config_.hidden, x, x);
+}
+
+template <typename T>
+double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                       TrafficObserver<T>* observer) {
+  if (pass.seq > config_.max_seq)
+    throw UsageError("Sequence of " + std::to_string(pass.seq) + " tokens exceeds the model's maximum of " +
                      std::to_string(config_.max_seq) + ".");
-  const PassContext& pass = saved.pass = {batch.batch, batch.seq, train, step, batch.first_sample};
-  TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() &&
-            batch.targets.size() == batch.tokens.size());
+  TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
+  const std::int64_t own = tensor().own_rows(pass.rows()).count;
+  saved.pass = pass;
   saved.blocks.resize(blocks_.size());
-  T* x = shaped<T>(saved.embedded, {pass.rows(), config_.hidden});
-  embedding_.forward(pass.rows(), pass.seq, batch.tokens.data(), x);
-  nn::dropout<T>(pass.rows() * config_.hidden, train ? config_.dropout : 0.0,
-                 {config_.seed, "embedding.dropout", step}, pass.first_sample * pass.seq * config_.hidden, x,
-                 x);
-  for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    if (observer && l > 0)
-      observer->boundary_activation(static_cast<int>(l), pass.rows(), config_.hidden, input_of(l, saved));
-    blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer);
+  if (part_.embedding) {
+    T* x = shaped<T>(saved.input, {own, config_.hidden});
+    embedding_->forward(pass, batch.tokens.data(), *token_, x);
+    if (pass.train && config_.dropout > 0)
+      runtime_.clock->run("embedding dropout", -1, pass.micro, [&] { drop_embedded(pass, x); });
   }
-  return head_.forward(pass.rows(), input_of(blocks_.size(), saved), embedding_.token.w(),
-                       batch.targets.data(), gradient_scale, saved.head);
+  for (std::size_t l = 0; l < blocks_.size(); ++l) {
+    const int layer = part_.first_layer + static_cast<int>(l);
+    if (observer && layer > 0) observer->boundary_activation(layer, own, config_.hidden, input_of(l, saved));
+    if (!recompute_) {
+      blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer);
+      continue;
+    }
+    blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer);
+    std::swap(again_.output, saved.blocks[l].output);
+  }
+  if (!part_.head) return 0;
+  return head_->forward(pass, input_of(blocks_.size(), saved), *token_, batch.targets.data(), gradient_scale, saved.head);
+}
+
+template <typename T>
+void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradient, TrafficObserver<T>* observer,
+                      const LayerDone& layer_done) {
+  const PassContext& pass = saved.pass;
+  const std::int64_t own = tensor().own_rows(pass.rows()).count;
+  const std::int64_t table = token_ ? token_->elements() : 0;
+  ComputeClock& clock = *runtime_.clock;
+  if (part_.head) shaped<T>(gradient, {own, config_.hidden});
+  T* d = gradient.as<T>().data();
+  if (part_.head) {
+    head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, work_.narrow, d);
+    if (observer) observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_->table_gradient));
+    clock.run("add table gradient", -1, pass.micro, [&] { nn::add_into<T>(table, data_of<T>(head_->table_gradient), token_->g()); });
+    if (layer_done) layer_done(static_cast<int>(config_.layers));
+  }
+  for (std::size_t l = blocks_.size(); l-- > 0;) {
+    const int layer = part_.first_layer + static_cast<int>(l);
+    typename Block<T>::Saved* kept = &saved.blocks[l];
+    if (recompute_) {
+      PassContext again = pass;
+      if (again.why == Pass::train) again.why = Pass::recompute;
+      blocks_[l]->forward(again, input_of(l, saved), again_, work_, nullptr);
+      kept = &again_;
+    }
+    blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d);
+    if (observer && layer > 0) observer->boundary_gradient(layer, own, config_.hidden, d);
+    if (layer_done) layer_done(layer);
+  }
+  if (!part_.embedding) return;
+  if (pass.train && config_.dropout > 0)
+    clock.run("embedding dropout backward", -1, pass.micro, [&] { drop_embedded(pass, d); });
+  // The look-up's share goes through a buffer of its own when somebody wants to see it.
+  T* first_use = token_->g();
+  if (observer) {
+    first_use = shaped<T>(first_use_, token_->value.shape());
+    std::fill(first_use, first_use + table, T{0});
+  }
+  embedding_->backward(pass, batch.tokens.data(), *token_, d, first_use);
+  if (observer) {
+    observer->embedding_gradient(true, config_.vocab, config_.hidden, first_use);
+    nn::add_into<T>(table, first_use, token_->g());
+  }
+  if (layer_done) layer_done(-1);
+}
+
+template <typename T>
+double Gpt<T>::forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
+                       TrafficObserver<T>* observer) {
+  TW_ASSERT(part_.whole());
+  PassContext pass{batch.batch, batch.seq, train, step, batch.first_sample};
+  pass.why = train ? Pass::train : Pass::evaluate;
+  return forward(pass, batch, gradient_scale, saved, observer);
 }
 
 template <typename T>
 void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, TrafficObserver<T>* observer) {
-  const PassContext& pass = saved.pass;
-  const std::int64_t rows = pass.rows(), table = embedding_.token.elements();
-  T* d = shaped<T>(gradient_, {rows, config_.hidden});
-  head_.backward(rows, input_of(blocks_.size(), saved), embedding_.token.w(), saved.head, work_.narrow, d);
-  if (observer)
-    observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_.table_gradient));
-  for (std::size_t l = blocks_.size(); l-- > 0;) {
-    blocks_[l]->backward(pass, input_of(l, saved), saved.blocks[l], work_, d);
-    if (observer && l > 0) observer->boundary_gradient(static_cast<int>(l), rows, config_.hidden, d);
-  }
-  nn::dropout<T>(rows * config_.hidden, pass.train ? config_.dropout : 0.0,
-                 {config_.seed, "embedding.dropout", pass.step},
-                 pass.first_sample * pass.seq * config_.hidden, d, d);
-  // The look-up's share goes through a buffer of its own when somebody wants to see it.
-  T* first_use = embedding_.token.g();
-  if (observer) {
-    first_use = shaped<T>(first_use_, embedding_.token.value.shape());
-    std::fill(first_use, first_use + table, T{0});
-  }
-  embedding_.backward(rows, pass.seq, batch.tokens.data(), d, first_use);
-  if (observer) {
-    observer->embedding_gradient(true, config_.vocab, config_.hidden, first_use);
-    nn::add_into<T>(table, first_use, embedding_.token.g());
-  }
-  nn::add_into<T>(table, data_of<T>(head_.table_gradient), embedding_.token.g());
+  backward(batch, saved, gradient_, observer);
 }
 
 template <typename T>

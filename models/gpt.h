@@ -1,8 +1,10 @@
-// A GPT: embedding, blocks, tied head, with a hand-written backward pass. One class for f32 training and f64
-// checks; activations of a micro-batch live outside the model, so several can be in flight.
+// A GPT: embedding, blocks, tied head, with a hand-written backward pass; whole, or the part of it that a pipeline stage holds.
+// One class for f32 training and f64 checks; activations of a micro-batch live outside the model, so several can be in flight.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "models/layers/block.h"
@@ -27,40 +29,85 @@ struct TokenBatch {
   std::vector<std::int32_t> tokens, targets;
 };
 
+/// Which part of the model a pipeline stage holds: layers first_layer .. first_layer + layers - 1 (-1: all that follow), and
+/// whether the embedding and the head are with them.
+struct GptPart {
+  int first_layer = 0, layers = -1;
+  bool embedding = true, head = true;
+  bool whole() const { return embedding && head; }
+};
+
+/// What a part runs on. Null: one rank, compute as it comes.
+template <typename T>
+struct GptRuntime {
+  TensorParallel<T>* tensor = nullptr;
+  ComputeClock* clock = nullptr;
+  bool recompute = false;  ///< keep only the output of each block, run it again before its backward pass
+};
+
 template <typename T>
 class Gpt {
  public:
   struct Activations {
-    Tensor embedded;
+    Tensor input;  ///< [own rows, hidden] of the first block: embedded here, or received from the stage before
     std::vector<typename Block<T>::Saved> blocks;
     typename TiedHead<T>::Saved head;
     PassContext pass;
   };
+  /// Called in the backward pass when the gradients of a layer are complete for this micro-batch: number of layers for the head,
+  /// then layer by layer, -1 for the embedding.
+  using LayerDone = std::function<void(int layer)>;
 
-  explicit Gpt(const GptConfig& config, const Layout& layout = Layout::replicated());
+  explicit Gpt(const GptConfig& config, const GptPart& part = {}, const GptRuntime<T>& runtime = {});
+  Gpt(const Gpt&) = delete;
+  Gpt& operator=(const Gpt&) = delete;
 
-  /// Mean loss of the micro-batch in nats. `gradient_scale` scales the gradients of the backward pass (1 /
-  /// number of micro-batches when they are accumulated). UsageError when seq exceeds max_seq.
-  double forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale,
-                 Activations& saved, TrafficObserver<T>* observer = nullptr);
-  /// Adds the micro-batch's gradients to the parameters'.
+  /// The part's forward pass. Without the embedding, saved.input holds what the stage before sent. Returns with the head the mean
+  /// loss of the micro-batch in nats, else 0. `gradient_scale` scales the gradients of the backward pass (1 / number of
+  /// micro-batches when they are accumulated). UsageError when seq exceeds max_seq.
+  double forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                 TrafficObserver<T>* observer = nullptr);
+  /// Adds the micro-batch's gradients to the parameters'. `d` [own rows, hidden]: on entry the gradient of the part's output (not
+  /// read with the head), on return of its input (undefined with the embedding).
+  void backward(const TokenBatch& batch, Activations& saved, Tensor& d, TrafficObserver<T>* observer = nullptr,
+                const LayerDone& layer_done = {});
+  /// Of a whole model.
+  double forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
+                 TrafficObserver<T>* observer = nullptr);
   void backward(const TokenBatch& batch, Activations& saved, TrafficObserver<T>* observer = nullptr);
 
+  /// What the part hands to the next stage.
+  Tensor& output(Activations& saved) const { return blocks_.empty() ? saved.input : saved.blocks.back().output; }
   /// All parameters in the order of the forward pass.
   const ParameterList<T>& parameters() { return parameters_; }
+  /// For each parameter the layer whose backward pass completes its gradient, as LayerDone counts.
+  const std::vector<int>& layers_of_parameters() const { return layers_; }
   /// By name. UsageError listing what exists.
   Parameter<T>& parameter(const std::string& name);
+  /// The token table where this part holds it, or null.
+  Parameter<T>* token() { return token_ ? &*token_ : nullptr; }
   void zero_gradients();
   const GptConfig& config() const { return config_; }
+  const GptPart& part() const { return part_; }
+  TensorParallel<T>& tensor() { return *runtime_.tensor; }
 
  private:
   const T* input_of(std::size_t block, const Activations& saved) const;
+  void drop_embedded(const PassContext& pass, T* x) const;
   GptConfig config_;
-  Embedding<T> embedding_;
+  GptPart part_;
+  TensorParallel<T> alone_;
+  ComputeClock own_clock_;
+  LayerRuntime<T> runtime_;
+  bool recompute_;
+  std::optional<Parameter<T>> token_;
+  std::optional<Embedding<T>> embedding_;
   std::vector<std::unique_ptr<Block<T>>> blocks_;
-  TiedHead<T> head_;
+  std::optional<TiedHead<T>> head_;
   ParameterList<T> parameters_;
+  std::vector<int> layers_;
   typename Block<T>::Workspace work_;
+  typename Block<T>::Saved again_;  ///< activations of the block that is recomputed
   Tensor gradient_, first_use_;
 };
 

@@ -3,45 +3,79 @@
 #include <cmath>
 
 namespace thinwire {
+namespace {
 
 template <typename T>
-Optimizer<T>::Optimizer(const ParameterList<T>& parameters, const nn::AdamW& options)
-    : parameters_(parameters), options_(options) {
-  for (Parameter<T>* p : parameters_)
+std::vector<OptimizerPart<T>> whole(const ParameterList<T>& parameters) {
+  std::vector<OptimizerPart<T>> parts;
+  for (Parameter<T>* p : parameters) parts.push_back({p, {0, -1}, nullptr, p->layout.counts_in_norm()});
+  return parts;
+}
+
+}  // namespace
+
+template <typename T>
+Optimizer<T>::Optimizer(std::vector<OptimizerPart<T>> parts, const nn::AdamW& options) : parts_(std::move(parts)), options_(options) {
+  for (OptimizerPart<T>& part : parts_) {
+    const Shape& shape = part.parameter->value.shape();
+    if (part.rows.count < 0) part.rows = {0, shape.rows()};
     for (auto* moments : {&first_, &second_}) {
-      moments->emplace_back(p->value.shape(), dtype_of<T>);
+      moments->emplace_back(shape.rank() == 1 ? shape : Shape{part.rows.count, shape.columns()}, dtype_of<T>);
       moments->back().fill_zero();
     }
+  }
 }
 
 template <typename T>
-double Optimizer<T>::gradient_norm(const GroupSum<double>& sum_over_ranks) const {
+Optimizer<T>::Optimizer(const ParameterList<T>& parameters, const nn::AdamW& options) : Optimizer(whole(parameters), options) {}
+
+template <typename T>
+const T* Optimizer<T>::gradient_of(const OptimizerPart<T>& part) const {
+  return part.parameter->g() + part.rows.first * part.parameter->value.shape().columns();
+}
+
+template <typename T>
+double Optimizer<T>::sum_of_squares() const {
   double total = 0;
-  for (Parameter<T>* p : parameters_)
-    if (p->layout.counts_in_norm()) total += nn::sum_of_squares<T>(p->elements(), p->g());
-  if (sum_over_ranks) sum_over_ranks({&total, 1});
-  return std::sqrt(total);
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i].counts) total += nn::sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]));
+  return total;
+}
+
+template <typename T>
+double Optimizer<T>::gradient_norm() const {
+  return std::sqrt(sum_of_squares());
+}
+
+template <typename T>
+void Optimizer<T>::check_finite() const {
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (!std::isfinite(nn::sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]))))
+      throw RuntimeFailure("The gradient of '" + parts_[i].parameter->name() + "' is not finite after " + std::to_string(steps_) +
+                           " optimizer steps. Lower the learning rate or lengthen its warm-up.");
+}
+
+template <typename T>
+void Optimizer<T>::apply(double learning_rate, double scale) {
+  ++steps_;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const OptimizerPart<T>& part = parts_[i];
+    Parameter<T>& p = *part.parameter;
+    T* weights = part.master ? part.master->template as<T>().data() : p.w() + part.rows.first * p.value.shape().columns();
+    nn::adamw_step<T>(options_, p.decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale, first_[i].elements(),
+                      gradient_of(part), weights, first_[i].template as<T>().data(), second_[i].template as<T>().data());
+  }
 }
 
 template <typename T>
 double Optimizer<T>::step(double learning_rate, double max_norm) {
   const double norm = gradient_norm();
   if (!std::isfinite(norm)) {
-    for (Parameter<T>* p : parameters_)
-      if (!std::isfinite(nn::sum_of_squares<T>(p->elements(), p->g())))
-        throw RuntimeFailure("The gradient of '" + p->name() + "' is not finite after " +
-                             std::to_string(steps_) +
-                             " optimizer steps. Lower the learning rate or lengthen its warm-up.");
+    check_finite();
     throw RuntimeFailure("The global gradient norm overflowed after " + std::to_string(steps_) +
                          " optimizer steps. Lower the learning rate.");
   }
-  ++steps_;
-  const double scale = nn::clip_factor(norm, max_norm);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter<T>& p = *parameters_[i];
-    nn::adamw_step<T>(options_, p.decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale,
-                      p.elements(), p.g(), p.w(), first_[i].as<T>().data(), second_[i].as<T>().data());
-  }
+  apply(learning_rate, nn::clip_factor(norm, max_norm));
   return norm;
 }
 

@@ -6,18 +6,10 @@
 
 #include "collectives/channel.h"
 #include "models/data/corpus.h"
+#include "models/traffic_record.h"
 #include "models/train_config.h"
 
 namespace thinwire {
-
-/// What one traffic class cost this rank in one step: sums over its operations.
-struct TrafficRecord {
-  TrafficClass traffic = TrafficClass::control;
-  std::string codec;  ///< "none" for the dense share of a class
-  std::int64_t operations = 0;
-  OperationReport total;
-  double error_squared = 0, reference_squared = 0;  ///< over the messages compared in this step; relative error = sqrt of the ratio
-};
 
 /// One optimizer step as this rank saw it; loss and norm are equal on all ranks.
 struct StepRecord {

@@ -7,21 +7,11 @@
 
 #include "collectives/process_mesh.h"
 #include "collectives/traffic.h"
+#include "models/compress_rule.h"
 #include "models/gpt.h"
 #include "models/trainer.h"
 
 namespace thinwire {
-
-/// What compresses one traffic class, where, and when. Outside of it the class travels dense.
-struct CompressRule {
-  std::string codec = "none";
-  Protocol protocol = Protocol::automatic;
-  std::string layers = "all";     ///< "all" or ranges of global layer numbers, "0-3,6"; a stage boundary counts as the layer behind it
-  std::string stages = "all";     ///< likewise, pipeline stages (for pp: the sending stage)
-  std::int64_t warmup_steps = 0;  ///< dense before this step
-  bool at_evaluation = true;      ///< whether validation sees the compressed forward pass
-  bool active() const { return codec != "none"; }
-};
 
 struct TrainConfig {
   GptConfig model;  ///< model.max_seq >= seq

@@ -54,15 +54,46 @@ void scale_in_place(std::int64_t count, T factor, T* x) {
   });
 }
 
+namespace {
+void check_token(const std::int32_t* tokens, std::int64_t r, std::int64_t vocab) {
+  if (tokens[r] < 0 || tokens[r] >= vocab)
+    throw CorruptData("Token " + std::to_string(tokens[r]) + " at position " + std::to_string(r) + " is outside the vocabulary of " +
+                      std::to_string(vocab) + ". Check the text's tokeniser and the model's vocabulary.");
+}
+}  // namespace
+
+template <typename T>
+void embed_part(std::int64_t rows, std::int64_t columns, std::int64_t vocab, std::int64_t first, std::int64_t count,
+                const std::int32_t* tokens, const T* table, T* y) {
+  parallel_ranges(rows, row_grain(columns), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      check_token(tokens, r, vocab);
+      const std::int64_t row = tokens[r] - first;
+      if (row >= 0 && row < count)
+        std::copy_n(table + row * columns, columns, y + r * columns);
+      else
+        std::fill_n(y + r * columns, columns, T{0});
+    }
+  });
+}
+
+template <typename T>
+void embed_part_backward(std::int64_t rows, std::int64_t columns, std::int64_t first, std::int64_t count, const std::int32_t* tokens,
+                         const T* dy, T* gradient) {
+  parallel_for(columns, column_grain(rows), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t row = tokens[r] - first;
+      if (row >= 0 && row < count) add_row(end - begin, dy + r * columns + begin, gradient + row * columns + begin);
+    }
+  });
+}
+
 template <typename T>
 void embed(std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab,
            const std::int32_t* tokens, const T* token_table, const T* position_table, T* y) {
   parallel_ranges(rows, row_grain(columns), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
-      if (tokens[r] < 0 || tokens[r] >= vocab)
-        throw CorruptData("Token " + std::to_string(tokens[r]) + " at position " + std::to_string(r) +
-                          " is outside the vocabulary of " + std::to_string(vocab) +
-                          ". Check the text's tokeniser and the model's vocabulary.");
+      check_token(tokens, r, vocab);
       std::copy_n(token_table + tokens[r] * columns, columns, y + r * columns);
       add_row(columns, position_table + r % seq * columns, y + r * columns);
     }
@@ -114,6 +145,10 @@ void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_
                          const T*, const T*, T*);                                                          \
   template void embed_backward<T>(std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const T*, \
                                   T*, T*);                                                                 \
+  template void embed_part<T>(std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,        \
+                              const std::int32_t*, const T*, T*);                                          \
+  template void embed_part_backward<T>(std::int64_t, std::int64_t, std::int64_t, std::int64_t,             \
+                                       const std::int32_t*, const T*, T*);                                 \
   template void dropout<T>(std::int64_t, double, const DropoutKey&, std::int64_t, const T*, T*)
 TW_INSTANTIATE(float);
 TW_INSTANTIATE(double);

@@ -31,6 +31,16 @@ template <typename T>
 void embed_backward(std::int64_t rows, std::int64_t columns, std::int64_t seq, const std::int32_t* tokens,
                     const T* dy, T* token_gradient, T* position_gradient);
 
+/// A table whose rows [first, first + count) lie here: y[r] = its row tokens[r], or 0 where that lies elsewhere. CorruptData when a
+/// token is outside [0, vocab).
+template <typename T>
+void embed_part(std::int64_t rows, std::int64_t columns, std::int64_t vocab, std::int64_t first, std::int64_t count,
+                const std::int32_t* tokens, const T* table, T* y);
+/// Adds dy's rows to those rows of the table's gradient that lie here.
+template <typename T>
+void embed_part_backward(std::int64_t rows, std::int64_t columns, std::int64_t first, std::int64_t count, const std::int32_t* tokens,
+                         const T* dy, T* gradient);
+
 /// Which elements dropout keeps: a function of (seed, name, step, global index) alone, so any split of the
 /// batch or of the model over ranks drops the same elements.
 struct DropoutKey {

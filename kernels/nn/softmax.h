@@ -28,4 +28,17 @@ template <typename T>
 void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::int32_t* targets,
                    T gradient_scale, T* losses);
 
+/// Softmax cross-entropy whose logits are split by columns over ranks; this rank has [rows, columns] of them, columns first ..
+/// first + columns - 1 of the vocabulary, of which the first `valid` count (the rest is padding).
+/// statistics [rows, 3]: maximum, sum of exp(logit - maximum), logit of the row's target (-infinity where it lies elsewhere).
+/// CorruptData naming row and value when a target is outside [0, vocab).
+template <typename T>
+void softmax_statistics(std::int64_t rows, std::int64_t columns, std::int64_t valid, std::int64_t first, std::int64_t vocab,
+                        const T* logits, const std::int32_t* targets, T* statistics);
+/// From the statistics of all ranks, [ranks, rows, 3]: returns the sum over rows of the losses, in nats, and replaces this rank's
+/// logits by gradient_scale * (softmax - onehot). Every rank adds in the same order and so returns the same bits.
+template <typename T>
+double split_cross_entropy(std::int64_t rows, std::int64_t columns, std::int64_t valid, std::int64_t first, int ranks,
+                           const T* statistics, const std::int32_t* targets, T gradient_scale, T* logits);
+
 }  // namespace thinwire::nn

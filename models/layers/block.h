@@ -1,12 +1,15 @@
 // One Transformer block, pre-layernorm (GPT-2, Radford et al. 2019):
 //   a = x + dropout(projection(attention(qkv(layernorm(x)))))
 //   y = a + dropout(projection(gelu(expand(layernorm(a)))))
+// Tensor parallelism splits heads and the wide side of the MLP over the group: qkv and expand by columns, the projections by rows.
 #pragma once
 
 #include <string>
 
 #include "models/layers/layernorm.h"
 #include "models/layers/linear.h"
+#include "models/layers/pass.h"
+#include "models/tensor_parallel.h"
 #include "models/traffic_observer.h"
 
 namespace thinwire {
@@ -18,13 +21,11 @@ struct BlockConfig {
   nn::ComputeType compute = nn::ComputeType::f32;
 };
 
-/// Which pass over which data: keys of dropout.
-struct PassContext {
-  std::int64_t batch = 0, seq = 0;
-  bool train = true;  ///< dropout acts
-  std::uint64_t step = 0;
-  std::int64_t first_sample = 0;  ///< number of the first sequence within the step's global batch
-  std::int64_t rows() const { return batch * seq; }
+/// What layers run on: the group that splits them, and the clock of their work.
+template <typename T>
+struct LayerRuntime {
+  TensorParallel<T>* tensor = nullptr;
+  ComputeClock* clock = nullptr;
 };
 
 template <typename T>
@@ -37,24 +38,36 @@ class Block {
   };
   /// Scratch shared by all blocks of a model: contents live within one call.
   struct Workspace {
-    Tensor wide, wide_gradient, narrow, narrow2;
+    Tensor wide, wide_gradient, narrow, narrow2, own, partial;
   };
 
-  Block(int index, const BlockConfig& config, const Layout& layout);
+  /// `runtime` outlives the block.
+  Block(int index, const BlockConfig& config, const LayerRuntime<T>& runtime);
 
+  /// x [own rows, hidden] (tensor.own_rows); saved.output likewise.
   void forward(const PassContext& pass, const T* x, Saved& saved, Workspace& work,
                TrafficObserver<T>* observer);
-  /// d [rows, hidden]: on entry the gradient of the output, on return of the input.
+  /// d [own rows, hidden]: on entry the gradient of the output, on return of the input.
   void backward(const PassContext& pass, const T* x, const Saved& saved, Workspace& work, T* d);
   void collect(ParameterList<T>& list);
+  int index() const { return index_; }
 
   LayerNorm<T> norm1, norm2;
   Linear<T> qkv, attention_projection, expand, mlp_projection;
 
  private:
   void drop(const PassContext& pass, const std::string& name, const T* x, T* y) const;
+  /// The product of a row-parallel linear, before it is summed over the group; whole and with its bias on one rank.
+  void project(const Linear<T>& linear, std::int64_t rows, const T* x, T* y) const;
+  /// Backward pass through a column-parallel linear behind a layernorm, and through that norm: adds to d.
+  void column_backward(const PassContext& pass, const char* section, const char* weight_section, const std::string& tensor, Linear<T>& linear,
+                       LayerNorm<T>& norm,                       const T* norm_input, const typename LayerNorm<T>::Saved& norm_saved, const T* normed, const T* dy, Workspace& work, T* d);
+
+  int index_;
   std::string name_;
   BlockConfig config_;
+  TensorParallel<T>& tensor_;
+  ComputeClock& clock_;
 };
 
 }  // namespace thinwire

@@ -1,6 +1,7 @@
 #include "models/layers/embedding.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gemm.h"
@@ -10,61 +11,160 @@ namespace thinwire {
 
 using nn::Transpose;
 
+std::int64_t padded_vocabulary(std::int64_t vocab, int ranks) {
+  if (ranks == 1) return vocab;
+  const std::int64_t multiple = 8 * ranks;
+  return (vocab + multiple - 1) / multiple * multiple;
+}
+
 template <typename T>
-Embedding<T>::Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed)
-    : token(ParameterLayout::whole("embedding.token", {vocab, hidden}), true),
-      position(ParameterLayout::whole("embedding.position", {max_seq, hidden}), true) {
-  initialise_normal(token.layout, seed, 0.02, token.value.view());
+Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
+                         const SplitGroups& copies) {
+  const SplitGroups rows = tensor.splits() ? SplitGroups{tensor.group()} : SplitGroups{};
+  Parameter<T> table(ParameterLayout("embedding.token", {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true);
+  initialise_normal(table.layout, seed, 0.02, table.value.view());
+  return table;
+}
+
+template <typename T>
+Embedding<T>::Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime)
+    : position(ParameterLayout("embedding.position", {max_seq, hidden}, {}, {},
+                               runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{}),
+               true),
+      vocab_(vocab),
+      hidden_(hidden),
+      tensor_(*runtime.tensor),
+      clock_(*runtime.clock) {
   // Positions start near 0: at the tokens' scale they would be half of the first layernorm's input, and short
   // trainings spend their first hundred steps on getting rid of that noise.
   initialise_normal(position.layout, seed, 0.002, position.value.view());
 }
 
 template <typename T>
-void Embedding<T>::forward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, T* y) const {
-  nn::embed<T>(rows, token.value.shape()[1], seq, token.value.shape()[0], tokens, token.w(), position.w(), y);
+void Embedding<T>::forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y) {
+  const std::int64_t rows = pass.rows();
+  if (!tensor_.splits()) {
+    clock_.run("embedding", -1, pass.micro, [&] { nn::embed<T>(rows, hidden_, pass.seq, vocab_, tokens, table.w(), position.w(), y); });
+    return;
+  }
+  const AxisRange mine = table.layout.rows();
+  T* partial = tensor_.sequence_parallel() ? shaped<T>(all_, {rows, hidden_}) : y;
+  clock_.run("embedding", -1, pass.micro, [&] {
+    nn::embed_part<T>(rows, hidden_, vocab_, mine.begin, mine.count, tokens, table.w(), partial);
+  });
+  tensor_.sum_look_up(pass, rows, hidden_, partial, y);
+  const RowBlock own = tensor_.own_rows(rows);
+  clock_.run("positions", -1, pass.micro, [&] {
+    for (std::int64_t r = 0; r < own.count; ++r)
+      nn::add_into<T>(hidden_, position.w() + (own.first + r) % pass.seq * hidden_, y + r * hidden_);
+  });
 }
 
 template <typename T>
-void Embedding<T>::backward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, const T* dy,
+void Embedding<T>::backward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, const T* dy,
                             T* token_gradient) {
-  nn::embed_backward<T>(rows, token.value.shape()[1], seq, tokens, dy, token_gradient, position.g());
+  const std::int64_t rows = pass.rows();
+  if (!tensor_.splits()) {
+    clock_.run("embedding backward", -1, pass.micro,
+               [&] { nn::embed_backward<T>(rows, hidden_, pass.seq, tokens, dy, token_gradient, position.g()); });
+    return;
+  }
+  const RowBlock own = tensor_.own_rows(rows);
+  const T* all = dy;
+  if (tensor_.sequence_parallel()) {
+    T* gathered = shaped<T>(all_, {rows, hidden_});
+    tensor_.gather_look_up_gradient(pass, rows, hidden_, dy, gathered);
+    all = gathered;
+  }
+  const AxisRange mine = table.layout.rows();
+  clock_.run("embedding backward", -1, pass.micro, [&] {
+    nn::embed_part_backward<T>(rows, hidden_, mine.begin, mine.count, tokens, all, token_gradient);
+    for (std::int64_t r = 0; r < own.count; ++r)
+      nn::add_into<T>(hidden_, dy + r * hidden_, position.g() + (own.first + r) % pass.seq * hidden_);
+  });
 }
 
 template <typename T>
-TiedHead<T>::TiedHead(std::int64_t vocab, std::int64_t hidden, const Layout& layout)
-    : norm("head.norm", hidden, layout), vocab_(vocab), hidden_(hidden) {}
+TiedHead<T>::TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime)
+    : norm("head.norm", hidden, Layout::replicated(), runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{}),
+      vocab_(vocab),
+      hidden_(hidden),
+      layer_(layers - 1),
+      tensor_(*runtime.tensor),
+      clock_(*runtime.clock) {}
 
 template <typename T>
-double TiedHead<T>::forward(std::int64_t rows, const T* x, const T* table, const std::int32_t* targets,
+double TiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets,
                             double gradient_scale, Saved& s) {
+  const std::int64_t rows = pass.rows(), own = tensor_.own_rows(rows).count, columns = table.layout.rows().count;
+  const T scale = static_cast<T>(gradient_scale / static_cast<double>(rows));
   T* normed = shaped<T>(s.normed, {rows, hidden_});
-  norm.forward(rows, x, normed, s.norm);
-  T* logits = shaped<T>(s.logits, {rows, vocab_});
-  nn::gemm<T>(Transpose::no, Transpose::yes, rows, vocab_, hidden_, T{1}, normed, hidden_, table, hidden_,
-              T{0}, logits, vocab_);
-  T* losses = shaped<T>(s.losses, {rows});
-  nn::cross_entropy<T>(rows, vocab_, logits, targets,
-                       static_cast<T>(gradient_scale / static_cast<double>(rows)), losses);
-  double total = 0;
-  for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(losses[r]);
-  return total / static_cast<double>(rows);
+  T* own_normed = tensor_.sequence_parallel() ? shaped<T>(own_, {own, hidden_}) : normed;
+  clock_.run("head norm", -1, pass.micro, [&] { norm.forward(own, x, own_normed, s.norm); });
+  tensor_.gather_input(pass, "head", layer_, rows, hidden_, own_normed, normed);
+  T* logits = shaped<T>(s.logits, {rows, columns});
+  const auto multiply = [&] {
+    nn::gemm<T>(Transpose::no, Transpose::yes, rows, columns, hidden_, T{1}, normed, hidden_, table.w(), hidden_, T{0}, logits, columns);
+  };
+  if (tensor_.splits()) {
+    clock_.run("logits", -1, pass.micro, multiply);
+    return split_loss(pass, table, targets, scale, s);
+  }
+  clock_.run("logits", -1, pass.micro, [&] {
+    multiply();
+    T* losses = shaped<T>(s.losses, {rows});
+    nn::cross_entropy<T>(rows, columns, logits, targets, scale, losses);
+    double total = 0;
+    for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(losses[r]);
+    s.loss = total / static_cast<double>(rows);
+  });
+  return s.loss;
+}
+
+// Every rank holds some columns of the logits. One exchange of (maximum, sum of exponentials, logit of the target) per row
+// gives all of them loss and gradient.
+template <typename T>
+double TiedHead<T>::split_loss(const PassContext& pass, const Parameter<T>& table, const std::int32_t* targets, T scale, Saved& s) {
+  const std::int64_t rows = pass.rows();
+  const AxisRange mine = table.layout.rows();
+  const std::int64_t valid = std::clamp<std::int64_t>(vocab_ - mine.begin, 0, mine.count);  // padding has no share
+  T* logits = s.logits.template as<T>().data();
+  T* statistics = shaped<T>(statistics_, {rows, 3});
+  T* all = shaped<T>(all_statistics_, {tensor_.size() * rows, 3});
+  clock_.run("softmax statistics", -1, pass.micro, [&] {
+    nn::softmax_statistics<T>(rows, mine.count, valid, mine.begin, vocab_, logits, targets, statistics);
+  });
+  tensor_.gather_statistics(pass, rows, 3, statistics, all);
+  clock_.run("loss", -1, pass.micro, [&] {
+    s.loss = nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, tensor_.size(), all, targets, scale, logits) /
+             static_cast<double>(rows);
+  });
+  return s.loss;
 }
 
 template <typename T>
-void TiedHead<T>::backward(std::int64_t rows, const T* x, const T* table, const Saved& s, Tensor& scratch,
-                           T* dx) {
+void TiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<T>& table, const Saved& s, Tensor& scratch, T* dx) {
+  const std::int64_t rows = pass.rows(), own = tensor_.own_rows(rows).count, columns = table.layout.rows().count;
   const T *dlogits = data_of<T>(s.logits), *normed = data_of<T>(s.normed);
-  T* dnormed = shaped<T>(scratch, {rows, hidden_});
-  nn::gemm<T>(Transpose::no, Transpose::no, rows, hidden_, vocab_, T{1}, dlogits, vocab_, table, hidden_,
-              T{0}, dnormed, hidden_);
-  T* dtable = shaped<T>(table_gradient, {vocab_, hidden_});
-  nn::gemm<T>(Transpose::yes, Transpose::no, vocab_, hidden_, rows, T{1}, dlogits, vocab_, normed, hidden_,
-              T{0}, dtable, hidden_);
-  std::fill(dx, dx + rows * hidden_, T{0});
-  norm.backward_add(rows, x, dnormed, s.norm, dx);
+  T* partial = shaped<T>(scratch, {rows, hidden_});
+  T* own_gradient = tensor_.sequence_parallel() ? shaped<T>(own_, {own, hidden_}) : partial;
+  clock_.run("head backward", -1, pass.micro, [&] {
+    nn::gemm<T>(Transpose::no, Transpose::no, rows, hidden_, columns, T{1}, dlogits, columns, table.w(), hidden_, T{0}, partial, hidden_);
+  });
+  Operation sum = tensor_.start_sum_input_gradient(pass, "head", layer_, rows, hidden_, partial, own_gradient);
+  T* dtable = shaped<T>(table_gradient, {columns, hidden_});
+  clock_.run("table gradient", -1, pass.micro, [&] {
+    nn::gemm<T>(Transpose::yes, Transpose::no, columns, hidden_, rows, T{1}, dlogits, columns, normed, hidden_, T{0}, dtable, hidden_);
+  });
+  tensor_.finish_sum_input_gradient(std::move(sum), pass, "head", layer_, rows, hidden_, own_gradient);
+  clock_.run("head norm backward", -1, pass.micro, [&] {
+    std::fill(dx, dx + own * hidden_, T{0});
+    norm.backward_add(own, x, own_gradient, s.norm, dx);
+  });
 }
 
+template Parameter<float> token_table<float>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<float>&, const SplitGroups&);
+template Parameter<double> token_table<double>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<double>&, const SplitGroups&);
 template class Embedding<float>;
 template class Embedding<double>;
 template class TiedHead<float>;

@@ -1,27 +1,41 @@
 // Token and position embedding, and the head that is tied to the token table. In a pipeline the first stage
 // looks tokens up and the last stage multiplies by the same table, so the two gradients arise in different
 // places: the head keeps its own, and adding them is the "embedding" traffic of the suite.
+// Tensor parallelism splits the table's rows, the vocabulary, over the group (Megatron-LM); it is padded so that it divides.
 #pragma once
 
 #include <cstdint>
 
-#include "models/layers/layernorm.h"
-#include "models/parameter.h"
+#include "models/layers/block.h"
 
 namespace thinwire {
+
+/// Vocabulary padded to a multiple of 8 x ranks where several ranks split it. Padded rows are never looked up and have no
+/// share in the softmax.
+std::int64_t padded_vocabulary(std::int64_t vocab, int ranks);
+
+/// The token table [padded vocab, hidden], of which a rank of the tensor group holds a block of rows. `copies`: ranks of other
+/// stages that hold it too.
+template <typename T>
+Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
+                         const SplitGroups& copies = {});
 
 template <typename T>
 class Embedding {
  public:
-  Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed);
-  /// tokens [rows], row r at position r % seq -> y [rows, hidden].
-  void forward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, T* y) const;
-  /// Adds to the gradient of the positions and to `token_gradient` [vocab, hidden], usually token.g().
-  void backward(std::int64_t rows, std::int64_t seq, const std::int32_t* tokens, const T* dy,
-                T* token_gradient);
-  void collect(ParameterList<T>& list) { list.insert(list.end(), {&token, &position}); }
+  Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime);
+  /// tokens [rows], row r at position r % seq -> y [own rows, hidden].
+  void forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y);
+  /// dy [own rows, hidden]. Adds to the gradient of the positions and to `token_gradient` [local vocab, hidden], usually table.g().
+  void backward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, const T* dy, T* token_gradient);
 
-  Parameter<T> token, position;
+  Parameter<T> position;
+
+ private:
+  std::int64_t vocab_, hidden_;
+  TensorParallel<T>& tensor_;
+  ComputeClock& clock_;
+  Tensor all_;
 };
 
 /// Final layernorm, logits = x E^T with the token table E, softmax cross-entropy.
@@ -31,21 +45,28 @@ class TiedHead {
   struct Saved {
     typename LayerNorm<T>::Saved norm;
     Tensor normed, logits, losses;  ///< logits hold their gradient after forward
+    double loss = 0;
   };
-  TiedHead(std::int64_t vocab, std::int64_t hidden, const Layout& layout);
+  TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime);
 
-  /// Mean loss over the rows, in nats. The gradient of logits is scaled by gradient_scale / rows.
-  double forward(std::int64_t rows, const T* x, const T* table, const std::int32_t* targets,
-                 double gradient_scale, Saved& saved);
-  /// Overwrites dx [rows, hidden] with the gradient of x; table_gradient [vocab, hidden] is overwritten.
-  void backward(std::int64_t rows, const T* x, const T* table, const Saved& saved, Tensor& scratch, T* dx);
+  /// x [own rows, hidden], targets [rows]. Mean loss over the rows, in nats. The gradient of logits is scaled by gradient_scale /
+  /// rows.
+  double forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale,
+                 Saved& saved);
+  /// Overwrites dx [own rows, hidden] with the gradient of x; table_gradient [local vocab, hidden] is overwritten.
+  void backward(const PassContext& pass, const T* x, const Parameter<T>& table, const Saved& saved, Tensor& scratch, T* dx);
   void collect(ParameterList<T>& list) { norm.collect(list); }
 
   LayerNorm<T> norm;
   Tensor table_gradient;  ///< of the last use, from the latest micro-batch
 
  private:
+  double split_loss(const PassContext& pass, const Parameter<T>& table, const std::int32_t* targets, T gradient_scale, Saved& saved);
   std::int64_t vocab_, hidden_;
+  int layer_;  ///< where the head stands in rules that name layers: with the last one
+  TensorParallel<T>& tensor_;
+  ComputeClock& clock_;
+  Tensor own_, statistics_, all_statistics_;
 };
 
 }  // namespace thinwire

@@ -5,9 +5,9 @@
 namespace thinwire {
 
 template <typename T>
-LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout)
-    : gamma(ParameterLayout(name + ".gamma", {hidden}, {}, layout.hidden), false),
-      beta(ParameterLayout(name + ".beta", {hidden}, {}, layout.hidden), false),
+LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout, const SplitGroups& replicas)
+    : gamma(ParameterLayout(name + ".gamma", {hidden}, {}, layout.hidden, replicas), false),
+      beta(ParameterLayout(name + ".beta", {hidden}, {}, layout.hidden, replicas), false),
       hidden_(hidden),
       layout_(layout) {
   gamma.fill(T{1});

@@ -15,7 +15,8 @@ class LayerNorm {
   struct Saved {
     Tensor mean, rstd;
   };
-  LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout);
+  /// `replicas`: ranks that hold equal copies of scale and shift.
+  LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout, const SplitGroups& replicas = {});
 
   /// x, y: [rows, local hidden].
   void forward(std::int64_t rows, const T* x, T* y, Saved& saved);

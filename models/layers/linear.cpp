@@ -27,23 +27,41 @@ Linear<T>::Linear(const LinearLayouts& layouts, std::uint64_t seed, double devia
 }
 
 template <typename T>
-void Linear<T>::forward(std::int64_t rows, const T* x, T* y) {
-  if (sum_output) {  // the bias is added once, after the sum
-    product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{0}, y);
-    sum_output({y, static_cast<std::size_t>(rows * out())});
-    for (std::int64_t r = 0; r < rows; ++r) nn::add_into<T>(out(), bias.w(), y + r * out());
-    return;
-  }
+void Linear<T>::forward(std::int64_t rows, const T* x, T* y) const {
   nn::fill_rows<T>(rows, out(), bias.w(), y);
   product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{1}, y);
 }
 
 template <typename T>
-void Linear<T>::backward(std::int64_t rows, const T* x, const T* dy, T* dx) {
+void Linear<T>::partial(std::int64_t rows, const T* x, T* y) const {
+  product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{0}, y);
+}
+
+template <typename T>
+void Linear<T>::add_bias(std::int64_t rows, T* y) const {
+  for (std::int64_t r = 0; r < rows; ++r) nn::add_into<T>(out(), bias.w(), y + r * out());
+}
+
+template <typename T>
+void Linear<T>::input_gradient(std::int64_t rows, const T* dy, T* dx) const {
   product(compute_, Transpose::no, Transpose::yes, rows, in(), out(), dy, out(), weight.w(), out(), T{0}, dx);
-  if (sum_input_gradient) sum_input_gradient({dx, static_cast<std::size_t>(rows * in())});
+}
+
+template <typename T>
+void Linear<T>::weight_gradient(std::int64_t rows, const T* x, const T* dy) {
   product(compute_, Transpose::yes, Transpose::no, in(), out(), rows, x, in(), dy, out(), T{1}, weight.g());
+}
+
+template <typename T>
+void Linear<T>::bias_gradient(std::int64_t rows, const T* dy) {
   nn::add_column_sums<T>(rows, out(), dy, bias.g());
+}
+
+template <typename T>
+void Linear<T>::backward(std::int64_t rows, const T* x, const T* dy, T* dx) {
+  input_gradient(rows, dy, dx);
+  weight_gradient(rows, x, dy);
+  bias_gradient(rows, dy);
 }
 
 template class Linear<float>;

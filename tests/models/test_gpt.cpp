@@ -126,14 +126,13 @@ TEST(LinearLayer, RowParallelPartsSumToTheWholeProduct) {
   whole.forward(rows, x.data(), expected.data());
   for (int r = 0; r < ranks; ++r) {
     Linear<double> part(row_parallel("l", in, out, ranks, r), 1, 0.5);
-    std::vector<double> slice, partial;
+    std::vector<double> slice;
     for (int i = 0; i < rows; ++i)
       slice.insert(slice.end(), x.begin() + i * in + r * in / ranks,
                    x.begin() + i * in + (r + 1) * in / ranks);
     std::vector<double> y(rows * out);
-    part.sum_output = [&](std::span<double> mine) { partial.assign(mine.begin(), mine.end()); };
-    part.forward(rows, slice.data(), y.data());
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += partial[i];
+    part.partial(rows, slice.data(), y.data());
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += y[i];
   }
   for (int i = 0; i < rows * out; ++i)
     EXPECT_NEAR(sum[static_cast<std::size_t>(i)] + whole.bias.w()[i % out],
@@ -157,11 +156,13 @@ TEST(LayerNormLayer, AgreesWithFiniteDifferencesAndAddsToTheResidualGradient) {
 }
 
 TEST(TransformerBlock, AgreesWithFiniteDifferencesWithDropout) {
-  Block<double> block(0, {6, 3, 2, 0.2, 5}, Layout::replicated());
+  TensorParallel<double> alone;
+  ComputeClock clock;
+  Block<double> block(0, {6, 3, 2, 0.2, 5}, {&alone, &clock});
   ParameterList<double> parameters;
   block.collect(parameters);
   shake(parameters);
-  const PassContext pass{2, 4, true, 11, 0};
+  const PassContext pass{2, 4, true, 11};
   auto x = normal(pass.rows() * 6, "x");
   const auto dy = normal(pass.rows() * 6, "dy");
   Block<double>::Saved saved;
@@ -178,17 +179,20 @@ TEST(TransformerBlock, AgreesWithFiniteDifferencesWithDropout) {
 
 TEST(TiedHeadLayer, AgreesWithFiniteDifferencesInInputAndTable) {
   constexpr int rows = 4, vocab = 9, hidden = 5;
-  TiedHead<double> head(vocab, hidden, Layout::replicated());
+  TensorParallel<double> alone;
+  ComputeClock clock;
+  TiedHead<double> head(vocab, hidden, 1, {&alone, &clock});
+  const PassContext pass{1, rows};
   Parameter<double> table(ParameterLayout::whole("table", {vocab, hidden}), true);
   shake<double>({&table, &head.norm.gamma, &head.norm.beta});
   auto x = normal(rows * hidden, "x");
   const std::vector<std::int32_t> targets = {0, 8, 3, 3};
   TiedHead<double>::Saved saved;
   Tensor scratch;
-  const auto loss = [&] { return head.forward(rows, x.data(), table.w(), targets.data(), 1.0, saved); };
+  const auto loss = [&] { return head.forward(pass, x.data(), table, targets.data(), 1.0, saved); };
   loss();
   std::vector<double> dx(x.size());
-  head.backward(rows, x.data(), table.w(), saved, scratch, dx.data());
+  head.backward(pass, x.data(), table, saved, scratch, dx.data());
   std::copy_n(data_of<double>(head.table_gradient), table.elements(), table.g());
   expect_parameter_gradients({&table, &head.norm.gamma, &head.norm.beta}, loss);
   expect_input_gradient(x, dx, loss);

@@ -1,0 +1,29 @@
+#include "models/compute_clock.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "core/statistics.h"
+
+namespace thinwire {
+
+void ComputeClock::set_mode(ComputeMode mode) {
+  if (mode == ComputeMode::serial && mode_ != ComputeMode::serial) durations_ns_.clear();
+  mode_ = mode;
+}
+
+void ComputeClock::remember(const char* name, int layer, std::int64_t ns) {
+  durations_ns_[{name, layer}].push_back(static_cast<double>(ns));
+}
+
+void ComputeClock::replay(const char* name, int layer, int micro) {
+  const auto found = durations_ns_.find({name, layer});
+  if (found == durations_ns_.end())
+    throw UsageError("no duration of '" + std::string(name) + "' was measured; run a step under ComputeMode::serial first");
+  const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(median(found->second));
+  sleep_until_ns(begin + wait);
+  total_ns_ += wait;
+  Trace::add(TraceCategory::compute, name, begin, now_ns(), layer, micro);
+}
+
+}  // namespace thinwire

@@ -1,0 +1,57 @@
+// Where a rank's computing time goes. Model code hands every piece of work between two communications to a clock, which runs it as
+// it comes, alone on the machine, or replaces it by a wait of the duration measured alone (docs/measuring.md, "Timed compute").
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "collectives/machine.h"
+#include "collectives/traffic.h"
+#include "core/clock.h"
+#include "core/trace.h"
+
+namespace thinwire {
+
+class ComputeClock {
+ public:
+  /// `name` is a literal. Sections of equal name and layer take equally long: their durations are pooled. `body` must not
+  /// communicate. Under replay it does not run: buffers keep what the last real pass left there.
+  template <typename Body>
+  void run(const char* name, int layer, int micro, Body&& body) {
+    if (mode_ == ComputeMode::replay) return replay(name, layer, micro);
+    if (mode_ == ComputeMode::serial) {
+      const MachineLock alone;
+      remember(name, layer, timed(name, layer, micro, body));
+      return;
+    }
+    timed(name, layer, micro, body);
+  }
+  ComputeMode mode() const { return mode_; }
+  bool replays() const { return mode_ == ComputeMode::replay; }
+  /// Entering serial forgets earlier durations.
+  void set_mode(ComputeMode mode);
+  /// Microseconds spent in sections since the last reset.
+  double total_us() const { return static_cast<double>(total_ns_) * 1e-3; }
+  void reset() { total_ns_ = 0; }
+
+ private:
+  template <typename Body>
+  std::int64_t timed(const char* name, int layer, int micro, Body&& body) {
+    const std::int64_t begin = now_ns();
+    body();
+    const std::int64_t end = now_ns();
+    total_ns_ += end - begin;
+    Trace::add(TraceCategory::compute, name, begin, end, layer, micro);
+    return end - begin;
+  }
+  void replay(const char* name, int layer, int micro);
+  void remember(const char* name, int layer, std::int64_t ns);
+
+  ComputeMode mode_ = ComputeMode::real;
+  std::int64_t total_ns_ = 0;
+  std::map<std::pair<std::string_view, int>, std::vector<double>> durations_ns_;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,89 @@
+// Carries out a pipeline schedule on one rank: the only executor of models/schedule/.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "collectives/process_mesh.h"
+#include "models/gpt.h"
+#include "models/schedule/schedule.h"
+#include "models/train_config.h"
+
+namespace thinwire {
+
+/// What a stage exchanges over. `forward` and `backward` connect the stages of a pipeline group; the gathers, present with scattered
+/// boundaries, the ranks of a tensor group.
+struct BoundaryLanes {
+  TrafficLane *forward = nullptr, *backward = nullptr;
+  Channel *gather_forward = nullptr, *gather_backward = nullptr;
+};
+
+template <typename T>
+class Pipeline {
+ public:
+  /// `chunks`: the virtual stages of this rank, in model order.
+  Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Gpt<T>*> chunks, const BoundaryLanes& lanes,
+           ComputeClock& clock);
+
+  using LayerDone = std::function<void(int layer)>;
+  /// Runs every micro-batch forward and backward; returns the sum over micro-batches of the loss / their number (0 without the
+  /// head). `layer_done` is called when a layer has seen its last micro-batch; `between` after every instruction.
+  double train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches, const LayerDone& layer_done,
+               const std::function<void()>& between);
+  /// Forward only, leaving no trace. `round` distinguishes the messages of several calls.
+  double evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches);
+  /// Microseconds blocked in receives and unfinished sends since the last reset, codec work excluded.
+  double waited_us = 0;
+
+ private:
+  using Activations = typename Gpt<T>::Activations;
+  struct InFlight {
+    Operation operation, probe;          ///< the message, and on some steps its dense twin
+    Activations* activations = nullptr;  ///< given back when both are done
+    std::unique_ptr<Tensor> gradient;
+  };
+  struct Slot {
+    int chunk, micro;
+    auto operator<=>(const Slot&) const = default;
+  };
+
+  double run(const Schedule& schedule, bool backward, PassContext pass, const std::vector<TokenBatch>& batches, const LayerDone& layer_done,
+             const std::function<void()>& between);
+  void receive_forward(const Instruction& i, const PassContext& pass);
+  void send_forward(const Instruction& i, const PassContext& pass);
+  void receive_backward(const Instruction& i, const PassContext& pass);
+  void send_backward(const Instruction& i, const PassContext& pass);
+  double forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches);
+  void backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done);
+  void wait(Operation operation);
+  void reap(bool all);
+  Activations& activations(int chunk, int micro);
+  std::unique_ptr<Tensor> gradient_buffer();
+  bool compares(const PassContext& pass) const;
+  /// Layer in front of which a chunk begins or after which it ends: the boundary's number.
+  int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)]->part().first_layer; }
+  int behind(int chunk) const { return first_layer(chunk) + chunks_[static_cast<std::size_t>(chunk)]->part().layers; }
+  MessageKey key(int boundary, int micro, const PassContext& pass) const;
+  /// Rows of a boundary tensor that this rank sends or receives.
+  RowBlock travelling(std::int64_t rows) const;
+  void gather(Channel* channel, Tensor& part, Tensor& whole, std::int64_t rows, const MessageKey& key);
+
+  const TrainConfig& config_;
+  MeshCoordinates at_;
+  std::vector<Gpt<T>*> chunks_;
+  BoundaryLanes lanes_;
+  ComputeClock& clock_;
+  bool scatters_;
+  std::vector<std::unique_ptr<Activations>> owned_;
+  std::map<Slot, Activations*> live_;
+  std::vector<Activations*> free_;
+  std::map<Slot, std::unique_ptr<Tensor>> gradients_;
+  std::vector<std::unique_ptr<Tensor>> spare_;
+  std::deque<InFlight> in_flight_;
+  std::vector<int> backward_left_;
+  Tensor part_;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,95 @@
+#include "models/traffic_lane.h"
+
+namespace thinwire {
+namespace {
+
+ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
+  ChannelOptions o;
+  o.traffic = traffic;
+  o.form = lane.form;
+  o.wire = lane.wire;
+  o.average = lane.average;
+  //WAIT o.keep_for_recompute = lane.keep_for_recompute;
+  return o;
+}
+
+}  // namespace
+
+TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options)
+    : rule_(rule),
+      layers_(NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers)),
+      stages_(NumberRanges::parse("compress." + name_of(traffic) + ".stages", rule.stages)),
+      dense_(group, options_of(traffic, options)) {
+  if (!rule.active()) return;
+  ChannelOptions coded = options_of(traffic, options);
+  coded.codec = rule.codec;
+  coded.protocol = rule.protocol;
+  coded_.emplace(group, coded);
+  if (!options.measures_errors) return;
+  ChannelOptions probe = options_of(TrafficClass::control, options);
+  probe.wire = DType::f32;
+  //WAIT probe.keep_for_recompute = false;
+  probe_.emplace(group, probe);
+}
+
+bool TrafficLane::codes(int layer, int stage, const MessageKey& key) const {
+  if (!coded_) return false;
+  if (key.pass == Pass::evaluate) {
+    if (!rule_.at_evaluation) return false;
+  } else if (key.step < rule_.warmup_steps) {
+    return false;
+  }
+  return layers_.contains(layer) && stages_.contains(stage);
+}
+
+void TrafficLane::add_error(ConstTensorView approximate, ConstTensorView exact) {
+  const auto a = approximate.as<float>(), b = exact.as<float>();
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double reference = b[i], difference = static_cast<double>(a[i]) - reference;
+    error_squared_ += difference * difference;
+    reference_squared_ += reference * reference;
+  }
+}
+
+void TrafficLane::compare_reduction(ConstTensorView in, ConstTensorView reduced, const MessageKey& key) {
+  if (!probe_) return;
+  exact_.reshape(in.shape());
+  probe_->all_reduce(in, exact_.view(), key).wait();
+  add_error(reduced, exact_.view());
+}
+
+Operation TrafficLane::compare_sent(ConstTensorView in, int to, const MessageKey& key) {
+  return probe_ ? probe_->send(in, to, key) : Operation();
+}
+
+void TrafficLane::compare_received(ConstTensorView decoded, int from, const MessageKey& key) {
+  if (!probe_) return;
+  exact_.reshape(decoded.shape());
+  probe_->receive(exact_.view(), from, key).wait();
+  add_error(decoded, exact_.view());
+}
+
+void TrafficLane::set_compute(ComputeMode mode) {
+  dense_.set_compute(mode);
+  if (coded_) coded_->set_compute(mode);
+}
+
+void TrafficLane::progress() {
+  dense_.progress();
+  if (coded_) coded_->progress();
+}
+
+void TrafficLane::take_records(std::vector<TrafficRecord>& records) {
+  const auto take = [&](Channel& channel, double error, double reference) {
+    Meter& meter = channel.meter();
+    if (meter.operations() == 0) return;
+    records.push_back({channel.options().traffic, channel.codec().expression.canonical(), meter.operations(), meter.total(), error,
+                       reference});
+    meter.reset();
+  };
+  take(dense_, 0, 0);
+  if (coded_) take(*coded_, error_squared_, reference_squared_);
+  error_squared_ = reference_squared_ = 0;
+}
+
+}  // namespace thinwire
