@@ -65,12 +65,15 @@ TEST_P(StudyInputs, AreInTheCaptureOfTheProfile) {
     if (!p.has("capture")) continue;
     ++checked;
     SCOPED_TRACE(cell.program + " " + p.canonical_json());
-    if (p.has("hidden")) ASSERT_EQ(p.integer("hidden"), capture.model.hidden);
+    if (p.has("hidden")) {
+      ASSERT_EQ(p.integer("hidden"), capture.model.hidden);
+    }
     const Wanted wanted(p);
     if (cell.program == "bench_activation") {
       const auto sums = find("tp_forward", wanted);
-      if (wanted.tp > 1)
+      if (wanted.tp > 1) {
         ASSERT_TRUE(std::any_of(sums.begin(), sums.end(), [&](auto& s) { return s.parts == wanted.tp; }));
+      }
       for (const char* traffic : {"pp_forward", "pp_backward"})
         ASSERT_GE(static_cast<std::int64_t>(find(traffic, wanted).size()), wanted.pp - 1)
             << "boundaries, " << traffic;
