@@ -1,11 +1,29 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "collectives/channel_state.h"
 #include "collectives/watchdog.h"
 #include "core/tensor_names.h"
+#include "core/trace.h"
 
 namespace thinwire {
+namespace {
+
+constexpr std::size_t traffic_classes = static_cast<std::size_t>(TrafficClass::control) + 1;
+
+// Names of spans must outlive them.
+const char* span_name(TrafficClass traffic) {
+  static const auto names = [] {
+    std::array<std::string, traffic_classes> all;
+    for (std::size_t i = 0; i < traffic_classes; ++i) all[i] = name_of(static_cast<TrafficClass>(i));
+    return all;
+  }();
+  return names[static_cast<std::size_t>(traffic)].c_str();
+}
+
+}  // namespace
+
 std::string name_of(OperationKind kind) {
   const char* const names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                "reduce",     "send",           "receive"};
@@ -46,6 +64,10 @@ SectionKey Operation::State::next_section() {
 void Operation::State::charge(Stage stage, const SectionTime& time) {
   (stage == Stage::encode ? report.encode_us : report.decode_us) += time.wall_us;
   (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
+  if (!Trace::on()) return;
+  const std::int64_t end = now_ns();
+  Trace::add(stage == Stage::encode ? TraceCategory::encode : TraceCategory::decode, span_name(channel.options.traffic),
+             end - static_cast<std::int64_t>(time.wall_us * 1e3), end, -1, key.micro_batch);
 }
 
 // The link is idle before an operation's first transfer and while codec work runs.
@@ -78,7 +100,9 @@ bool Operation::State::poll() {
   }
   if (pending_ == nullptr) return true;
   if (!pending_->test()) return false;
-  report.transfer_us += static_cast<double>(now_ns() - transfer_start_ns_) * 1e-3;
+  const std::int64_t end = now_ns();
+  report.transfer_us += static_cast<double>(end - transfer_start_ns_) * 1e-3;
+  if (Trace::on()) Trace::add(TraceCategory::transfer, span_name(channel.options.traffic), transfer_start_ns_, end, -1, key.micro_batch);
   pending_.reset();
   ++ChannelState::transfers_ended;
   return true;
