@@ -90,8 +90,9 @@ void run_cell(BenchContext& context, const Cell& cell) {
   lap(world, test.body);
   std::int64_t wrong = 0;
   if (test.out != nullptr) {
-    const Tensor result = from_wire(*test.out);
-    for (std::int64_t i = 0; i < result.elements(); ++i) wrong += result.as<float>()[static_cast<std::size_t>(i)] != test.expected(i);
+    Tensor scratch;
+    const std::span<const float> result = from_wire(*test.out, scratch);
+    for (std::size_t i = 0; i < result.size(); ++i) wrong += result[i] != test.expected(static_cast<std::int64_t>(i));
   }
   std::int64_t all_wrong = 0;
   world.all_reduce(&wrong, &all_wrong, 1, DType::i64, ReduceOp::sum)->wait();

@@ -50,7 +50,7 @@ ActivationGroup::ActivationGroup(BenchContext& context, const CellParameters& pa
 void ActivationGroup::load_inputs() {
   const TrafficSource source(shared_);
   const std::int64_t batch = shared_.integer("batch"), seq = shared_.integer("seq");
-  const auto take = [&](Input& input, CaptureQuery query, int parts, int part, int index_of_name, bool scattered) {
+  const auto take = [&](Input& input, CaptureQuery query, int parts, int part, int index_of_name, bool scattered, bool sent) {
     query.batch = batch;
     query.seq = seq;
     query.point = "late";
@@ -63,11 +63,13 @@ void ActivationGroup::load_inputs() {
       throw UsageError("--hidden " + std::to_string(hidden_) + " but the tensors of " + input.series->tensor + " have " +
                        std::to_string(input.series->shape.columns()) + " columns: give --hidden " + std::to_string(input.series->shape.columns()));
     input.part = part;
+    input.sent = sent;
     // Two steps are enough to make repetitions differ; more would only fill memory.
-    for (int step = std::max(0, input.series->steps - 2); step < input.series->steps; ++step) {
+    steps_ = std::min(2, input.series->steps);
+    for (int step = input.series->steps - (sent ? steps_ : 1); step < input.series->steps; ++step) {
       Tensor x = input.series->load(step, part);
       if (scattered) x = row_block(x, tensor_index_, tp_);
-      input.wire.push_back(to_wire(x, wire_));
+      if (sent) input.wire.push_back(to_wire(x, wire_));
       input.steps.push_back(std::move(x));
     }
   };
@@ -75,7 +77,7 @@ void ActivationGroup::load_inputs() {
     CaptureQuery query;
     query.traffic = "tp_forward";
     query.parts = tp_;
-    take(partial_sum_, query, tp_, tensor_index_, stage_, false);
+    take(partial_sum_, query, tp_, tensor_index_, stage_, false, true);
     tensor_twin_.emplace();
   }
   // Even boundaries first, then odd ones: a middle stage belongs to one of each.
@@ -100,9 +102,9 @@ void ActivationGroup::load_inputs() {
                        std::to_string(batch) + ", seq " + std::to_string(seq) + " but " + std::to_string(pp_) + " stages need " +
                        std::to_string(pp_ - 1) + " different ones: capture again with a larger --max-mib");
     const int index = captured < pp_ - 1 ? mine : (mine + 1) * (captured + 1) / pp_ - 1;
-    take(boundary.activation, query, 1, 0, index, true);
+    take(boundary.activation, query, 1, 0, index, true, boundary.upstream);
     query.traffic = "pp_backward";
-    take(boundary.gradient, query, 1, 0, index, true);
+    take(boundary.gradient, query, 1, 0, index, true, !boundary.upstream);
     boundaries_.push_back(std::move(boundary));
   }
   if (pp_ > 1) {
@@ -130,7 +132,7 @@ void ActivationGroup::make_twins() {
     twin_out_.reshape(partial_sum_.wire[0].shape(), wire_);
   }
   for (Boundary& b : boundaries_) {
-    b.twin_out.reshape(b.activation.wire[0].shape(), wire_);
+    b.twin_out.reshape(b.activation.steps[0].shape(), wire_);
     for (TrafficClass traffic : {TrafficClass::pp_forward, TrafficClass::pp_backward}) {
       b.twin.emplace_back(*b.pair, ChannelOptions{traffic, "none", Form::fair, Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
       b.twin.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
@@ -222,7 +224,7 @@ void ActivationGroup::tensor_forward(Pending& pending) {
                                    wire_, tensor_twin_->algorithm(), false});
   channel.empty_bucket_before_transfers(token_bucket_bytes(context_.link));
   Input& input = partial_sum_;
-  const int last = static_cast<int>(input.steps.size()) - 1;
+  const int last = steps_ - 1;
   if (channel.codec().codec->traits().needs_fit) {
     // Fitted on the sum at the first captured step, measured on the last: held out.
     Tensor sum(Shape{rows_, hidden_});
@@ -251,9 +253,9 @@ void ActivationGroup::tensor_forward(Pending& pending) {
     const Tensor x = input.series->load(first_step + last, part);
     add_to(reference, x.as<float>().subspan(static_cast<std::size_t>(block.first * hidden_), reference.size()));
   }
-  const Tensor widened = from_wire(out);
+  Tensor scratch;
   const ErrorMetrics error = error_metrics_over_ranks(
-      context_.world, widened.as<float>().subspan(static_cast<std::size_t>(block.first * hidden_), reference.size()), reference);
+      context_.world, from_wire(out, scratch).subspan(static_cast<std::size_t>(block.first * hidden_), reference.size()), reference);
   require_close(error, plausible_error(channel.codec().codec->traits()), "tp_forward by " + p.text("codec"));
 
   results::CellRow row = new_row(pending.cell, TrafficClass::tp_forward, &input);
@@ -287,11 +289,13 @@ void ActivationGroup::boundaries(Pending& pending) {
       const ConstTensorView samples[] = {training.view()};
       forward.back().fit(samples);
     }
-    decoded.emplace_back(b.activation.steps[0].shape(), dense ? wire_ : DType::f32);
-    returned.emplace_back(b.gradient.steps[0].shape(), dense ? wire_ : DType::f32);
+    const DType type = dense ? wire_ : DType::f32;
+    decoded.push_back(b.upstream ? Tensor() : Tensor(b.activation.steps[0].shape(), type));
+    returned.push_back(b.upstream ? Tensor(b.gradient.steps[0].shape(), type) : Tensor());
   }
   canonical = parse_codec(codec).canonical();
-  const int last = static_cast<int>(boundaries_.empty() ? 0 : boundaries_[0].activation.steps.size() - 1);
+  const int last = steps_ - 1;
+  const Tensor nothing;  // what a receiver "sends"
   const auto pass = [&](bool back, int& turn) {
     const int step = last == 0 ? 0 : (last + turn++) % (last + 1);
     std::vector<Operation> operations;
@@ -300,7 +304,7 @@ void ActivationGroup::boundaries(Pending& pending) {
       const int other = b.upstream ? 1 : 0;
       const Input& input = back ? b.gradient : b.activation;
       const MessageKey k = key(b.activation, step, 0);
-      const Tensor& x = (dense ? input.wire : input.steps)[static_cast<std::size_t>(step)];
+      const Tensor& x = input.sent ? (dense ? input.wire : input.steps)[static_cast<std::size_t>(step)] : nothing;
       if (!back) operations.push_back(b.upstream ? forward[i].send(x.view(), other, k) : forward[i].receive(decoded[i].view(), other, k));
       else if (dense) operations.push_back(b.upstream ? backward[i].receive(returned[i].view(), other, k) : backward[i].send(x.view(), other, k));
       else
@@ -323,17 +327,14 @@ void ActivationGroup::boundaries(Pending& pending) {
     auto verified = lap(context_.world, body);
 
     // The receiving end of each boundary compares with what the other end had.
-    std::vector<float> got;
-    std::vector<double> wanted;
+    ErrorSums sums;
     for (std::size_t i = 0; i < boundaries_.size(); ++i) {
       if (boundaries_[i].upstream != back) continue;
-      const Tensor& out = back ? returned[i] : decoded[i];
       const Tensor& truth = (back ? boundaries_[i].gradient : boundaries_[i].activation).steps.back();
-      const Tensor widened = from_wire(out);
-      got.insert(got.end(), widened.as<float>().begin(), widened.as<float>().end());
-      wanted.insert(wanted.end(), truth.as<float>().begin(), truth.as<float>().end());
+      Tensor scratch;
+      sums.add(from_wire(back ? returned[i] : decoded[i], scratch), truth.as<float>());
     }
-    const ErrorMetrics error = error_metrics_over_ranks(context_.world, got, wanted);
+    const ErrorMetrics error = sums.metrics_over_ranks(context_.world);
     require_close(error, plausible_error(traits), std::string(back ? "pp_backward" : "pp_forward") + " by " + codec);
 
     const Input* input = boundaries_.empty() ? nullptr : back ? &boundaries_[0].gradient : &boundaries_[0].activation;

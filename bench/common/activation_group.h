@@ -20,10 +20,12 @@ class ActivationGroup {
   void run(std::span<const Cell> cells);
 
  private:
-  /// What this rank sees of a traffic class: one tensor per step in f32 and in the wire type.
+  /// What this rank sees of a traffic class: one tensor per step in f32 and in the wire type. A rank that only
+  /// receives it keeps the last step in f32, to verify what arrives; nothing more, because these are the bulk of memory.
   struct Input {
     std::unique_ptr<Series> series;
     int part = 0;
+    bool sent = true;
     std::vector<Tensor> steps, wire;
   };
   /// One stage boundary this rank takes part in; its communicator holds the upstream and downstream rank.
@@ -58,6 +60,7 @@ class ActivationGroup {
   std::int64_t rows_, hidden_;
   DType wire_;
   int repetitions_, serial_;
+  int steps_ = 1;  ///< captured steps that laps take turns with; the same for all classes of a shape
   std::unique_ptr<Communicator> tensor_group_;
   Input partial_sum_;
   std::vector<Boundary> boundaries_;

@@ -1,5 +1,7 @@
 #include "bench/common/bench_program.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -158,6 +160,9 @@ bool guarded(BenchContext& context, const Cell& cell, const std::function<void()
     severity = skipped;
     reason = error.what();
   }
+#ifdef __GLIBC__
+  malloc_trim(0);  // a cell's freed buffers would stay with the process, and a machine runs many ranks
+#endif
   const Agreement agreed = agree(context.world, severity, reason);
   if (agreed.severity == well) return true;
   Measured measured;

@@ -9,18 +9,11 @@
 #include "kernels/threads.h"
 
 namespace thinwire::bench {
-namespace {
-
-/// What the metrics are made of; additive over blocks of a tensor.
-struct Sums {
-  double wrong = 0, length = 0, norm = 0, dot = 0, error = 0, zeros = 0, count = 0;
-};
-
 template <typename Reference>
-Sums sums_of(std::span<const float> x, std::span<const Reference> reference) {
+void ErrorSums::add_block(std::span<const float> x, std::span<const Reference> reference) {
   TW_ASSERT(x.size() == reference.size());
-  Sums s;
-  s.count = static_cast<double>(x.size());
+  Sums& s = sums_;
+  s.count += static_cast<double>(x.size());
   std::mutex mutex;
   parallel_for(static_cast<std::int64_t>(x.size()), [&](std::int64_t begin, std::int64_t end) {
     double w = 0, l = 0, n = 0, d = 0, e = 0;
@@ -39,11 +32,13 @@ Sums sums_of(std::span<const float> x, std::span<const Reference> reference) {
     const std::lock_guard lock(mutex);
     s.wrong += w, s.length += l, s.norm += n, s.dot += d, s.error += e, s.zeros += static_cast<double>(z);
   });
-  return s;
 }
 
-ErrorMetrics metrics_of(const Sums& s) {
-  const auto& [wrong, length, norm, dot, error, zeros, count] = s;
+void ErrorSums::add(std::span<const float> x, std::span<const double> reference) { add_block(x, reference); }
+void ErrorSums::add(std::span<const float> x, std::span<const float> reference) { add_block(x, reference); }
+
+ErrorMetrics ErrorSums::metrics() const {
+  const auto& [wrong, length, norm, dot, error, zeros, count] = sums_;
   ErrorMetrics m;
   if (count == 0) return m;
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -54,7 +49,12 @@ ErrorMetrics metrics_of(const Sums& s) {
   return m;
 }
 
-}  // namespace
+ErrorMetrics ErrorSums::metrics_over_ranks(Communicator& world) const {
+  ErrorSums all;
+  static_assert(sizeof(Sums) == 7 * sizeof(double));
+  world.all_reduce(&sums_, &all.sums_, 7, DType::f64, ReduceOp::sum)->wait();
+  return all.metrics();
+}
 
 void ErrorMetrics::fill(results::CellRow& row) const {
   row.relative_l2 = relative_l2;
@@ -63,15 +63,21 @@ void ErrorMetrics::fill(results::CellRow& row) const {
   row.zero_fraction = zero_fraction;
 }
 
-ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference) { return metrics_of(sums_of(x, reference)); }
-ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference) { return metrics_of(sums_of(x, reference)); }
+ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference) {
+  ErrorSums sums;
+  sums.add(x, reference);
+  return sums.metrics();
+}
+ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference) {
+  ErrorSums sums;
+  sums.add(x, reference);
+  return sums.metrics();
+}
 
 ErrorMetrics error_metrics_over_ranks(Communicator& world, std::span<const float> x, std::span<const double> reference) {
-  const Sums mine = sums_of(x, reference);
-  Sums all;
-  static_assert(sizeof(Sums) == 7 * sizeof(double));
-  world.all_reduce(&mine, &all, 7, DType::f64, ReduceOp::sum)->wait();
-  return metrics_of(all);
+  ErrorSums sums;
+  sums.add(x, reference);
+  return sums.metrics_over_ranks(world);
 }
 
 void add_to(std::span<double> sum, std::span<const float> x) {

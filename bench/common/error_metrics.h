@@ -22,6 +22,24 @@ ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> ref
 /// The same against an f32 reference (a tensor and its decoded self).
 ErrorMetrics error_metrics(std::span<const float> x, std::span<const float> reference);
 
+/// What the metrics are made of, summed over blocks of a result, so that no block needs a copy.
+class ErrorSums {
+ public:
+  void add(std::span<const float> x, std::span<const double> reference);
+  void add(std::span<const float> x, std::span<const float> reference);
+  ErrorMetrics metrics() const;
+  /// The blocks of all ranks together. Collective; ranks may have added blocks of different sizes, or none.
+  ErrorMetrics metrics_over_ranks(Communicator& world) const;
+
+ private:
+  template <typename Reference>
+  void add_block(std::span<const float> x, std::span<const Reference> reference);
+  struct Sums {
+    double wrong = 0, length = 0, norm = 0, dot = 0, error = 0, zeros = 0, count = 0;
+  };
+  Sums sums_;
+};
+
 /// The same over the blocks of all ranks together. Collective; blocks may differ in size and be empty.
 ErrorMetrics error_metrics_over_ranks(Communicator& world, std::span<const float> x, std::span<const double> reference);
 

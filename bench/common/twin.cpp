@@ -16,12 +16,12 @@ Tensor to_wire(const Tensor& x, DType wire) {
   return out;
 }
 
-Tensor from_wire(const Tensor& x) {
-  Tensor out(x.shape());
-  if (x.dtype() == DType::f16) convert(x.as<Half>(), out.as<float>());
-  else if (x.dtype() == DType::bf16) convert(x.as<BFloat16>(), out.as<float>());
-  else std::memcpy(out.view().data(), x.view().data(), x.bytes());
-  return out;
+std::span<const float> from_wire(const Tensor& x, Tensor& scratch) {
+  if (x.dtype() == DType::f32) return x.as<float>();
+  scratch.reshape(x.shape());
+  if (x.dtype() == DType::f16) convert(x.as<Half>(), scratch.as<float>());
+  else convert(x.as<BFloat16>(), scratch.as<float>());
+  return scratch.as<float>();
 }
 
 }  // namespace thinwire::bench

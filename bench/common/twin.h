@@ -29,9 +29,10 @@ struct Twin {
 /// A link below 1 Gbit/s: a lap is long, and first contact costs nothing beside it, so nothing needs a warm-up.
 bool is_slow(const std::string& link);
 
-/// A tensor in the wire type / back in f32 (f32 is copied).
+/// A tensor in the wire type.
 Tensor to_wire(const Tensor& x, DType wire);
-Tensor from_wire(const Tensor& x);
+/// Its values in f32: those of `x` itself where it is f32, else widened into `scratch`.
+std::span<const float> from_wire(const Tensor& x, Tensor& scratch);
 
 /// Spreads `rounds` twin rounds evenly over a group of `cells` cells: call before each cell and once at the end.
 class TwinSchedule {
