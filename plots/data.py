@@ -210,10 +210,11 @@ def family_of(codec):
 
 
 def compact(codec):
-    """A legend's name of a codec expression: `powersgd:rank=4+ef` -> `powersgd 4 +ef`."""
+    """A legend's name of a codec expression: `powersgd:rank=4+ef` -> `powersgd 4 +ef`; long fractions are rounded."""
     head, *wrappers = codec.split("+")
     name, _, keys = head.partition(":")
     values = [key.partition("=")[2] or key for key in keys.split(",") if key]
+    values = [f"{float(v):.4g}" if re.fullmatch(r"0\.\d{6,}", v) else v for v in values]
     return " ".join([name or "none", *values, *(f"+{w.split(':')[0]}" for w in wrappers)])
 
 
