@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "kernels/codec/registry.h"
 #include "models/number_ranges.h"
+#include "models/schedule/schedule.h"
 
 namespace thinwire {
 namespace {
@@ -28,28 +29,15 @@ std::int64_t nearest_multiple(std::int64_t value, std::int64_t of) {
   return std::max<std::int64_t>(1, (value + of / 2) / of) * of;
 }
 
+// The schedule's own rules, with the settings that its numbers come from.
 void check_schedule(const TrainConfig& c) {
-  const std::int64_t micro = c.micro_batches();
-  if (c.schedule == "interleaved") {
-    if (c.virtual_stages < 2)
-      throw UsageError("schedule interleaved with --virtual-stages " + str(c.virtual_stages) +
-                       " is 1f1b; give --virtual-stages 2 or more, or --schedule 1f1b");
-    if (c.mesh.pp < 2)
-      throw UsageError(
-          "schedule interleaved needs a pipeline, but --pp is 1; give --pp 2 or more, or --schedule 1f1b "
-          "--virtual-stages 1");
-    if (micro % c.mesh.pp != 0)
-      throw UsageError("schedule interleaved: " + str(micro) + " micro-batches (global batch " +
-                       str(c.global_batch) + " / (dp " + str(c.mesh.dp) + " x micro-batch " +
-                       str(c.micro_batch) + ")) are not a multiple of the " + str(c.mesh.pp) +
-                       " pipeline stages; choose --global-batch " +
-                       str(nearest_multiple(micro, c.mesh.pp) * c.mesh.dp * c.micro_batch));
-  } else if (c.schedule == "1f1b" || c.schedule == "gpipe") {
-    if (c.virtual_stages != 1)
-      throw UsageError("schedule " + c.schedule + " has one model chunk per rank, but --virtual-stages is " +
-                       str(c.virtual_stages) + "; use --schedule interleaved");
-  } else {
-    throw UsageError("schedule `" + c.schedule + "` does not exist; there are: 1f1b, gpipe, interleaved");
+  try {
+    (void)make_schedule(c.schedule, c.mesh.pp, static_cast<int>(c.micro_batches()), c.virtual_stages);
+  } catch (const UsageError& error) {
+    throw UsageError(std::string(error.what()) + " (--schedule " + c.schedule + ", --pp " + str(c.mesh.pp) +
+                     ", --virtual-stages " + str(c.virtual_stages) + ", micro-batches = global batch " +
+                     str(c.global_batch) + " / (dp " + str(c.mesh.dp) + " x micro-batch " +
+                     str(c.micro_batch) + "))");
   }
 }
 
@@ -74,6 +62,13 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     if (!pipeline && rule.protocol == Protocol::point_to_point)
       throw UsageError(
           "protocol point_to_point joins two stages, but this class is summed over ranks; use automatic");
+    // The mask or code of a message is kept for the whole tensor; a reduce-scatter encodes it block by block.
+    if (traffic == TrafficClass::tp_forward && c.sequence_parallel && c.mesh.tp > 1 &&
+        stack.codec->traits().backward != BackwardRule::straight_through)
+      throw UsageError("codec " + rule.codec +
+                       " sends back another gradient than that of the decoded tensor, which sequence "
+                       "parallelism cannot; choose a codec with a straight-through "
+                       "gradient (quantize, cast), or --sequence-parallel false");
     if (rule.protocol == Protocol::rounds && stack.codec->traits().rounds == 0)
       throw UsageError(
           "codec " + rule.codec +

@@ -118,7 +118,9 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
   }
 
   BenchContext context{world, line.check_only, options.link, [&](const Cell& cell, Measured measured) { recorder.finish(cell, std::move(measured)); },
-                       [&](const Cell& cell) { recorder.start(cell); }};
+                       [&](const Cell& cell) { recorder.start(cell); },
+                       line.run_options,
+                       line.json == "-" ? stderr : stdout};
   // Cells of one group stay in launch order; groups start in the order of their first cell.
   std::vector<std::pair<std::string, std::vector<Cell>>> groups;
   for (const Cell& cell : cells) {
@@ -176,8 +178,15 @@ bool guarded(BenchContext& context, const Cell& cell, const std::function<void()
 }
 
 int run_bench(int argc, char** argv, const BenchProgram& program) {
-  const std::optional<CommandLine> line = parse_command_line(argc, argv, program);
-  if (!line) return 0;
+  std::optional<CommandLine> line;
+  try {
+    line = parse_command_line(argc, argv, program);
+    if (!line || (program.prepare && !program.prepare(*line))) return 0;
+  } catch (const Error& error) {
+    // All ranks read the same command line: one of them says what is wrong with it.
+    if (Environment::launch_rank().value_or(0) != 0) return error.exit_status();
+    throw;
+  }
   MpiEnvironment mpi(&argc, &argv);
   const std::unique_ptr<Communicator> world = mpi.world();
   set_log_rank(world->rank());

@@ -3,6 +3,7 @@
 // machinery behind it is bench_program.cpp).
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,15 @@ struct BenchOption {
   std::string name;           ///< "batch" is --batch and parameters["batch"]
   std::string default_value;  ///< as text; empty = none
   std::string help;
+  bool may_be_bare = false;    ///< --name alone means --name true
+  std::string group = "Cell";  ///< heading in --help
+};
+
+/// An option of the run, not of a cell: it changes what is shown or written beside the record, never what is measured.
+struct RunOption {
+  std::string name;
+  std::string help;
+  bool takes_value = true;  ///< else its value is "true" when it is given
 };
 
 /// The parameters of one cell, as the launch file or the command line gives them; numbers are kept as text.
@@ -46,6 +56,7 @@ struct Measured {
   std::vector<results::CellRow> rows;
   std::vector<results::SampleRow> samples;
   std::vector<results::LinkRow> links;  ///< calibrations of the link made for this cell
+  results::TrainingTables training;     ///< of a training run
 };
 
 struct BenchContext {
@@ -56,12 +67,20 @@ struct BenchContext {
   std::function<void(const Cell&, Measured)> finish;
   /// Marks the start of a cell in the journal (progress, watchdog, blame).
   std::function<void(const Cell&)> start;
+  std::map<std::string, std::string> run_options = {};  ///< the program's own, as given
+  std::FILE* text = stdout;  ///< where text for people goes (stderr when stdout carries JSON)
 };
+
+struct CommandLine;
 
 struct BenchProgram {
   std::string name;
   std::string summary;
   std::vector<BenchOption> options;
+  std::vector<RunOption> run_options = {};
+  bool has_timing_options = true;  ///< --repetitions, --min-time, --max-time
+  /// Sees the command line before MPI starts; may change the cell's values (a file of parameters). False: all is answered.
+  std::function<bool(CommandLine&)> prepare = {};
   /// Cells with equal keys are handed to run_group together (in launch order), so that one interleaved twin
   /// serves all of them. Default: every cell alone.
   std::function<std::string(const CellParameters&)> group_key;

@@ -34,6 +34,7 @@ void list_parameters(std::ostringstream& text, const std::vector<ParameterSpec>&
 std::string nearest_option(const std::string& given, const BenchProgram& program) {
   std::vector<std::string> names = {"cells", "out", "json", "link", "check", "list", "help"};
   for (const BenchOption& option : all_options(program)) names.push_back(option.name);
+  for (const RunOption& option : program.run_options) names.push_back(option.name);
   return nearest_name(given, names.data(), names.data() + names.size());
 }
 
@@ -42,7 +43,9 @@ std::string nearest_option(const std::string& given, const BenchProgram& program
 std::vector<BenchOption> all_options(const BenchProgram& program) {
   std::vector<BenchOption> options = program.options;
   for (const BenchOption& common : common_options)
-    if (std::none_of(options.begin(), options.end(), [&](const BenchOption& o) { return o.name == common.name; })) options.push_back(common);
+    if ((program.has_timing_options || common.name == "seed") &&
+        std::none_of(options.begin(), options.end(), [&](const BenchOption& o) { return o.name == common.name; }))
+      options.push_back(common);
   return options;
 }
 
@@ -77,7 +80,16 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   std::vector<CLI::Option*> parsed;
   for (std::size_t i = 0; i < options.size(); ++i) {
     const std::string help = options[i].help + (options[i].default_value.empty() ? "" : " (default " + options[i].default_value + ")");
-    parsed.push_back(app.add_option("--" + options[i].name, texts[i], help)->group("Cell"));
+    parsed.push_back(app.add_option("--" + options[i].name, texts[i], help)->group(options[i].group));
+    if (options[i].may_be_bare) parsed.back()->expected(0, 1);
+  }
+  for (const RunOption& option : program.run_options) {
+    // Either kind writes its text into the map only where it was given.
+    const auto put = [&line, name = option.name](const std::string& text) { line.run_options[name] = text; };
+    if (option.takes_value)
+      app.add_option_function<std::string>("--" + option.name, put, option.help)->group("Run");
+    else
+      app.add_flag_callback("--" + option.name, [put] { put("true"); }, option.help)->group("Run");
   }
   const bool prints = Environment::launch_rank().value_or(0) == 0;
   try {
@@ -100,7 +112,7 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
     return std::nullopt;
   }
   for (std::size_t i = 0; i < options.size(); ++i)
-    if (parsed[i]->count() > 0) line.values[options[i].name] = texts[i];
+    if (parsed[i]->count() > 0) line.values[options[i].name] = options[i].may_be_bare && texts[i].empty() ? "true" : texts[i];
   if (!line.cells_file.empty() && !line.values.empty())
     throw UsageError(program.name + ": --" + line.values.begin()->first + " stands beside --cells; a launch file holds the parameters of its cells itself");
   return line;

@@ -17,9 +17,10 @@ struct CommandLine {
   std::string link = "shm";  ///< --link: name of the link that the launcher made
   bool check_only = false;   ///< --check
   std::map<std::string, std::string> values;  ///< parameters given explicitly
+  std::map<std::string, std::string> run_options;  ///< of the program's run_options, those given
 };
 
-/// Options that every bench has beside its own: seed, repetitions, min-time, max-time.
+/// The program's options and those that every bench has beside its own: seed and, where it wants them, repetitions, min-time, max-time.
 std::vector<BenchOption> all_options(const BenchProgram& program);
 
 /// Empty when --help or --list was asked for and answered on stdout. Throws UsageError for everything that the

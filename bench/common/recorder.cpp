@@ -139,6 +139,9 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     return;
   }
   for (results::SampleRow& sample : measured.samples) sample.cell_id = cell.cell_id;
+  results::for_each_training_table(measured.training, [&](const char*, auto& rows, const auto&) {
+    for (auto& row : rows) row.cell_id = cell.cell_id;
+  });
   for (const results::CellRow& row : measured.rows) {
     table_->print(row);
     if (json_ != nullptr) {
@@ -169,6 +172,7 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     record.rows = std::move(measured.rows);
     record.samples = std::move(measured.samples);
     record.links = std::move(measured.links);
+    record.training = std::move(measured.training);
     results::write_cell_record(results::record_path(options_.out, cell.cell_id), record);
     if (worst == results::Status::failed || worst == results::Status::wrong)
       journal_->cell_failed(cell.cell_id, record.rows.front().reason);

@@ -1,0 +1,222 @@
+#include "bench/common/train_run.h"
+
+#include <cmath>
+#include <optional>
+
+#include "bench/common/gather_texts.h"
+#include "bench/common/link_trust.h"
+#include "bench/common/timeline.h"
+#include "bench/common/train_program.h"
+#include "bench/common/train_report.h"
+#include "bench/common/train_tables.h"
+#include "collectives/machine.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "models/parallel_trainer.h"
+#include "results/files.h"
+
+namespace thinwire {
+// Of models/checkpoint.h, which is being written.
+void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config,
+                     const std::string& path);
+void load_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config,
+                     const std::string& path);
+}  // namespace thinwire
+
+namespace thinwire::bench {
+namespace {
+
+/// Classes that are to be compressed but have nobody to talk to on this mesh.
+void warn_about_idle_rules(const TrainConfig& config) {
+  for (const auto& [traffic, rule] : config.compress) {
+    const std::string name = name_of(traffic);
+    const int ranks = name.starts_with("tp_")                                         ? config.mesh.tp
+                      : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.mesh.pp
+                                                                                      : config.mesh.dp;
+    const bool also_replicas = traffic == TrafficClass::embedding && config.mesh.dp > 1;
+    if (rule.active() && ranks < 2 && !also_replicas)
+      log_warning("compress." + name + " = " + rule.codec + ": a mesh of " +
+                  describe_mesh(config.mesh).substr(5, describe_mesh(config.mesh).find('\n') - 5) +
+                  " has no such traffic");
+  }
+}
+
+class Training {
+ public:
+  Training(BenchContext& context, const Cell& cell)
+      : context_(context),
+        world_(context.world),
+        config_(train_config_of(cell.parameters)),
+        plan_(plan_of(cell.parameters, config_)) {
+    config_.check();
+    require_ranks(config_.mesh, world_.size());
+    if (context.check_only)
+      throw UsageError(
+          "train_gpt has nothing that --check could verify alone; the tests compare it with a single rank "
+          "(ctest -L parity)");
+    wants_timeline_ = cell.parameters.flag("timeline") || context.run_options.contains("trace");
+    if (world_.rank() == 0) warn_about_idle_rules(config_);
+  }
+
+  Measured run() {
+    const Corpus corpus = Corpus::open(config_.text);
+    trainer_ = ParallelTrainer::make(world_, config_, corpus);
+    if (!config_.resume.empty()) resume();
+    if (config_.compute == ComputeMode::real)
+      train();
+    else
+      time();
+    return report(corpus);
+  }
+
+ private:
+  void resume() {
+    load_checkpoint(world_, *trainer_, config_, config_.resume);
+    checkpoint_ = config_.resume + " (step " + std::to_string(trainer_->steps_taken()) + ")";
+    if (trainer_->steps_taken() >= config_.steps)
+      throw UsageError("--resume " + config_.resume + " holds step " +
+                       std::to_string(trainer_->steps_taken()) + " already; --steps " +
+                       std::to_string(config_.steps) + " must be beyond it");
+  }
+
+  void train() {
+    TrainProgress progress(world_.rank() == 0, config_);
+    while (trainer_->steps_taken() < config_.steps) {
+      const bool last = trainer_->steps_taken() + 1 == config_.steps;
+      take_step(last);
+      const std::int64_t done = trainer_->steps_taken();
+      const StepRecord& step = steps_.back();
+      if (last || (config_.eval_interval > 0 && done % config_.eval_interval == 0))
+        validation_[step.step] = trainer_->validate();
+      if (!config_.checkpoint.empty() &&
+          (last || (config_.save_interval > 0 && done % config_.save_interval == 0))) {
+        save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
+        checkpoint_ = config_.checkpoint + " (step " + std::to_string(done) + ")";
+      }
+      const auto found = validation_.find(step.step);
+      progress.show(step, found == validation_.end() ? results::not_measured : found->second);
+    }
+  }
+
+  void time() {
+    TrainProgress progress(world_.rank() == 0, config_);
+    step();  // buffers grow, connections open
+    trainer_->set_compute(ComputeMode::serial);
+    for (int i = 0; i < config_.serial_steps; ++i) step();
+    trainer_->set_compute(ComputeMode::replay);
+    for (std::int64_t i = 0; i < config_.steps; ++i) {
+      world_.barrier();  // a step's time starts on all ranks alike
+      take_step(i + 1 == config_.steps);
+      steps_.back().step = i;
+      progress.show(steps_.back(), results::not_measured);
+    }
+  }
+
+  void take_step(bool last) {
+    const bool traced = last && wants_timeline_;
+    if (traced) Trace::start();
+    steps_.push_back(step());
+    if (traced) spans_ = Trace::stop();
+  }
+
+  StepRecord step() {
+    try {
+      return trainer_->step();
+    } catch (const RuntimeFailure& error) {
+      // Nothing of the diverged state is saved: what is on disk is the last good one.
+      std::string reason = error.what();
+      while (reason.ends_with('.')) reason.pop_back();
+      throw RuntimeFailure(reason +
+                           (checkpoint_.empty()
+                                ? ". There is no checkpoint (--checkpoint FILE.h5 --checkpoint-interval N)"
+                                : ". The last good checkpoint is " + checkpoint_));
+    }
+  }
+
+  Measured report(const Corpus& corpus) {
+    TrainRun run;
+    run.config = config_;
+    run.plan = plan_;
+    run.link = context_.link;
+    run.corpus = corpus.hash();
+    run.oversubscription = Machine::oversubscription();
+    run.validation = validation_;
+    std::vector<std::string> by_rank;
+    for (const std::string& text : gather_texts(world_, to_text(steps_)))
+      run.ranks.push_back(steps_from_text(text));
+    if (wants_timeline_) by_rank = gather_texts(world_, to_text(spans_));
+    Measured measured;
+    if (world_.rank() == 0) {
+      measured.rows = training_rows(run);
+      measured.training = training_tables(run);
+      if (wants_timeline_) measured.training.timeline = timeline_rows(by_rank, plan_, context_.link);
+      write_trace(measured.training.timeline);
+      std::fputs(describe_run(run, measured.training, corpus).c_str(), context_.text);
+      std::fflush(context_.text);
+    }
+    judge_link(measured);
+    if (measured.rows.empty()) measured.rows.emplace_back();  // only rank 0's count, but every rank has some
+    return measured;
+  }
+
+  void write_trace(const std::vector<results::TimelineRow>& timeline) const {
+    const auto path = context_.run_options.find("trace");
+    if (path != context_.run_options.end())
+      results::write_file_atomically(path->second, chrome_trace(timeline, config_.mesh));
+  }
+
+  /// The link is held against its nominal rate with the mean size of each class's messages, which rank 0
+  /// tells the others.
+  void judge_link(Measured& measured) {
+    constexpr std::size_t most = 16;
+    std::int64_t sizes[most] = {};
+    if (world_.rank() == 0)
+      for (std::size_t i = 0; i < std::min(most, measured.training.traffic.size()); ++i) {
+        const results::TrainingTrafficRow& row = measured.training.traffic[i];
+        if (row.traffic != "control")
+          sizes[i] = row.payload_bytes / std::max<std::int64_t>(1, row.operations);
+      }
+    world_.broadcast(sizes, sizeof sizes, 0)->wait();
+    Measured probe;
+    for (const std::int64_t size : sizes) {
+      results::CellRow row;
+      row.payload_bytes = size;
+      row.operation = "all_reduce";
+      probe.rows.push_back(row);
+    }
+    LinkTrust(context_).judge(probe);
+    if (world_.rank() != 0) return;
+    measured.links = std::move(probe.links);
+    for (std::size_t i = 0; i < measured.rows.size(); ++i) {
+      results::CellRow& row = measured.rows[i];
+      for (std::size_t k = 0; k < std::min(most, measured.training.traffic.size()); ++k)
+        if (measured.training.traffic[k].traffic == row.traffic &&
+            measured.training.traffic[k].codec == row.codec) {
+          row.link_gbps = probe.rows[k].link_gbps;
+          if (config_.compute == ComputeMode::real) continue;  // bytes and losses do not depend on the rate
+          row.status = probe.rows[k].status;
+          row.reason = probe.rows[k].reason;
+        }
+    }
+  }
+
+  BenchContext& context_;
+  Communicator& world_;
+  TrainConfig config_;
+  std::string plan_, checkpoint_;
+  bool wants_timeline_ = false;
+  std::unique_ptr<ParallelTrainer> trainer_;
+  std::vector<StepRecord> steps_;
+  std::map<std::int64_t, double> validation_;
+  std::vector<TraceSpan> spans_;
+};
+
+}  // namespace
+
+void run_training(BenchContext& context, const Cell& cell) {
+  context.start(cell);
+  Training training(context, cell);
+  context.finish(cell, training.run());
+}
+
+}  // namespace thinwire::bench
