@@ -18,6 +18,9 @@ Tensor row_block(const Tensor& x, int index, int blocks) {
   return out;
 }
 
+/// Rows that a trained codec is fitted on: eight per column of a tensor of 512 columns, more teach little.
+constexpr std::int64_t most_fit_rows = 4096;
+
 /// Largest error this family of codecs may show before it is called WRONG. Loose on purpose: codecs are proven
 /// against their references in the tests; here it catches a broken link or protocol.
 double plausible_error(const CodecTraits& traits) { return traits.lossless ? 5e-3 : 1.5; }
@@ -79,6 +82,12 @@ void ActivationGroup::load_inputs() {
     query.parts = tp_;
     take(partial_sum_, query, tp_, tensor_index_, stage_, false, true);
     tensor_twin_.emplace();
+    const RowBlock block = shard_rows(rows_, tensor_index_, tp_);
+    reference_.assign(static_cast<std::size_t>(block.count * hidden_), 0.0);
+    for (int part = 0; part < tp_; ++part) {
+      const Tensor x = partial_sum_.series->load(partial_sum_.series->steps - 1, part);
+      add_to(reference_, x.as<float>().subspan(static_cast<std::size_t>(block.first * hidden_), reference_.size()));
+    }
   }
   // Even boundaries first, then odd ones: a middle stage belongs to one of each.
   for (int parity = 0; parity < 2; ++parity) {
@@ -111,6 +120,20 @@ void ActivationGroup::load_inputs() {
     forward_twin_.emplace();
     backward_twin_.emplace();
   }
+}
+
+/// Evenly spaced rows of the first captured step, summed over the parts.
+Tensor ActivationGroup::fit_sample(const Input& input, int parts) const {
+  const std::int64_t rows = input.series->shape.rows(), used = std::min(rows, most_fit_rows);
+  Tensor sample(Shape{used, hidden_});
+  sample.fill_zero();
+  for (int part = 0; part < parts; ++part) {
+    const Tensor x = input.series->load(0, part);
+    for (std::int64_t r = 0; r < used; ++r)
+      accumulate(sample.as<float>().subspan(static_cast<std::size_t>(r * hidden_), static_cast<std::size_t>(hidden_)),
+                 x.as<float>().subspan(static_cast<std::size_t>(r * rows / used * hidden_), static_cast<std::size_t>(hidden_)));
+  }
+  return sample;
 }
 
 MessageKey ActivationGroup::key(const Input& input, int step, int boundary) const {
@@ -227,9 +250,7 @@ void ActivationGroup::tensor_forward(Pending& pending) {
   const int last = steps_ - 1;
   if (channel.codec().codec->traits().needs_fit) {
     // Fitted on the sum at the first captured step, measured on the last: held out.
-    Tensor sum(Shape{rows_, hidden_});
-    sum.fill_zero();
-    for (int part = 0; part < tp_; ++part) accumulate(sum.as<float>(), input.series->load(0, part).as<float>());
+    const Tensor sum = fit_sample(input, tp_);
     const ConstTensorView samples[] = {sum.view()};
     channel.fit(samples);
   }
@@ -247,15 +268,9 @@ void ActivationGroup::tensor_forward(Pending& pending) {
 
   // Verify my block of rows against the float64 sum of all parts.
   const RowBlock block = shard_rows(rows_, tensor_index_, tp_);
-  std::vector<double> reference(static_cast<std::size_t>(block.count * hidden_));
-  const int first_step = std::max(0, input.series->steps - 2);
-  for (int part = 0; part < tp_; ++part) {
-    const Tensor x = input.series->load(first_step + last, part);
-    add_to(reference, x.as<float>().subspan(static_cast<std::size_t>(block.first * hidden_), reference.size()));
-  }
   Tensor scratch;
   const ErrorMetrics error = error_metrics_over_ranks(
-      context_.world, from_wire(out, scratch).subspan(static_cast<std::size_t>(block.first * hidden_), reference.size()), reference);
+      context_.world, from_wire(out, scratch).subspan(static_cast<std::size_t>(block.first * hidden_), reference_.size()), reference_);
   require_close(error, plausible_error(channel.codec().codec->traits()), "tp_forward by " + p.text("codec"));
 
   results::CellRow row = new_row(pending.cell, TrafficClass::tp_forward, &input);
@@ -264,7 +279,8 @@ void ActivationGroup::tensor_forward(Pending& pending) {
   row.codec = channel.codec().expression.canonical();
   error.fill(row);
   CodecLaps laps;
-  if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, [&](ComputeMode m) { channel.set_compute(m); }, body, std::move(verified));
+  if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, [&](ComputeMode m) { channel.set_compute(m); }, body, std::move(verified),
+                                                     dense && is_slow(context_.link));
   pending.measured.rows.push_back(std::move(row));
   pending.laps.push_back(std::move(laps));
 }
@@ -285,7 +301,7 @@ void ActivationGroup::boundaries(Pending& pending) {
     for (Channel* c : {&forward.back(), &backward.back()}) c->empty_bucket_before_transfers(token_bucket_bytes(context_.link));
     dense = forward.back().codec().expression.is_dense();
     if (traits.needs_fit) {
-      const Tensor training = b.activation.series->load(0, 0);
+      const Tensor training = fit_sample(b.activation, 1);
       const ConstTensorView samples[] = {training.view()};
       forward.back().fit(samples);
     }
@@ -344,7 +360,8 @@ void ActivationGroup::boundaries(Pending& pending) {
     row.codec = canonical;
     error.fill(row);
     CodecLaps laps;
-    if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, set_compute, body, std::move(verified));
+    if (!context_.check_only) laps = measure_codec(context_.world, plan_, serial_, repetitions_, set_compute, body, std::move(verified),
+                                                       dense && is_slow(context_.link));
     pending.measured.rows.push_back(std::move(row));
     pending.laps.push_back(std::move(laps));
   }

@@ -50,6 +50,7 @@ class ActivationGroup {
   void tensor_forward(Pending& pending);
   void boundaries(Pending& pending);
   void finish(Pending& pending);
+  Tensor fit_sample(const Input& input, int parts) const;
   results::CellRow new_row(const Cell& cell, TrafficClass traffic, const Input* input) const;
   MessageKey key(const Input& input, int step, int boundary) const;
 
@@ -63,6 +64,7 @@ class ActivationGroup {
   int steps_ = 1;  ///< captured steps that laps take turns with; the same for all classes of a shape
   std::unique_ptr<Communicator> tensor_group_;
   Input partial_sum_;
+  std::vector<double> reference_;  ///< my block of the float64 sum at the last step
   std::vector<Boundary> boundaries_;
   std::optional<Twin> tensor_twin_, forward_twin_, backward_twin_;
   std::vector<Channel> tensor_twin_channels_;  ///< library, ring

@@ -84,6 +84,12 @@ Finding check_blas(const DoctorContext& context) {
   if (gflops < 5)
     return {Verdict::note, "products are right but slow: " + number(gflops) + " GFLOP/s in f32",
             "the reference BLAS may be loaded: install libopenblas-openmp-dev, or look whether other programs use the machine"};
+#if defined(__x86_64__)
+  const std::string pinned = Environment::get("OPENBLAS_CORETYPE").value_or("");
+  if ((pinned == "Haswell" || pinned == "Zen") && __builtin_cpu_supports("avx512f"))
+    return {Verdict::note, number(gflops, "%.0f") + " GFLOP/s in f32 by kernels for AVX2: the environment says OPENBLAS_CORETYPE=" + pinned,
+            "unset OPENBLAS_CORETYPE unless results must have these kernels' bits: with AVX-512 products take about half the time"};
+#endif
   return {Verdict::ok, number(gflops, "%.0f") + " GFLOP/s in f32, product checked", ""};
 }
 

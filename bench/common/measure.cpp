@@ -76,12 +76,13 @@ int repetitions_of(const CellParameters& parameters) {
 
 CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial, int repetitions,
                         const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body,
-                        std::vector<OperationReport> verified) {
+                        std::vector<OperationReport> verified, bool verified_counts) {
   CodecLaps result;
+  if (verified_counts) result.timed.push_back(verified);
   Laps before{std::move(verified)};
   for (int i = 1; plan.timed && i < serial; ++i) before.push_back(lap(world, body));
   if (plan.timed) set_compute(ComputeMode::replay);
-  for (int i = 0; i < repetitions; ++i) result.timed.push_back(lap(world, body));
+  while (static_cast<int>(result.timed.size()) < repetitions) result.timed.push_back(lap(world, body));
   const Laps& alone = plan.timed ? before : result.timed;
   result.alone = alone.front();
   for (std::size_t rank = 0; rank < result.alone.size(); ++rank) {

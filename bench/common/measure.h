@@ -30,14 +30,15 @@ int repetitions_of(const CellParameters& parameters);
 
 /// Measures a codec operation whose first lap was run already, to verify it: in ComputeMode::serial under a timed
 /// plan (that lap counts as one of `serial`), else in ComputeMode::real. Then `repetitions` timed laps, in replay
-/// under a timed plan.
+/// under a timed plan. `verified_counts`: the first lap is the first of these, too (an operation without codec work, so
+/// that nothing is replayed, on a link whose time is dear).
 struct CodecLaps {
   std::vector<OperationReport> alone;  ///< by rank: codec work measured alone (medians of the serial laps)
   Laps timed;
 };
 CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial, int repetitions,
                         const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body,
-                        std::vector<OperationReport> verified);
+                        std::vector<OperationReport> verified, bool verified_counts = false);
 
 /// Fills stage times, bytes, ratio, speed-up and break-even of `row` from laps of the codec and of its twin.
 /// Definitions (docs/measuring.md): total = median over repetitions of the maximum over ranks; encode, decode

@@ -99,7 +99,7 @@ void ReductionGroup::measure(Pending& pending) {
   auto channels = make_channels({plan_.traffic, p.text("codec"), parse_form(p.text("form")), parse_protocol(p.text("protocol")), wire_,
                                  twin_.algorithm(), false});
   const CodecTraits traits = channels[0].codec().codec->traits();
-  const bool dense = channels[0].codec().expression.is_dense();
+  const bool dense = channels[0].codec().expression.is_dense(), slow = is_slow(context_.link);
   if (traits.needs_fit) {
     // Fitted on rank 0's replica at the first step (all ranks read the same data), measured at the last.
     const Tensor training = plan_.everybody.front().first->load(0, plan_.everybody.front().second);
@@ -118,9 +118,10 @@ void ReductionGroup::measure(Pending& pending) {
     for (Channel& channel : channels) channel.set_compute(mode);
   };
   std::vector<OperationReport> verified;
-  // The history, one real pass per captured step; the last one is verified.
+  // The history of a codec that keeps state, one real pass per captured step; the last step is verified.
+  const bool history = traits.stateful || !channels[0].codec().wrappers.empty();
   set_compute(compute_.timed ? ComputeMode::serial : ComputeMode::real);
-  for (std::size_t step = 0; step < inputs_.size(); ++step) {
+  for (std::size_t step = history ? 0 : inputs_.size() - 1; step < inputs_.size(); ++step) {
     key.step = static_cast<std::int64_t>(step);
     verified = lap(context_.world, [&] { return reduce(channels, dense ? wire_inputs_[step] : inputs_[step], outs, key); });
   }
@@ -149,7 +150,7 @@ void ReductionGroup::measure(Pending& pending) {
     key.step = static_cast<std::int64_t>(inputs_.size()) + turn;  // time goes on: stateful codecs see new messages
     return reduce(channels, dense ? wire_inputs_[step] : inputs_[step], outs, key);
   };
-  if (!context_.check_only) pending.laps = measure_codec(context_.world, compute_, serial_, repetitions_, set_compute, body, std::move(verified));
+  if (!context_.check_only) pending.laps = measure_codec(context_.world, compute_, serial_, repetitions_, set_compute, body, std::move(verified), dense && slow);
   pending.measured.rows.push_back(std::move(row));
 }
 
