@@ -1,5 +1,7 @@
 #include "core/device.h"
 
+#include <atomic>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -8,6 +10,7 @@
 #include "core/clock.h"
 #include "core/device_module.h"
 #include "core/error.h"
+#include "core/memory_counter.h"
 
 namespace thinwire {
 namespace {
@@ -49,6 +52,21 @@ std::string why_unavailable(DeviceKind kind) {
 
 void* device_module_symbol(const std::string& name) { return device_module().symbol(name); }
 
+namespace {
+std::atomic<std::int64_t> bytes_now{0}, bytes_peak{0};
+
+void count_bytes(std::int64_t change) {
+  const std::int64_t now = bytes_now.fetch_add(change, std::memory_order_relaxed) + change;
+  std::int64_t peak = bytes_peak.load(std::memory_order_relaxed);
+  while (now > peak && !bytes_peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+}  // namespace
+
+std::int64_t buffer_bytes() { return bytes_now.load(std::memory_order_relaxed); }
+std::int64_t buffer_bytes_peak() { return bytes_peak.load(std::memory_order_relaxed); }
+void reset_buffer_bytes_peak() { bytes_peak.store(buffer_bytes(), std::memory_order_relaxed); }
+
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)), device_(other.device_) {}
 
@@ -60,16 +78,22 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr) device_backend(device_.kind).release(data_, device_.ordinal);
+  if (data_ == nullptr) return;
+  count_bytes(-static_cast<std::int64_t>(capacity_));
+  device_backend(device_.kind).release(data_, device_.ordinal);
 }
 
 void Buffer::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return;
   DeviceBackend& backend = device_backend(device_.kind);
-  if (data_ != nullptr) backend.release(std::exchange(data_, nullptr), device_.ordinal);
+  if (data_ != nullptr) {
+    count_bytes(-static_cast<std::int64_t>(capacity_));
+    backend.release(std::exchange(data_, nullptr), device_.ordinal);
+  }
   capacity_ = 0;
   data_ = static_cast<std::byte*>(backend.allocate(bytes, device_.ordinal));
   capacity_ = bytes;
+  count_bytes(static_cast<std::int64_t>(bytes));
 }
 
 }  // namespace thinwire

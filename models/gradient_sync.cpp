@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/tensor_names.h"
 #include "kernels/nn/elementwise.h"
 
 namespace thinwire {
@@ -111,7 +112,7 @@ void GradientSync<T>::begin_step(std::int64_t step) {
 template <typename T>
 MessageKey GradientSync<T>::key_of(const std::string& name) const {
   MessageKey key;
-  key.tensor = hash_name(name);
+  key.tensor = tensor_id(name);
   key.step = step_;
   return key;
 }

@@ -6,6 +6,7 @@
 // the cut may fall between sequences as well as inside one; layernorm, dropout and residual act on single tokens and cannot tell.
 #pragma once
 
+#include "core/tensor_names.h"
 #include "models/compute_clock.h"
 #include "models/layers/pass.h"
 #include "models/parameter.h"
@@ -72,7 +73,7 @@ class TensorParallel {
 /// Name of a tensor on the wire, for a pass.
 inline MessageKey message_key(std::string_view tensor, const PassContext& pass) {
   MessageKey key;
-  key.tensor = hash_name(tensor);
+  key.tensor = tensor_id(tensor);
   key.step = static_cast<std::int64_t>(pass.step);
   key.micro_batch = pass.micro;
   key.pass = pass.why;

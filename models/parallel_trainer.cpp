@@ -1,0 +1,289 @@
+#include "models/parallel_trainer.h"
+
+#include <cmath>
+#include <ctime>
+#include <optional>
+
+#include "core/log.h"
+#include "models/data/batches.h"
+#include "models/gradient_sync.h"
+#include "models/pipeline.h"
+
+namespace thinwire {
+namespace {
+
+CompressRule rule_of(const TrainConfig& config, TrafficClass traffic) {
+  const auto found = config.compress.find(traffic);
+  return found == config.compress.end() ? CompressRule{} : found->second;
+}
+
+Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
+  ChannelOptions o;
+  o.traffic = traffic;
+  o.wire = wire;
+  o.protocol = Protocol::dense;  // a gather of boundary tensors is a collective of a point-to-point class
+  return Channel(group, o);
+}
+
+template <typename T>
+class Trainer3d final : public ParallelTrainer {
+ public:
+  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus)
+      : world_(world),
+        config_(config),
+        mesh_(world, config.mesh),
+        at_(mesh_.coordinates()),
+        training_(corpus.training(), config.model.seed, "data.training"),
+        validation_(corpus.validation(), config.model.seed, "data.validation"),
+        schedule_(make_schedule(config.schedule, config.mesh.pp, static_cast<int>(config.micro_batches()), config.virtual_stages)) {
+    open_lanes();
+    make_chunks();
+    make_gradient_sync();
+  }
+
+  StepRecord step() override {
+    const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
+    clock_.reset();
+    tensor_->waited_us = pipeline_->waited_us = sync_->waited_us = 0;
+    clock_.run("zero gradients", -1, -1, [&] {
+      for (auto& chunk : chunks_) chunk->zero_gradients();
+    });
+    sync_->begin_step(number);
+    const double own_loss = pipeline_->train(
+        schedule_, static_cast<std::uint64_t>(number), batches(training_, static_cast<std::uint64_t>(number)),
+        [&](int layer) { sync_->layer_done(layer); }, [&] { sync_->progress(); });
+    sync_->finish();
+
+    StepRecord record;
+    record.step = number;
+    double squares = 0;
+    clock_.run("gradient norm", -1, -1, [&] { squares = optimizer_->sum_of_squares(); });
+    // One tensor rank of each last stage speaks for its replica's loss.
+    const bool speaks = mesh_.last_stage() && at_.tp == 0;
+    std::array<double, 2> sums = {squares, speaks ? own_loss / config_.mesh.dp : 0};
+    sum_over_mesh(sums, number);
+    if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
+    record.gradient_norm = std::sqrt(sums[0]);
+    record.loss = sums[1];
+    record.learning_rate = config_.trainer.schedule.at(number);
+    clock_.run("optimizer", -1, -1,
+               [&] { optimizer_->apply(record.learning_rate, nn::clip_factor(record.gradient_norm, config_.trainer.max_norm)); });
+    if (clock_.replays()) optimizer_->set_steps_taken(number + 1);
+    sync_->gather_weights();
+    record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+    record.compute_us = clock_.total_us();
+    record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us;
+    record.tokens = config_.global_batch * config_.seq;
+    take_records(record.traffic);
+    return record;
+  }
+
+  double validate() override {
+    const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
+    double loss = 0;
+    for (std::int64_t round = 0; round < rounds; ++round)
+      loss += pipeline_->evaluate(schedule_, static_cast<int>(round), batches(validation_, static_cast<std::uint64_t>(round)));
+    std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
+    sum_over_mesh(sums, steps_taken());
+    std::vector<TrafficRecord> not_training;
+    take_records(not_training);
+    return sums[1];
+  }
+
+  std::int64_t steps_taken() const override { return optimizer_->steps_taken(); }
+  void set_steps_taken(std::int64_t steps) override {
+    optimizer_->set_steps_taken(steps);
+    sync_->adopt_weights();
+  }
+
+  void set_compute(ComputeMode mode) override {
+    world_.barrier();  // no operation of a neighbour may be in flight
+    clock_.set_mode(mode);
+    for (auto& lane : lanes_) lane->set_compute(mode);
+    for (auto& channel : channels_) channel->set_compute(mode);
+  }
+  ProcessMesh& mesh() override { return mesh_; }
+
+  std::vector<StateTensor> state_tensors() override {
+    std::vector<StateTensor> all;
+    const auto& parts = optimizer_->parts();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      Parameter<T>& p = *parts[i].parameter;
+      StateTensor t{p.layout, p.value.view(), optimizer_->first_moment(i).view(), optimizer_->second_moment(i).view(),
+                    parts[i].rows.first, false};
+      t.copy = &p == chunks_.back()->token() && !chunks_.back()->part().embedding;
+      all.push_back(t);
+    }
+    return all;
+  }
+  std::map<std::string, std::vector<std::byte>> codec_state() const override {
+    std::map<std::string, std::vector<std::byte>> state;
+    //WAIT for (std::size_t i = 0; i < lanes_.size(); ++i)
+    //WAIT  if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
+    return state;
+  }
+  void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      if (lanes_[i]->coded() == nullptr) continue;
+      const auto found = state.find(lane_names_[i]);
+      if (found == state.end()) throw CorruptData("The checkpoint has no codec state for '" + lane_names_[i] + "'");
+      //WAIT lanes_[i]->coded()->load_state(found->second);
+    }
+  }
+
+ private:
+  DType wire() const { return std::is_same_v<T, double> ? DType::f64 : config_.wire; }
+  DType exact() const { return dtype_of<T>; }
+
+  TrafficLane* open_lane(const char* name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false) {
+    LaneOptions o{wire(), config_.form, average, kept && config_.recompute, config_.error_interval > 0};
+    lanes_.push_back(std::make_unique<TrafficLane>(group, traffic, rule_of(config_, traffic), o));
+    lane_names_.push_back(name);
+    return lanes_.back().get();
+  }
+  Channel* open_channel(Communicator& group, TrafficClass traffic, DType type) {
+    channels_.push_back(std::make_unique<Channel>(dense_channel(group, traffic, type)));
+    return channels_.back().get();
+  }
+
+  // Opening a channel is collective over its group: all ranks open theirs in the same order.
+  void open_lanes() {
+    const MeshShape& m = config_.mesh;
+    tensor_control_ = open_channel(mesh_.tp(), TrafficClass::control, exact());
+    for (auto [group, list] : {std::pair{&mesh_.tp(), &sum_channels_}, {&mesh_.pp(), &sum_channels_}, {&mesh_.dp(), &sum_channels_}})
+      list->push_back(open_channel(*group, TrafficClass::control, DType::f64));
+    if (m.tp > 1) {
+      TrafficLane* forward = open_lane("tp_forward", mesh_.tp(), TrafficClass::tp_forward, false, true);
+      TrafficLane* backward = open_lane("tp_backward", mesh_.tp(), TrafficClass::tp_backward);
+      Channel* look_up = open_channel(mesh_.tp(), TrafficClass::control, wire());
+      tensor_.emplace(*forward, *backward, *look_up, *tensor_control_, at_.pp, config_.sequence_parallel);
+    } else {
+      tensor_.emplace();
+    }
+    tensor_->error_interval = config_.error_interval;
+    if (m.pp > 1) {
+      boundary_.forward = open_lane("pp_forward", mesh_.pp(), TrafficClass::pp_forward);
+      boundary_.backward = open_lane("pp_backward", mesh_.pp(), TrafficClass::pp_backward);
+      if (config_.scatter_gather && m.tp > 1) {
+        boundary_.gather_forward = open_channel(mesh_.tp(), TrafficClass::pp_forward, wire());
+        boundary_.gather_backward = open_channel(mesh_.tp(), TrafficClass::pp_backward, wire());
+      }
+    }
+    gradient_lanes_.tensor_control = tensor_control_;
+    if (m.dp > 1) {
+      gradient_lanes_.gradient = open_lane("dp_gradient", mesh_.dp(), TrafficClass::dp_gradient, true);
+      if (config_.shard_optimizer) {
+        gradient_lanes_.scatter = open_lane("gradient_scatter", mesh_.dp(), TrafficClass::gradient_scatter, true);
+        gradient_lanes_.gather = open_lane("weight_gather", mesh_.dp(), TrafficClass::weight_gather);
+      }
+    }
+    if (m.pp == 1) return;
+    const bool holds_table = mesh_.first_stage() || mesh_.last_stage();
+    if (config_.embedding_sync == "fused") {
+      // All copies of this tensor rank's rows of the table: {first, last stage} x replicas.
+      embedding_group_ = world_.split(holds_table ? at_.tp : -1, world_.rank());
+      if (embedding_group_) gradient_lanes_.embedding_dp = open_lane("embedding", *embedding_group_, TrafficClass::embedding);
+    } else {
+      if (holds_table && m.dp > 1) gradient_lanes_.embedding_dp = open_lane("embedding.replicas", mesh_.dp(), TrafficClass::embedding);
+      if (holds_table) gradient_lanes_.embedding_stages = open_lane("embedding.stages", *mesh_.embedding(), TrafficClass::embedding);
+    }
+  }
+
+  void make_chunks() {
+    const int positions = config_.mesh.pp * config_.virtual_stages;
+    const int layers = static_cast<int>(config_.model.layers) / positions;
+    for (int v = 0; v < config_.virtual_stages; ++v) {
+      const int position = global_chunk(schedule_, at_.pp, v);
+      const GptPart part{position * layers, layers, position == 0, position == positions - 1};
+      chunks_.push_back(std::make_unique<Gpt<T>>(config_.model, part, GptRuntime<T>{&*tensor_, &clock_, config_.recompute}));
+    }
+    std::vector<Gpt<T>*> pointers;
+    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
+    pipeline_.emplace(config_, at_, pointers, boundary_, clock_);
+  }
+
+  void make_gradient_sync() {
+    std::vector<LayeredParameter<T>> parameters;
+    Parameter<T>* table = nullptr;
+    for (auto& chunk : chunks_) {
+      const auto& list = chunk->parameters();
+      for (std::size_t i = 0; i < list.size(); ++i) parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
+      if (config_.mesh.pp > 1 && chunk->token()) table = chunk->token();
+    }
+    sync_.emplace(config_, at_, parameters, table, gradient_lanes_, clock_);
+    optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
+  }
+
+  /// This replica's micro-batches of a global batch.
+  std::vector<TokenBatch> batches(const BatchSampler& sampler, std::uint64_t number) const {
+    std::vector<TokenBatch> list;
+    const std::int64_t count = config_.micro_batches();
+    for (std::int64_t m = 0; m < count; ++m)
+      list.push_back(sampler.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
+    return list;
+  }
+
+  void sum_over_mesh(std::span<double> values, std::int64_t number) {
+    MessageKey key;
+    key.tensor = hash_name("step sums");
+    key.step = number;
+    const TensorView view(values.data(), {static_cast<std::int64_t>(values.size())});
+    for (Channel* channel : sum_channels_)
+      if (channel->communicator().size() > 1) channel->all_reduce(view, view, key).wait();
+  }
+
+  /// The rank whose loss or gradient is not finite says so; the others give it time to end the job.
+  [[noreturn]] void name_the_rank(double own_loss, std::int64_t number) {
+    const std::string where = "step " + std::to_string(number) + ", rank " + std::to_string(world_.rank()) + " (stage " +
+                              std::to_string(at_.pp) + ", tensor rank " + std::to_string(at_.tp) + ", replica " + std::to_string(at_.dp) + ")";
+    if (!std::isfinite(own_loss))
+      throw RuntimeFailure("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
+    try {
+      optimizer_->check_finite();
+    } catch (const RuntimeFailure& e) {
+      throw RuntimeFailure(std::string(e.what()) + " Seen at " + where + ".");
+    }
+    sleep_until_ns(now_ns() + 2'000'000'000);
+    throw RuntimeFailure("Loss or gradient is not finite on another rank; " + where + " stops with it.");
+  }
+
+  void take_records(std::vector<TrafficRecord>& records) {
+    for (auto& lane : lanes_) lane->take_records(records);
+    for (auto& channel : channels_) {
+      if (channel->meter().operations() == 0) continue;
+      records.push_back({channel->options().traffic, "none", channel->meter().operations(), channel->meter().total(), 0, 0});
+      channel->meter().reset();
+    }
+  }
+
+  Communicator& world_;
+  const TrainConfig config_;
+  ProcessMesh mesh_;
+  MeshCoordinates at_;
+  BatchSampler training_, validation_;
+  Schedule schedule_;
+  ComputeClock clock_;
+  std::vector<std::unique_ptr<TrafficLane>> lanes_;
+  std::vector<std::string> lane_names_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<Channel*> sum_channels_;  ///< over tensor, pipeline and replica group in turn: f64 sums
+  Channel* tensor_control_ = nullptr;
+  std::unique_ptr<Communicator> embedding_group_;
+  std::optional<TensorParallel<T>> tensor_;
+  BoundaryLanes boundary_;
+  GradientLanes gradient_lanes_;
+  std::vector<std::unique_ptr<Gpt<T>>> chunks_;
+  std::optional<Pipeline<T>> pipeline_;
+  std::optional<GradientSync<T>> sync_;
+  std::optional<Optimizer<T>> optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
+  config.check();
+  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, corpus);
+  return std::make_unique<Trainer3d<float>>(world, config, corpus);
+}
+
+}  // namespace thinwire

@@ -1,0 +1,238 @@
+#include "models/pipeline.h"
+
+#include <algorithm>
+
+namespace thinwire {
+
+template <typename T>
+Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Gpt<T>*> chunks, const BoundaryLanes& lanes,
+                      ComputeClock& clock)
+    : config_(config),
+      at_(at),
+      chunks_(std::move(chunks)),
+      lanes_(lanes),
+      clock_(clock),
+      // Under sequence parallelism a boundary tensor is scattered already.
+      scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel) {}
+
+template <typename T>
+double Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches,
+                          const LayerDone& layer_done, const std::function<void()>& between) {
+  return run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, layer_done, between);
+}
+
+template <typename T>
+double Pipeline<T>::evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches) {
+  PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
+  pass.why = Pass::evaluate;
+  return run(schedule, false, pass, micro_batches, {}, {});
+}
+
+template <typename T>
+double Pipeline<T>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches,
+                        const LayerDone& layer_done, const std::function<void()>& between) {
+  const int count = schedule.micro_batches;
+  TW_ASSERT(static_cast<int>(batches.size()) == count);
+  backward_left_.assign(chunks_.size(), count);
+  double loss = 0;
+  for (const Instruction& i : schedule.stage[static_cast<std::size_t>(at_.pp)]) {
+    const TokenBatch& batch = batches[static_cast<std::size_t>(i.micro)];
+    pass.micro = i.micro;
+    pass.first_sample = batch.first_sample;
+    switch (i.kind) {
+      case InstructionKind::receive_forward:
+        receive_forward(i, pass);
+        break;
+      case InstructionKind::forward:
+        loss += forward(i, pass, batch, count);
+        break;
+      case InstructionKind::send_forward:
+        send_forward(i, pass);
+        break;
+      default:
+        if (!with_backward) continue;
+        if (i.kind == InstructionKind::receive_backward) receive_backward(i, pass);
+        if (i.kind == InstructionKind::backward) backward(i, batch, layer_done);
+        if (i.kind == InstructionKind::send_backward) send_backward(i, pass);
+    }
+    if (!with_backward && i.kind != InstructionKind::receive_forward) {
+      // An output that travels is given back when it has arrived.
+      const bool last = behind(i.chunk) == static_cast<int>(config_.model.layers);
+      if (i.kind == InstructionKind::send_forward || last) {
+        Activations* done = live_.at({i.chunk, i.micro});
+        live_.erase({i.chunk, i.micro});
+        if (last)
+          free_.push_back(done);
+        else
+          in_flight_.back().activations = done;
+      }
+    }
+    reap(false);
+    if (between) between();
+  }
+  reap(true);
+  return loss;
+}
+
+template <typename T>
+typename Pipeline<T>::Activations& Pipeline<T>::activations(int chunk, int micro) {
+  auto& slot = live_[{chunk, micro}];
+  if (slot) return *slot;
+  if (free_.empty()) {
+    owned_.push_back(std::make_unique<Activations>());
+    free_.push_back(owned_.back().get());
+  }
+  slot = free_.back();
+  free_.pop_back();
+  return *slot;
+}
+
+template <typename T>
+std::unique_ptr<Tensor> Pipeline<T>::gradient_buffer() {
+  if (spare_.empty()) return std::make_unique<Tensor>();
+  std::unique_ptr<Tensor> buffer = std::move(spare_.back());
+  spare_.pop_back();
+  return buffer;
+}
+
+template <typename T>
+MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
+  PassContext named = pass;
+  named.micro = micro;
+  return message_key("boundary" + std::to_string(boundary), named);
+}
+
+template <typename T>
+bool Pipeline<T>::compares(const PassContext& pass) const {
+  return std::is_same_v<T, float> && config_.error_interval > 0 && pass.why == Pass::train &&
+         static_cast<std::int64_t>(pass.step) % config_.error_interval == 0;
+}
+
+template <typename T>
+RowBlock Pipeline<T>::travelling(std::int64_t rows) const {
+  if (scatters_) return shard_rows(rows, at_.tp, config_.mesh.tp);
+  return {0, chunks_[0]->tensor().own_rows(rows).count};
+}
+
+template <typename T>
+void Pipeline<T>::wait(Operation operation) {
+  if (!operation.valid()) return;
+  const std::int64_t begin = now_ns();
+  const OperationReport& report = operation.wait();
+  const std::int64_t end = now_ns();
+  waited_us += std::max(0.0, static_cast<double>(end - begin) * 1e-3 - report.encode_us - report.decode_us);
+  Trace::add(TraceCategory::wait, "pipeline", begin, end);
+}
+
+template <typename T>
+void Pipeline<T>::reap(bool all) {
+  for (std::size_t n = 0; n < in_flight_.size();) {
+    InFlight& message = in_flight_[n];
+    bool done = true;
+    for (Operation* operation : {&message.operation, &message.probe}) {
+      if (all) wait(*operation);
+      done = done && (!operation->valid() || operation->test());
+    }
+    if (!done) {
+      ++n;
+      continue;
+    }
+    if (message.activations) free_.push_back(message.activations);
+    if (message.gradient) spare_.push_back(std::move(message.gradient));
+    in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+}
+
+template <typename T>
+void Pipeline<T>::gather(Channel* channel, Tensor& part, Tensor& whole, std::int64_t rows, const MessageKey& message) {
+  whole.reshape({rows, config_.model.hidden}, dtype_of<T>);
+  wait(channel->all_gather(part.view(), whole.view(), message));
+}
+
+template <typename T>
+void Pipeline<T>::receive_forward(const Instruction& i, const PassContext& pass) {
+  const std::int64_t rows = pass.rows();
+  const int boundary = first_layer(i.chunk);
+  const MessageKey message = key(boundary, i.micro, pass);
+  Activations& a = activations(i.chunk, i.micro);
+  Tensor& arriving = scatters_ ? part_ : a.input;
+  arriving.reshape({travelling(rows).count, config_.model.hidden}, dtype_of<T>);
+  wait(lanes_.forward->at(boundary, i.peer, message).receive(arriving.view(), i.peer, message));
+  if (compares(pass) && lanes_.forward->codes(boundary, i.peer, message))
+    lanes_.forward->compare_received(arriving.view(), i.peer, message);
+  if (scatters_) gather(lanes_.gather_forward, part_, a.input, rows, message);
+}
+
+template <typename T>
+void Pipeline<T>::send_forward(const Instruction& i, const PassContext& pass) {
+  const int boundary = behind(i.chunk);
+  const MessageKey message = key(boundary, i.micro, pass);
+  Tensor& output = chunks_[static_cast<std::size_t>(i.chunk)]->output(*live_.at({i.chunk, i.micro}));
+  const RowBlock mine = travelling(pass.rows());
+  const std::int64_t h = config_.model.hidden;
+  const ConstTensorView view = output.view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
+  InFlight& sent = in_flight_.emplace_back();
+  sent.operation = lanes_.forward->at(boundary, at_.pp, message).send(view, i.peer, message);
+  if (compares(pass) && lanes_.forward->codes(boundary, at_.pp, message)) sent.probe = lanes_.forward->compare_sent(view, i.peer, message);
+}
+
+template <typename T>
+double Pipeline<T>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
+  const double share = 1.0 / micro_batches;
+  return share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(i.chunk, i.micro));
+}
+
+template <typename T>
+void Pipeline<T>::receive_backward(const Instruction& i, const PassContext& pass) {
+  const std::int64_t rows = pass.rows();
+  const int boundary = behind(i.chunk);
+  const MessageKey message = key(boundary, i.micro, pass);
+  std::unique_ptr<Tensor> gradient = gradient_buffer();
+  Tensor& arriving = scatters_ ? part_ : *gradient;
+  arriving.reshape({travelling(rows).count, config_.model.hidden}, dtype_of<T>);
+  // The gradient comes back as the codec of the activation says, which this rank sent.
+  Channel& activation = lanes_.forward->at(boundary, at_.pp, message);
+  wait(lanes_.backward->at(boundary, i.peer, message).receive_backward(arriving.view(), i.peer, message, activation));
+  if (compares(pass) && lanes_.backward->codes(boundary, i.peer, message))
+    lanes_.backward->compare_received(arriving.view(), i.peer, message);
+  if (scatters_) gather(lanes_.gather_backward, part_, *gradient, rows, message);
+  gradients_[{i.chunk, i.micro}] = std::move(gradient);
+}
+
+template <typename T>
+void Pipeline<T>::backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done) {
+  const Slot slot{i.chunk, i.micro};
+  auto& gradient = gradients_[slot];
+  if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
+  const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
+  chunks_[static_cast<std::size_t>(i.chunk)]->backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
+  free_.push_back(live_.at(slot));
+  live_.erase(slot);
+  if (first_layer(i.chunk) == 0) {
+    spare_.push_back(std::move(gradient));
+    gradients_.erase(slot);
+  }
+}
+
+template <typename T>
+void Pipeline<T>::send_backward(const Instruction& i, const PassContext& pass) {
+  const int boundary = first_layer(i.chunk);
+  const MessageKey message = key(boundary, i.micro, pass);
+  const auto found = gradients_.find({i.chunk, i.micro});
+  std::unique_ptr<Tensor> gradient = std::move(found->second);
+  gradients_.erase(found);
+  const RowBlock mine = travelling(pass.rows());
+  const std::int64_t h = config_.model.hidden;
+  const ConstTensorView view = gradient->view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
+  Channel& activation = lanes_.forward->at(boundary, i.peer, message);
+  InFlight& sent = in_flight_.emplace_back();
+  sent.operation = lanes_.backward->at(boundary, at_.pp, message).send_backward(view, i.peer, message, activation);
+  if (compares(pass) && lanes_.backward->codes(boundary, at_.pp, message))
+    sent.probe = lanes_.backward->compare_sent(view, i.peer, message);
+  sent.gradient = std::move(gradient);
+}
+
+template class Pipeline<float>;
+template class Pipeline<double>;
+
+}  // namespace thinwire
