@@ -11,12 +11,13 @@ namespace thinwire::bench {
 /// Dense laps of one layout, shape and link, interleaved with the cells that they serve.
 struct Twin {
   Laps library, ring;
-  /// Whether the next round needs this algorithm. On a slow link a lap of the loser of the first round is only lost
-  /// link time; elsewhere both go on, because noise may have decided that round.
+  /// Whether the next round needs this algorithm. On a slow link the library's collective goes on after the first round
+  /// only where it was clearly faster: in a near tie its laps are lost link time, and they scatter more than the ring's.
   bool wants(DenseAlgorithm candidate, bool slow_link) const {
-    return !slow_link || ring.empty() || library.empty() || candidate == algorithm();
+    if (!slow_link || candidate == DenseAlgorithm::ring || library.empty() || ring.empty()) return true;
+    return median_total_us(library) < 0.95 * median_total_us(ring);
   }
-  /// The algorithm that was measured more often has won already.
+  /// An algorithm that was dropped has lost, whatever its first lap says.
   bool ring_is_faster() const {
     if (ring.size() != library.size()) return ring.size() > library.size();
     return !ring.empty() && median_total_us(ring) < median_total_us(library);

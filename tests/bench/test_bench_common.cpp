@@ -14,6 +14,7 @@
 #include "bench/common/options.h"
 #include "bench/common/recorder.h"
 #include "bench/common/timing.h"
+#include "bench/common/twin.h"
 #include "collectives/world.h"
 #include "core/formulas.h"
 #include "results/record.h"
@@ -293,6 +294,31 @@ TEST(Guarded, TurnsARefusalIntoARowOnAllRanks) {
     EXPECT_EQ(finished[i].rows.at(0).reason, expected[i][1]);
   }
   EXPECT_THROW(guarded(context, cell, [] { throw RuntimeFailure("rank lost"); }), RuntimeFailure);
+}
+
+/// One lap of two ranks, the slower of which takes `us`.
+std::vector<OperationReport> lap_of(double us) {
+  std::vector<OperationReport> ranks(2);
+  ranks[0].total_us = us / 2, ranks[1].total_us = us;
+  return ranks;
+}
+
+TEST(Twin, OnASlowLinkTheLibraryGoesOnOnlyWhereItIsClearlyFasterThanTheRing) {
+  for (const bool slow : {false, true})
+    for (const double library : {60.0, 96.0, 100.0, 140.0}) {
+      Twin twin;
+      EXPECT_TRUE(twin.wants(DenseAlgorithm::library, slow) && twin.wants(DenseAlgorithm::ring, slow));
+      twin.library.push_back(lap_of(library));
+      twin.ring.push_back(lap_of(100));
+      EXPECT_TRUE(twin.wants(DenseAlgorithm::ring, slow));
+      EXPECT_EQ(twin.wants(DenseAlgorithm::library, slow), !slow || library == 60) << library;
+    }
+  Twin twin;
+  twin.library.push_back(lap_of(96));
+  twin.ring = {lap_of(100), lap_of(101)};
+  EXPECT_EQ(twin.name(), "ring") << "what was dropped has lost";
+  twin.library.push_back(lap_of(96));
+  EXPECT_EQ(twin.name(), "library") << "as many laps, smaller median";
 }
 
 }  // namespace
