@@ -80,22 +80,80 @@ COLUMNS = {
         "measured_gbps": "float",
         "trusted": "integer",
     },
+    "training_curve": {
+        "cell_id": "text",
+        "plan": "text",
+        "step": "integer",
+        "loss": "float",
+        "validation_loss": "float",
+        "link_bytes": "integer",
+    },
+    "training_time": {
+        "cell_id": "text",
+        "plan": "text",
+        "link": "text",
+        "compute": "text",
+        "step_ms": "float",
+        "step_iqr_ms": "float",
+        "steps": "integer",
+        "communication_share": "float",
+        "compute_ms": "float",
+        "encode_ms": "float",
+        "transfer_ms": "float",
+        "decode_ms": "float",
+        "wait_ms": "float",
+    },
+    "training_traffic": {
+        "cell_id": "text",
+        "plan": "text",
+        "traffic": "text",
+        "codec": "text",
+        "operations": "integer",
+        "dense_bytes": "integer",
+        "payload_bytes": "integer",
+        "link_bytes": "integer",
+        "encode_us": "float",
+        "transfer_us": "float",
+        "decode_us": "float",
+        "relative_error": "float",
+    },
+    "timeline": {
+        "cell_id": "text",
+        "plan": "text",
+        "link": "text",
+        "rank": "integer",
+        "category": "text",
+        "name": "text",
+        "micro": "integer",
+        "start_us": "float",
+        "end_us": "float",
+    },
     "provenance": {"launch": "text", "program": "text"},
 }
+# The program whose cells are whole training runs. Their rows count traffic of a step, not of one operation: they would
+# be wrong in figures of the benches, which therefore never see them.
+TRAINER = "train_gpt"
 _EMPTY = {"text": object, "integer": np.int64, "float": np.float64}
 
 
 @dataclass
 class Collected:
-    """What one collected.h5 holds. Tables that the file lacks are empty and named in `absent`."""
+    """What one collected.h5 holds. Tables that the file lacks are empty and named in `absent`. `cells` are those of the
+    benches, `training_cells` those of the trainer, `all_cells` both."""
 
     path: str
     sha256: str
     attributes: dict
+    all_cells: Table
     cells: Table
+    training_cells: Table
     spectra: Table
     training: Table
     links: Table
+    training_curve: Table
+    training_time: Table
+    training_traffic: Table
+    timeline: Table
     provenance: Table
     samples: int = 0
     training_attributes: dict = field(default_factory=dict)
@@ -144,17 +202,28 @@ def _load(file, path, sha256):
             absent.add(name)
             tables[name] = Table({c: np.empty(0, dtype=_EMPTY[kind]) for c, kind in columns.items()})
     training_attributes = dict(attributes)
-    if "training" in file:
-        training_attributes.update({name: _plain(value) for name, value in file["training"].attrs.items()})
+    for name in (
+        "training_curve",
+        "training",
+    ):  # the capture's own run last: its figure shows these first of all
+        if name in file:
+            training_attributes.update({key: _plain(value) for key, value in file[name].attrs.items()})
+    all_cells = _derive(tables["cells"])
     samples = len(file["samples"]) if "samples" in file else 0
     return Collected(
         path=path,
         sha256=sha256,
         attributes=attributes,
-        cells=_derive(tables["cells"]),
+        all_cells=all_cells,
+        cells=all_cells.where(all_cells["program"] != TRAINER),
+        training_cells=all_cells.where(program=TRAINER),
         spectra=tables["spectra"],
         training=tables["training"],
         links=tables["links"],
+        training_curve=tables["training_curve"],
+        training_time=tables["training_time"],
+        training_traffic=tables["training_traffic"],
+        timeline=tables["timeline"],
         provenance=tables["provenance"],
         samples=samples,
         training_attributes=training_attributes,
@@ -292,6 +361,7 @@ def _spread_over_classes(cells):
         "bench_gradient": ["dp_gradient"],
         "bench_embedding": ["embedding"],
         "bench_codec": ["codec"],
+        TRAINER: [""],  # all classes at once
     }
     pick, classes = [], []
     for i, row in enumerate(cells.rows()):

@@ -24,6 +24,11 @@ FIGURES = (
     "spectra",
     "training",
     "links",
+    "loss_curves",
+    "loss_vs_bytes",
+    "loss_vs_time",
+    "training_stage_split",
+    "timeline",
 )
 
 

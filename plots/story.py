@@ -41,7 +41,7 @@ def _profile(collected, options, form):
 
 
 def _summary(collected, options):
-    cells = collected.cells
+    cells = collected.all_cells
     ok = int(np.sum(cells["status"] == "OK"))
     links = data.links(cells)
     facts = [
@@ -51,6 +51,8 @@ def _summary(collected, options):
         ("links", len(links)),
         ("samples kept", f"{collected.samples:,}"),
     ]
+    if len(collected.training_cells):
+        facts.append(("training runs", len(collected.training_cells.distinct("cell_id"))))
     name = _profile(collected, options, "{}")
     parts = [page.cards(([("profile", name)] if name else []) + facts)]
     corpora = sorted({c for c in cells["corpus"] if c})

@@ -30,6 +30,15 @@ FAMILY_COLOURS = {
 _FURTHER_COLOURS = ("#882255", "#44aa99", "#999933", "#332288", "#aa4499", "#117733", "#ddcc77", "#88ccee")
 
 STAGE_COLOURS = {"encode": "#243b53", "transfer": "#bcccdc", "decode": "#7f9bb5"}
+STEP_COLOURS = {"compute": "#5b8f6b", **STAGE_COLOURS, "wait": "#e3e7ec"}
+TIMELINE_COLOURS = {
+    "forward": "#8fbf9b",
+    "backward": "#3f7f5f",
+    "encode": "#d55e00",
+    "decode": "#e69f00",
+    "transfer": "#0072b2",
+    "wait": "#e3e7ec",
+}
 LINK_COLOURS = ("#00204d", "#7c7b78", "#c9a800", "#5b8fb9", "#a8483e", "#3f7f5f")
 STATUS_MARKS = {"SKIPPED": "skip", "FAILED": "fail", "TIMEOUT": "time", "WRONG": "wrong"}
 

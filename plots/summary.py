@@ -89,7 +89,16 @@ def lines(collected):
         for v in found
         if v.traffic in data.ACTIVATION_CLASSES
     ]
-    return result + ([""] + methods if methods else [])
+    return result + ([""] + methods if methods else []) + training(collected)
+
+
+def training(collected):
+    """Training runs by plan: where each ends and how fast its step is on each link; nothing without such runs."""
+    from plots import plans
+
+    header, rows = plans.overview(plans.load(collected))
+    keep = [i for i, name in enumerate(header) if name not in ("compresses", "perplexity")]
+    return ["", *aligned([[row[i] for i in keep] for row in [header, *rows]])] if rows else []
 
 
 def aligned(table):

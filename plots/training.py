@@ -47,7 +47,7 @@ def draw(collected):
     entropies = {
         name: value
         for name in ENTROPIES
-        if (value := _entropy(collected.training_attributes, name)) is not None
+        if (value := entropy_of(collected.training_attributes, name)) is not None
     }
     for name, value in entropies.items():
         left.axhline(
@@ -90,7 +90,7 @@ def draw(collected):
     return drawing
 
 
-def _entropy(attributes, name):
+def entropy_of(attributes, name):
     """The attribute that holds the entropy (nats per token), whatever its exact name."""
     for key in sorted(attributes):
         if (

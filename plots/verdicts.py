@@ -30,11 +30,11 @@ class Verdict:
 def link_counts(collected):
     """Per link, slowest first: (link, rate in Gbit/s, cells, rows, {status: rows})."""
     result = []
-    for link in data.links(collected.cells):
-        rows = collected.cells.where(link=link)
+    for link in data.links(collected.all_cells):
+        rows = collected.all_cells.where(link=link)
         counts = {status: int(np.sum(rows["status"] == status)) for status in data.STATUSES}
         result.append(
-            (link, data.rate_of(collected.cells, link), len(rows.distinct("cell_id")), len(rows), counts)
+            (link, data.rate_of(collected.all_cells, link), len(rows.distinct("cell_id")), len(rows), counts)
         )
     return result
 
@@ -101,7 +101,7 @@ def method_names(cells):
 
 def reasons(collected, limit=12):
     """(status, reason, rows, links) of everything that is not OK, most frequent first; the tail in one line."""
-    bad = collected.cells.where(status=tuple(s for s in data.STATUSES if s != "OK"))
+    bad = collected.all_cells.where(status=tuple(s for s in data.STATUSES if s != "OK"))
     result = [
         (status, reason or "no reason given", len(rows), rows.distinct("link"))
         for (status, reason), rows in bad.groups("status", "reason")

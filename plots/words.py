@@ -57,3 +57,13 @@ def size(value):
             return f"{number(value, 3)} {unit}"
         value /= 1024
     return ""
+
+
+def megabytes(value):
+    """A number of bytes in the decimal units of links: 3.2 MB, 1.4 GB."""
+    if value is None or not math.isfinite(value):
+        return "n/a"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= factor:
+            return f"{number(value / factor, 3)} {unit}"
+    return f"{number(value, 3)} B"

@@ -374,6 +374,185 @@ def training_rows(rng, steps=400):
         )
 
 
+# plan: ((class, codec, share of the bytes left, error), ...), loss added at the end, milliseconds of encoding per step
+PLANS = {
+    "dense": ((), 0.0, 0.0),
+    "tp int8": ((("tp_forward", "quantize:bits=8", 0.51, 0.011),), 0.004, 6.0),
+    "pp topk": ((("pp_forward", "topk:fraction=0.1", 0.2, 0.5),), 0.31, 3.0),
+    "pp lep": ((("pp_backward", "powersgd:rank=16+lep", 0.11, 0.4),), 0.012, 2.5),
+    "dp powersgd": ((("dp_gradient", "powersgd:rank=8+ef", 0.06, 0.55),), 0.03, 4.0),
+    "embedding int8": ((("embedding", "quantize:bits=8", 0.51, 0.01),), -0.001, 0.4),
+    "all": (
+        (
+            ("tp_forward", "quantize:bits=8", 0.51, 0.011),
+            ("pp_backward", "powersgd:rank=16+lep", 0.11, 0.4),
+            ("dp_gradient", "powersgd:rank=8+ef", 0.06, 0.55),
+            ("embedding", "quantize:bits=8", 0.51, 0.01),
+        ),
+        0.05,
+        13.0,
+    ),
+}
+STEP_BYTES = {  # of all ranks, uncompressed
+    "tp_forward": 4_200_000,
+    "tp_backward": 4_200_000,
+    "pp_forward": 1_050_000,
+    "pp_backward": 1_050_000,
+    "dp_gradient": 9_600_000,
+    "embedding": 400_000,
+    "control": 40_000,
+}
+TRAINING_MESH = dict(ranks=8, tp=2, pp=2, dp=2, layers=4, hidden=128, batch=4, seq=64)
+
+
+def training_runs(rng, links, plans=tuple(PLANS), steps=300, timed_steps=20, corpus="c" * 64):
+    """Tables of training runs: per plan one with real compute (losses) and one per link with timed compute (times)."""
+    tables = {
+        name: [] for name in ("cells", "training_curve", "training_time", "training_traffic", "timeline")
+    }
+    for plan in plans:
+        coded, penalty, codec_ms = PLANS[plan]
+        left = {traffic: share for traffic, _, share, _ in coded}
+        sent = {traffic: int(count * left.get(traffic, 1.0)) for traffic, count in STEP_BYTES.items()}
+        for link in ("shm", *links):
+            compute = "real" if link == "shm" else "timed"
+            cell = hashlib.sha256(f"{plan} {link} {steps}".encode()).hexdigest()
+            codecs = {traffic: codec for traffic, codec, _, _ in coded}
+            errors = {traffic: error for traffic, _, _, error in coded}
+            for traffic, count in STEP_BYTES.items():
+                shared = dict(
+                    traffic=traffic,
+                    codec=codecs.get(traffic, "none"),
+                    dense_bytes=count,
+                    payload_bytes=sent[traffic],
+                    link_bytes=sent[traffic],
+                )
+                microseconds = dict(
+                    encode_us=600 * codec_ms / len(coded) if traffic in codecs else 0.0,
+                    transfer_us=sent[traffic] * 1e-3 / rate_of(link),
+                    decode_us=400 * codec_ms / len(coded) if traffic in codecs else 0.0,
+                )
+                tables["training_traffic"].append(
+                    dict(
+                        cell_id=cell,
+                        plan=plan,
+                        operations=16,
+                        relative_error=errors.get(traffic, NAN),
+                        **shared,
+                        **microseconds,
+                    )
+                )
+                tables["cells"].append(
+                    row(
+                        cell_id=cell,
+                        program="train_gpt",
+                        operation="train_step",
+                        method=plan,
+                        source="training",
+                        corpus=corpus,
+                        link=link,
+                        compute=compute,
+                        oversubscription=4.0,
+                        repetitions=timed_steps,
+                        **TRAINING_MESH,
+                        **shared,
+                        **microseconds,
+                    )
+                )
+            parts = dict(
+                compute_ms=60.0 * float(np.exp(rng.normal(0, 0.01))),
+                encode_ms=0.6 * codec_ms,
+                transfer_ms=sum(sent.values()) * 1e-6 / 8 * 8 / rate_of(link),
+                decode_ms=0.4 * codec_ms,
+                wait_ms=14.0,
+            )
+            step = sum(parts.values()) * 1.04
+            tables["training_time"].append(
+                dict(
+                    cell_id=cell,
+                    plan=plan,
+                    link=link,
+                    compute=compute,
+                    step_ms=4 * step if compute == "real" else step,
+                    step_iqr_ms=0.02 * step,
+                    steps=steps if compute == "real" else timed_steps,
+                    communication_share=NAN if compute == "real" else 1 - 75 / step,
+                    **parts,
+                )
+            )
+            if compute == "real":
+                tables["training_curve"] += list(
+                    curve_rows(rng, cell, plan, steps, sum(sent.values()), penalty)
+                )
+            elif plan in ("dense", "all"):
+                tables["timeline"] += list(timeline_rows(cell, plan, link, parts))
+    return tables
+
+
+def curve_rows(rng, cell, plan, steps, bytes_per_step, penalty):
+    for step in range(steps):
+        loss = 2.1 + 3.4 * math.exp(-step / 40) + penalty * (1 - math.exp(-step / 60))
+        validated = step % 25 == 24 or step == steps - 1
+        yield dict(
+            cell_id=cell,
+            plan=plan,
+            step=step,
+            loss=loss + 0.04 * rng.normal(),
+            validation_loss=loss + 0.05 + 0.002 * rng.normal() if validated else NAN,
+            link_bytes=bytes_per_step * (step + 1),
+            grad_norm=1.0,
+            learning_rate=1e-3,
+        )
+
+
+def timeline_rows(cell, plan, link, parts, micro_batches=4):
+    """GPipe-like: stage 1 (ranks 4..7) one slot behind stage 0; gradients of the replicas at the end."""
+    slot = 1e3 * parts["compute_ms"] / 3 / micro_batches
+    hop = 1e3 * parts["transfer_ms"] / (2 * micro_batches + 4)
+    for rank in range(8):
+        clock = (slot + hop) if rank >= 4 else 0.0
+
+        def span(category, name, micro, length, at=None):
+            nonlocal clock
+            start = clock if at is None else at
+            if at is None:
+                clock += length
+            return dict(
+                cell_id=cell,
+                plan=plan,
+                link=link,
+                rank=rank,
+                category=category,
+                name=name,
+                micro=micro,
+                start_us=start,
+                end_us=start + length,
+            )
+
+        for direction, length in (("forward", slot), ("backward", 2 * slot)):
+            for micro in range(micro_batches):
+                for layer in range(2):
+                    yield span(
+                        "compute",
+                        "mlp" if direction == "forward" else f"mlp {direction} {layer}",
+                        micro,
+                        length / 2,
+                    )
+                if parts["encode_ms"]:
+                    yield span(
+                        "encode", f"pp_{direction}", micro, 1e3 * parts["encode_ms"] / 2 / micro_batches
+                    )
+                yield span("transfer", f"pp_{direction}", micro, hop, at=clock)
+                yield span("wait", "pipeline", -1, 0.6 * hop)
+                if parts["decode_ms"]:
+                    yield span(
+                        "decode", f"pp_{direction}", micro, 1e3 * parts["decode_ms"] / 2 / micro_batches
+                    )
+        yield span("transfer", "dp_gradient", -1, 3 * hop, at=clock)
+        yield span("wait", "gradients", -1, 3 * hop)
+        yield span("compute", "optimizer", -1, 0.5 * slot)
+
+
 def link_rows(rng, links):
     for link in links:
         nominal = {"shm": NAN, "netns:100mbit": 0.1, "netns:1gbit": 1.0, "netns:4gbit": 4.0}[link]
@@ -445,14 +624,20 @@ def write(
     attributes=None,
     training_attributes=None,
     keep_empty=True,
+    runs=None,
 ):
-    """Writes the tables, empty ones too as `collect` does, unless `keep_empty` is false."""
+    """Writes the tables, empty ones too as `collect` does, unless `keep_empty` is false. `runs`: from training_runs()."""
+    runs = runs or {}
     tables = {
-        "cells": list(cells),
+        "cells": list(cells) + runs.get("cells", []),
         "spectra": list(spectra),
         "training": list(training),
         "links": list(links),
         "provenance": list(provenance_rows() if provenance is None else provenance),
+        **{
+            name: runs.get(name, [])
+            for name in ("training_curve", "training_time", "training_traffic", "timeline")
+        },
     }
     with h5py.File(path, "w") as file:
         file.attrs.update(
@@ -511,6 +696,7 @@ def everything(path, seed=1, links=tuple(LINKS), spoil=True):
         list(training_rows(rng)),
         list(link_rows(rng, links)),
         training_attributes={"unigram_entropy": 3.3, "bigram_entropy": 2.45},
+        runs=training_runs(rng, [link for link in links if link != "shm"]),
     )
 
 

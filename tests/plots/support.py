@@ -27,6 +27,11 @@ FIGURES = (
     "spectra",
     "training",
     "links",
+    "loss_curves",
+    "loss_vs_bytes",
+    "loss_vs_time",
+    "training_stage_split",
+    "timeline",
 )
 SEED = int(os.environ.get("THINWIRE_TEST_SEED", "20260101"))
 print(f"seed {SEED} (set THINWIRE_TEST_SEED to change it)")

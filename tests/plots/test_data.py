@@ -31,7 +31,7 @@ class Schema(unittest.TestCase):
         with open(os.path.join(ROOT, "docs", "results-schema.md"), encoding="utf-8") as stream:
             text = stream.read()
         kinds = {"string": "text", "i64": "integer", "f64": "float"}
-        for table in ("cells", "spectra", "training", "links"):
+        for table in data.COLUMNS.keys() - {"provenance"}:
             section = re.search(rf"^## Table `/{table}`$(.+?)^## ", text, re.M | re.S)[1]
             documented = {
                 name: kinds[kind]
@@ -73,8 +73,24 @@ class Schema(unittest.TestCase):
 
     def test_absent_tables_are_empty_and_named(self):
         collected = loaded([made.row(traffic="codec")], keep_empty=False)
-        self.assertEqual(collected.absent, {"spectra", "training", "links"})
+        self.assertEqual(collected.absent, data.COLUMNS.keys() - {"cells", "provenance"})
         self.assertEqual(len(collected.spectra), 0)
+
+    def test_cells_of_the_trainer_are_kept_apart_and_counted(self):
+        runs = made.training_runs(np.random.default_rng(SEED), ["netns:1gbit"], plans=("dense", "all"))
+        failed = made.row(
+            program="train_gpt", method="all", tp=2, pp=2, link="netns:1gbit", status="FAILED", reason="why"
+        )
+        collected = loaded([made.row(traffic="codec", program="bench_codec"), failed], runs=runs)
+        self.assertEqual(collected.cells.distinct("program"), ["bench_codec"])
+        self.assertEqual(collected.training_cells.distinct("program"), ["train_gpt"])
+        self.assertEqual(len(collected.all_cells), 2 + len(runs["cells"]), "a failed run stays one row")
+        counts = {
+            link: (cells, rows, statuses["FAILED"])
+            for link, _, cells, rows, statuses in verdicts.link_counts(collected)
+        }
+        self.assertEqual(counts["netns:1gbit"], (3, 1 + 2 * len(made.STEP_BYTES), 1))
+        self.assertIn(("FAILED", "why", 1, ["netns:1gbit"]), verdicts.reasons(collected))
 
 
 class Names(unittest.TestCase):
