@@ -22,7 +22,13 @@ def times(value):
 
 
 def percent(part, whole):
-    return f"{100.0 * part / whole:.0f} %" if whole else "n/a"
+    """Whole numbers, but never 0 % of something nor 100 % of not everything."""
+    if not whole:
+        return "n/a"
+    text = f"{100.0 * part / whole:.0f}"
+    if (text == "100" and part < whole) or (text == "0" and part > 0):
+        text = f"{min(99.9, max(0.1, 100.0 * part / whole)):.1f}"
+    return f"{text} %"
 
 
 def listing(items, limit=8):
