@@ -56,10 +56,12 @@ std::map<TrafficKey, TrafficSeries> series_of(const TrainRun& run) {
   return all;
 }
 
-TrafficRecord total_of(const TrafficSeries& series) {
+TrafficRecord total_of(const TrafficKey& key, const TrafficSeries& series) {
   TrafficRecord total;
   for (const auto& ranks : series.steps)
     for (const TrafficRecord& record : ranks) add(total, record);
+  // Both ends of a message report its dense size.
+  if (key.traffic == TrafficClass::pp_forward || key.traffic == TrafficClass::pp_backward) total.total.dense_bytes /= 2;
   return total;
 }
 
@@ -244,7 +246,7 @@ results::TrainingTables training_tables(const TrainRun& run) {
   }
   tables.time.push_back(time_row(run));
   for (const auto& [key, series] : series_of(run)) {
-    const TrafficRecord total = total_of(series);
+    const TrafficRecord total = total_of(key, series);
     const auto per_step = [&](double sum) { return sum / static_cast<double>(steps); };
     results::TrainingTrafficRow row;
     row.plan = run.plan;
@@ -280,7 +282,7 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
   common.batch = c.micro_batch, common.seq = c.seq;
   common.seed = static_cast<std::int64_t>(c.model.seed);
   for (const auto& [key, series] : series_of(run)) {
-    const TrafficRecord total = total_of(series);
+    const TrafficRecord total = total_of(key, series);
     const auto steps = static_cast<double>(series.steps.size()),
                ranks = static_cast<double>(run.ranks.size());
     const auto mean = [&](std::int64_t bytes) { return rounded(static_cast<double>(bytes) / steps / ranks); };

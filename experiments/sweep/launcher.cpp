@@ -176,10 +176,11 @@ void check_programs(const Places& places, std::span<const PlannedCell> cells, bo
       const std::string help = output_of({path, "--help"}, 20).value_or("");
       std::vector<std::string>& names = options[cell.program];
       for (std::size_t at = help.find("--"); at != std::string::npos; at = help.find("--", at + 2)) {
-        const std::size_t end =
+        std::size_t end =
             std::min(help.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", at + 2),
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", at + 2),
                      help.size());
+        while (end > at + 2 && help[end - 1] == '.') --end;  // names may hold dots, sentences end with one
         if (end > at + 2) names.push_back(help.substr(at + 2, end - at - 2));
       }
     }

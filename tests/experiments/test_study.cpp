@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/clock.h"
@@ -62,12 +63,49 @@ TEST(Study, TheActivationGridOfThePaperHas168CellsPerLinkOnFourRanks) {
     for (const PlannedCell& cell : of_link) {
       EXPECT_EQ(cell.ranks, 4);
       const bool largest = cell.parameters.integer("batch") == 32 && cell.parameters.integer("seq") == 512;
-      const bool dear = std::string(link) == "netns:100mbit" || (std::string(link) == "netns:1gbit" && largest);
+      const bool dear =
+          std::string(link) == "netns:100mbit" || (std::string(link) == "netns:1gbit" && largest);
       EXPECT_EQ(cell.parameters.integer("repetitions"), dear ? 3 : 5);
     }
   }
   const auto methods = values_of(cells, "method");
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()).size(), 14u);
+}
+
+TEST(Study, TrainingComparesSevenPlansRealForLossesAndTimedOnLinks) {
+  const std::string source =
+      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  const auto cells =
+      filter(expand(read_study(source + "/experiments/studies/quick.toml")), "program=train_gpt");
+  for (const char* link : {"shm", "netns:100mbit", "netns:1gbit"}) {
+    const auto of_link = filter(cells, std::string("link=") + link);
+    const bool timed = link != std::string("shm");
+    const auto plans = values_of(of_link, "plan");
+    EXPECT_EQ(of_link.size(), 7u) << link;
+    EXPECT_EQ(std::set<std::string>(plans.begin(), plans.end()).size(), 7u) << link;
+    for (const PlannedCell& cell : of_link) {
+      EXPECT_EQ(cell.ranks, 8);
+      EXPECT_EQ(cell.parameters.text("compute"), timed ? "timed" : "real");
+      EXPECT_GE(cell.parameters.integer("steps"), 20);
+      EXPECT_FALSE(cell.parameters.has("capture"));
+    }
+  }
+  // One plan alone per traffic class, and one that compresses all of them.
+  std::map<std::string, int> compressed;
+  for (const PlannedCell& cell : filter(cells, "link=shm"))
+    for (const auto& [name, value] : cell.parameters.values())
+      if (name.starts_with("compress.") && results::to_text(value) != "none") {
+        ++compressed[cell.parameters.text("plan")];
+        if (cell.parameters.text("plan") != "all") {
+          EXPECT_EQ(name, "compress." + cell.parameters.text("plan"));
+        }
+      }
+  EXPECT_EQ(compressed, (std::map<std::string, int>{{"all", 5},
+                                                    {"tp_forward", 1},
+                                                    {"pp_forward", 1},
+                                                    {"pp_backward", 1},
+                                                    {"dp_gradient", 1},
+                                                    {"embedding", 1}}));
 }
 
 TEST(Study, EveryShippedStudyExpandsToDistinctCells) {
