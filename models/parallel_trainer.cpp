@@ -31,6 +31,7 @@ class Trainer3d final : public ParallelTrainer {
   Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus)
       : world_(world),
         config_(config),
+        corpus_hash_(corpus.hash()),
         mesh_(world, config.mesh),
         at_(mesh_.coordinates()),
         training_(corpus.training(), config.model.seed, "data.training"),
@@ -103,6 +104,7 @@ class Trainer3d final : public ParallelTrainer {
     for (auto& channel : channels_) channel->set_compute(mode);
   }
   ProcessMesh& mesh() override { return mesh_; }
+  const std::string& corpus_hash() const override { return corpus_hash_; }
 
   std::vector<StateTensor> state_tensors() override {
     std::vector<StateTensor> all;
@@ -110,7 +112,8 @@ class Trainer3d final : public ParallelTrainer {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       Parameter<T>& p = *parts[i].parameter;
       StateTensor t{p.layout, p.value.view(), optimizer_->first_moment(i).view(), optimizer_->second_moment(i).view(),
-                    parts[i].rows.first, false};
+                    parts[i].rows.first, {}, false};
+      if (parts[i].master) t.full_precision = parts[i].master->view();
       t.copy = &p == chunks_.back()->token() && !chunks_.back()->part().embedding;
       all.push_back(t);
     }
@@ -118,8 +121,8 @@ class Trainer3d final : public ParallelTrainer {
   }
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
     std::map<std::string, std::vector<std::byte>> state;
-    //WAIT for (std::size_t i = 0; i < lanes_.size(); ++i)
-    //WAIT  if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+     if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
     return state;
   }
   void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
@@ -127,7 +130,7 @@ class Trainer3d final : public ParallelTrainer {
       if (lanes_[i]->coded() == nullptr) continue;
       const auto found = state.find(lane_names_[i]);
       if (found == state.end()) throw CorruptData("The checkpoint has no codec state for '" + lane_names_[i] + "'");
-      //WAIT lanes_[i]->coded()->load_state(found->second);
+      lanes_[i]->coded()->load_state(found->second);
     }
   }
 
@@ -258,6 +261,7 @@ class Trainer3d final : public ParallelTrainer {
 
   Communicator& world_;
   const TrainConfig config_;
+  const std::string corpus_hash_;
   ProcessMesh mesh_;
   MeshCoordinates at_;
   BatchSampler training_, validation_;

@@ -29,6 +29,7 @@ struct StateTensor {
   TensorView value;
   TensorView first_moment, second_moment;  ///< rows [first_row, first_row + moments' rows) of the value seen as a matrix
   std::int64_t first_row = 0;
+  TensorView full_precision;  ///< the same rows of the weights where this rank keeps more bits than `value` has (ZeRO-1); else empty
   bool copy = false;  ///< another rank of this replica holds the same parameter and saves it (tied table)
 };
 
@@ -52,7 +53,10 @@ class ParallelTrainer {
 
   // For checkpoints (models/checkpoint.h).
   virtual std::vector<StateTensor> state_tensors() = 0;
+  /// Also takes the weights as they are now for the full-precision ones, where those are kept apart.
   virtual void set_steps_taken(std::int64_t steps) = 0;
+  /// SHA-256 of the text that it trains on.
+  virtual const std::string& corpus_hash() const = 0;
   /// State of every coded channel of this rank, by a name that is unique on the rank and equal after a restart on the same layout.
   virtual std::map<std::string, std::vector<std::byte>> codec_state() const = 0;
   virtual void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) = 0;

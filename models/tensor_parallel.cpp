@@ -76,7 +76,7 @@ const T* TensorParallel<T>::sum_output_backward(const PassContext& pass, std::st
   Channel& channel = forward_->at(layer, stage_, key);
   if (channel.codec().codec->traits().backward == BackwardRule::straight_through) return own;
   clock.run("codec backward", layer, pass.micro, [&] {
-    //WAIT channel.reduction_backward(ConstTensorView(own, {rows, columns}), TensorView(partial, {rows, columns}), key);
+    channel.reduction_backward(ConstTensorView(own, {rows, columns}), TensorView(partial, {rows, columns}), key);
   });
   return partial;
 }

@@ -12,7 +12,7 @@ ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
   // On a slow link the library's all_reduce takes up to twice the ring's time (64 KiB, 2 ranks, 100 Mbit/s: 10.6 against 5.6 ms),
   // and a compressed run must not win over a dense one that is slower than it need be.
   o.algorithm = DenseAlgorithm::ring;
-  //WAIT o.keep_for_recompute = lane.keep_for_recompute;
+  o.keep_for_recompute = lane.keep_for_recompute;
   return o;
 }
 
@@ -31,7 +31,7 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
   if (!options.measures_errors) return;
   ChannelOptions probe = options_of(TrafficClass::control, options);
   probe.wire = DType::f32;
-  //WAIT probe.keep_for_recompute = false;
+  probe.keep_for_recompute = false;
   probe_.emplace(group, probe);
 }
 
