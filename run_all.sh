@@ -12,7 +12,7 @@ Installs what is missing, builds, trains a small GPT and captures its traffic, m
 over MPI ranks on shared memory and on rate-limited links, and writes DIR/collected.h5, DIR/figures/ and
 DIR/report.html. Started again, it does only what is not finished.
 
-  --profile P    after the build: smoke (1 minute), quick (10 minutes; the default), standard (hours), full (days)
+  --profile P    after the build: smoke (1 minute), quick (18 minutes; the default), standard (hours), full (days)
   --ranks N      only the cells that run on N ranks (default: all of the profile)
   --out DIR      where everything goes (default out/PROFILE)
   --skip-setup   install nothing
