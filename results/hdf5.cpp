@@ -99,12 +99,14 @@ Group Group::create_group(const std::string& path) const {
   return {file_, std::move(made), file_name_, (path_ == "/" ? "" : path_) + "/" + path};
 }
 
-File File::create(const std::string& path) {
+File File::create(const std::string& path, std::size_t head) {
   quiet();
   const Handle access =
       access_properties();  // named: closing it would clear the error stack before it is read
+  const Handle creation = property_handle(H5Pcreate(H5P_FILE_CREATE));
+  H5Pset_userblock(creation.get(), head);
   auto file =
-      std::make_shared<Handle>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), close_file);
+      std::make_shared<Handle>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), close_file);
   if (file->get() < 0) fail_write(path, "make the file");
   Handle root = root_of(file->get(), path);
   return {std::move(file), std::move(root), path, "/"};

@@ -140,8 +140,8 @@ class Group {
 /// An open file; itself its root group. The file is closed when the last Group of it is gone, or by close().
 class File : public Group {
  public:
-  /// A new file, replacing an old one.
-  static File create(const std::string& path);
+  /// A new file, replacing an old one. `head` bytes in front are left to the caller: 0, or 512 and its doubles.
+  static File create(const std::string& path, std::size_t head = 0);
   /// Throws CorruptData when the file is no HDF5 file or truncated, EnvironmentError when it cannot be read.
   static File open_read(const std::string& path);
   static File open_write(const std::string& path);

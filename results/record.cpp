@@ -74,12 +74,6 @@ void validate(const CellRecord& record) {
   });
 }
 
-void stamp(const h5::File& file) {
-  file.set_attribute("", "schema_version", schema_version);
-  file.set_attribute("", "thinwire_version", THINWIRE_VERSION);
-  file.set_attribute("", "created", timestamp_now());
-}
-
 template <typename Row>
 std::vector<Row> rows_of(const h5::File& file, const std::string& table,
                          std::span<const ColumnOf<Row>> columns) {
@@ -216,6 +210,12 @@ CellRecord read_cell_record(const std::string& path) {
     throw CorruptData(path + ": /provenance does not have one row" + std::string(remedy));
   record.provenance = provenance.front();
   return record;
+}
+
+void stamp(const h5::File& file) {
+  file.set_attribute("", "schema_version", schema_version);
+  file.set_attribute("", "thinwire_version", THINWIRE_VERSION);
+  file.set_attribute("", "created", timestamp_now());
 }
 
 void write_h5_atomically(const std::string& path, const std::function<void(h5::File&)>& fill) {

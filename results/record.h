@@ -54,6 +54,9 @@ inline bool is_finished(const std::string& path) {
 /// The most severe status: FAILED, TIMEOUT, WRONG, MISTRUSTED, SKIPPED, OK in this order.
 Status worst_status(std::span<const CellRow> rows);
 
+/// Sets the attributes schema_version, thinwire_version and created.
+void stamp(const h5::File& file);
+
 /// Writes an HDF5 file that appears complete or not at all: `fill` receives path + ".tmp", which is then
 /// closed, opened again, flushed to disk and renamed. For collected.h5, capture.h5 and their like. Sets the
 /// attributes schema_version, thinwire_version and created.
