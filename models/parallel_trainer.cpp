@@ -1,10 +1,11 @@
 #include "models/parallel_trainer.h"
 
 #include <cmath>
-#include <ctime>
+#include <limits>
 #include <optional>
 
-#include "core/log.h"
+#include "core/tensor_names.h"
+#include "models/codec_training.h"
 #include "models/data/batches.h"
 #include "models/gradient_sync.h"
 #include "models/pipeline.h"
@@ -40,6 +41,7 @@ class Trainer3d final : public ParallelTrainer {
     open_lanes();
     make_chunks();
     make_gradient_sync();
+    make_codec_training();
   }
 
   StepRecord step() override {
@@ -70,6 +72,7 @@ class Trainer3d final : public ParallelTrainer {
     clock_.run("optimizer", -1, -1,
                [&] { optimizer_->apply(record.learning_rate, nn::clip_factor(record.gradient_norm, config_.trainer.max_norm)); });
     if (clock_.replays()) optimizer_->set_steps_taken(number + 1);
+    codec_training_->step(number, record.learning_rate);
     sync_->gather_weights();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
@@ -132,6 +135,10 @@ class Trainer3d final : public ParallelTrainer {
       if (found == state.end()) throw CorruptData("The checkpoint has no codec state for '" + lane_names_[i] + "'");
       lanes_[i]->coded()->load_state(found->second);
     }
+    if (codec_training_->empty()) return;
+    const auto moments = state.find("trained codecs");
+    if (moments == state.end()) throw CorruptData("The checkpoint has no optimizer state of its trained codecs");
+    codec_training_->load_state(moments->second);
   }
 
  private:
@@ -156,7 +163,7 @@ class Trainer3d final : public ParallelTrainer {
     for (auto [group, list] : {std::pair{&mesh_.tp(), &sum_channels_}, {&mesh_.pp(), &sum_channels_}, {&mesh_.dp(), &sum_channels_}})
       list->push_back(open_channel(*group, TrafficClass::control, DType::f64));
     if (m.tp > 1) {
-      TrafficLane* forward = open_lane("tp_forward", mesh_.tp(), TrafficClass::tp_forward, false, true);
+      TrafficLane* forward = tensor_forward_ = open_lane("tp_forward", mesh_.tp(), TrafficClass::tp_forward, false, true);
       TrafficLane* backward = open_lane("tp_backward", mesh_.tp(), TrafficClass::tp_backward);
       Channel* look_up = open_channel(mesh_.tp(), TrafficClass::control, wire());
       tensor_.emplace(*forward, *backward, *look_up, *tensor_control_, at_.pp, config_.sequence_parallel);
@@ -217,6 +224,32 @@ class Trainer3d final : public ParallelTrainer {
     optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
   }
 
+  // Auto-encoders learn on the messages that their rules cover.
+  void make_codec_training() {
+    codec_training_.emplace(gradient_lanes_.gradient ? &gradient_lanes_.gradient->dense() : nullptr, tensor_control_,
+                            config_.trainer.adamw, clock_);
+    MessageKey settled;  // a step after any warm-up
+    settled.step = std::numeric_limits<std::int64_t>::max();
+    std::vector<std::uint64_t> sums, boundaries;
+    TrafficLane* forward = tensor_->splits() ? tensor_forward_ : nullptr;
+    for (auto& chunk : chunks_) {
+      const GptPart& part = chunk->part();
+      for (int l = part.first_layer; l < part.first_layer + part.layers; ++l)
+        if (forward && forward->codes(l, at_.pp, settled))
+          for (const char* linear : {".attention.projection", ".mlp.projection"})
+            sums.push_back(tensor_id("layer" + std::to_string(l) + linear));
+      const auto add_boundary = [&](int boundary, int sender) {
+        if (boundary_.forward->codes(boundary, sender, settled)) boundaries.push_back(tensor_id("boundary" + std::to_string(boundary)));
+      };
+      const int stages = config_.mesh.pp;
+      if (part.first_layer > 0) add_boundary(part.first_layer, (at_.pp + stages - 1) % stages);
+      if (part.first_layer + part.layers < config_.model.layers) add_boundary(part.first_layer + part.layers, at_.pp);
+    }
+    if (forward) codec_training_->add(*forward, sums, config_.model.hidden, true, false);
+    const bool rows_differ = config_.mesh.tp > 1 && (config_.scatter_gather || config_.sequence_parallel);
+    if (boundary_.forward) codec_training_->add(*boundary_.forward, boundaries, config_.model.hidden, rows_differ, rows_differ);
+  }
+
   /// This replica's micro-batches of a global batch.
   std::vector<TokenBatch> batches(const BatchSampler& sampler, std::uint64_t number) const {
     std::vector<TokenBatch> list;
@@ -274,12 +307,14 @@ class Trainer3d final : public ParallelTrainer {
   Channel* tensor_control_ = nullptr;
   std::unique_ptr<Communicator> embedding_group_;
   std::optional<TensorParallel<T>> tensor_;
+  TrafficLane* tensor_forward_ = nullptr;
   BoundaryLanes boundary_;
   GradientLanes gradient_lanes_;
   std::vector<std::unique_ptr<Gpt<T>>> chunks_;
   std::optional<Pipeline<T>> pipeline_;
   std::optional<GradientSync<T>> sync_;
   std::optional<Optimizer<T>> optimizer_;
+  std::optional<CodecTraining> codec_training_;
 };
 
 }  // namespace

@@ -227,6 +227,34 @@ TEST(CompressedTraining, ValidationLeavesNoTrace) {
   EXPECT_EQ(curves[0], curves[1]);
 }
 
+TEST(CompressedTraining, AutoencodersLearnWithTheModel) {
+  // A random projection that stays as it is against the same one trained: what it loses must become less.
+  TrainConfig c = small();
+  c.steps = 30;
+  c.model.dropout = 0;
+  c.error_interval = 29;
+  for (TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::pp_forward}) {
+    c.compress[traffic].codec = "autoencoder:fraction=0.25,init=orthonormal,steps=0";
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    const auto error = [&](const StepRecord& record) {
+      double mine[2] = {0, 0}, sum[2];
+      for (const TrafficRecord& r : record.traffic)
+        if (r.traffic == traffic) mine[0] += r.error_squared, mine[1] += r.reference_squared;
+      world().all_reduce(mine, sum, 2, DType::f64, ReduceOp::sum)->wait();
+      return std::sqrt(sum[0] / sum[1]);
+    };
+    double first = 0, last = 0;
+    for (int s = 0; s < 30; ++s) {
+      const StepRecord record = trainer->step();
+      if (s == 0) first = error(record);
+      if (s == 29) last = error(record);
+    }
+    EXPECT_GT(first, 0.3) << name_of(traffic);
+    EXPECT_LT(last, 0.9 * first) << name_of(traffic);
+    c.compress.clear();
+  }
+}
+
 TEST(TimedCompute, AReplayedStepTakesTheTimeOfItsParts) {
   TrainConfig c = small();
   const auto trainer = ParallelTrainer::make(world(), c, corpus());
