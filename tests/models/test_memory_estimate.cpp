@@ -1,0 +1,53 @@
+// labels: mpi
+// ranks: 8
+// timeout: 120
+// The closed form of a rank's memory against the allocator's counter, rank by rank.
+#include "core/memory_counter.h"
+#include "models/parallel_trainer.h"
+#include "tests/collectives/world.h"
+#include "tests/models/parity_cases.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "memory");
+  struct Case {
+    const char* name;
+    MeshShape mesh;
+    void (*change)(TrainConfig&);
+  };
+  const std::vector<Case> cases = {{"2x2x2", {2, 2, 2}, [](TrainConfig&) {}},
+                                   {"tensor", {8, 1, 1}, [](TrainConfig&) {}},
+                                   {"pipeline", {1, 8, 1}, [](TrainConfig&) {}},
+                                   {"gpipe", {1, 4, 2}, [](TrainConfig& c) { c.schedule = "gpipe"; }},
+                                   {"interleaved", {1, 2, 4}, [](TrainConfig& c) { c.schedule = "interleaved", c.virtual_stages = 2; }},
+                                   {"replicas", {1, 1, 8}, [](TrainConfig&) {}},
+                                   {"sharded", {1, 1, 8}, [](TrainConfig& c) { c.shard_optimizer = true; }},
+                                   {"recompute", {2, 2, 2}, [](TrainConfig& c) { c.recompute = true; }},
+                                   {"sequence parallel", {4, 1, 2}, [](TrainConfig& c) { c.sequence_parallel = true; }}};
+  for (const Case& one : cases) {
+    TrainConfig c = parity_config();
+    c.dtype = DType::f32;
+    c.wire = DType::f32;
+    c.mesh = one.mesh;
+    c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
+    c.global_batch = 16;
+    c.bucket_mib = 0.5;
+    one.change(c);
+    const std::int64_t before = buffer_bytes();
+    reset_buffer_bytes_peak();
+    const auto trainer = ParallelTrainer::make(world(), c, corpus);
+    for (int s = 0; s < 2; ++s) trainer->step();
+    const double counted = static_cast<double>(buffer_bytes_peak() - before);
+    const MemoryEstimate m = estimate_memory(c, trainer->mesh().coordinates());
+    EXPECT_NEAR(static_cast<double>(m.total()) / counted, 1.0, 0.15)
+        << one.name << ", rank " << world().rank() << ": weights " << m.weights << " optimizer " << m.optimizer << " activations "
+        << m.activations << " workspace " << m.workspace << ", counted " << counted;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
