@@ -50,26 +50,27 @@ def draw(collected):
     style.legend(figure, handles, 7)
     drawing.figure = figure
     panel = axes[0, 0]
+    unit, scale = ("GB", 1e9) if max(r["link_bytes"] for r in drawing.rows) >= 2e9 else ("MB", 1e6)
     for curve in curves:
         here = [r for r in drawing.rows if r["plan"] == curve.plan.name]  # so far curves only
         panel.plot(
-            [r["link_bytes"] / 1e6 for r in here],
+            [r["link_bytes"] / scale for r in here],
             [r["validation_loss"] for r in here],
             **curve.plan.look,
             markersize=4,
         )
-    low, high = style.log_limits([r["link_bytes"] / 1e6 for r in drawing.rows], pad=0.05)
-    panel.set(xscale="log", xlim=(low, high), xlabel="sent by all ranks since the start (MB)")
+    low, high = style.log_limits([r["link_bytes"] / scale for r in drawing.rows], pad=0.05)
+    panel.set(xscale="log", xlim=(low, high), xlabel=f"sent by all ranks since the start ({unit})")
     panel.set(ylabel="validation loss (nats per token)", title="loss by bytes")
     style.number_ticks(panel.xaxis, low, high)
     plans.draw_target(panel, runs)
-    _race(axes[0, 1], runs, curves, drawing)
+    _race(axes[0, 1], runs, curves, drawing, unit, scale)
     drawing.tables = _tables(runs, set(collected.training_time.where(compute="timed")["cell_id"]))
     drawing.seen = _seen(runs, curves)
     return drawing
 
 
-def _race(axes, runs, curves, drawing):
+def _race(axes, runs, curves, drawing, unit, scale):
     """Bars: bytes to the common target; a plan that never gets there is named without a bar."""
     target = plans.target_of(runs)
     axes.set_title(
@@ -82,7 +83,6 @@ def _race(axes, runs, curves, drawing):
         return
     needs = [plans.reaches(c.validated()[2], c.validated()[1], target) for c in curves]
     end = max((n for n in needs if np.isfinite(n)), default=1e6)
-    unit, scale = ("GB", 1e9) if end >= 2e9 else ("MB", 1e6)
     base = next((n for n, c in zip(needs, curves) if c.plan.dense), float("nan"))
     for y, (need, curve) in enumerate(zip(needs, curves)):
         drawing.rows.append(

@@ -105,13 +105,13 @@ def _panel(axes, link, runs, curves, drawing):
 
 
 def _seen(link, runs, curves):
-    dense = runs.dense.name if runs.dense else None
+    why_not, off = plans.no_verdict(runs, link)
     target = plans.target_of(runs)
-    if dense not in curves or (dense, link) not in runs.times or not math.isfinite(target):
-        return [f"On {link} there is no uncompressed plan to compare with."]
-    need = {}
+    if why_not or not math.isfinite(target):
+        return [why_not or f"On {link} there is no validated uncompressed plan to compare with."]
+    dense, need = runs.dense.name, {}
     for name, curve in curves.items():
-        if (name, link) in runs.times:
+        if (name, link) in runs.times and name not in off:
             steps, losses, _ = curve.validated()
             need[name] = plans.reaches((steps + 1) * runs.times[name, link].step_ms / 1e3, losses, target)
     mine = need.pop(dense)
@@ -119,8 +119,9 @@ def _seen(link, runs, curves):
         f"On {link} the uncompressed plan takes {words.microseconds(1e6 * mine)} to a validation loss of"
         f" {target:.3f}"
     )
+    uncounted = [f"Not counted on {link}, which was off its calibration: {plans.named(off)}."] if off else []
     if not need:
-        return [text + "."]
+        return [text + ".", *uncounted]
     gain = {n: mine / t for n, t in need.items() if np.isfinite(t)}
     faster = sorted((n for n in gain if gain[n] > data.PAYS), key=gain.get, reverse=True)
     slower = sorted((n for n in gain if gain[n] < 1 / data.PAYS), key=gain.get)
@@ -133,4 +134,4 @@ def _seen(link, runs, curves):
         f"later: {named(slower)}" if slower else "",
         f"never within this run: {plans.named(never)}" if never else "",
     ]
-    return ["; ".join([text, *(p for p in parts if p)]) + "."]
+    return ["; ".join([text, *(p for p in parts if p)]) + ".", *uncounted]

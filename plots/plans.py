@@ -230,7 +230,9 @@ def _times(plans, table, cells):
         & np.isfinite(table["step_ms"])
         & (table["step_ms"] > 0)
     )
-    status = dict(zip(cells["cell_id"], cells["status"])) if len(cells) else {}
+    off = set(
+        cells.where(status="MISTRUSTED")["cell_id"]
+    )  # some traffic class of the run, at its message size
     times = {}
     for (name, link), rows in usable.groups("plan", "link"):
         if "timed" in rows.distinct("compute"):
@@ -243,7 +245,7 @@ def _times(plans, table, cells):
             steps=int(np.sum(rows["steps"])),
             share=rows.median("communication_share"),
             parts={stage: rows.median(f"{stage}_ms") for stage in STAGES},
-            trusted=all(status.get(cell, "OK") != "MISTRUSTED" for cell in rows["cell_id"]),
+            trusted=not off & set(rows["cell_id"]),
         )
     return times
 
@@ -321,6 +323,22 @@ def named(names, note=None, limit=12):
 def signed(value):
     """+0.012; what rounds to zero is +0.000."""
     return f"{round(value, 3) + 0.0:+.3f}"
+
+
+def no_verdict(runs, link):
+    """(why a link allows no verdict on time, else empty; compressed plans that enter none). As in every figure, a time from a
+    link that was off its calibration is drawn and marked, and decides nothing."""
+    dense = runs.times.get((runs.dense.name, link)) if runs.dense else None
+    if dense is None:
+        return f"On {link} no uncompressed plan was timed: there is nothing to compare with.", []
+    if not dense.trusted:
+        return (
+            f"On {link} the link was off its calibration in the uncompressed plan's run: no verdict on time.",
+            [],
+        )
+    return "", [
+        p.name for p in runs.plans if (p.name, link) in runs.times and not runs.times[p.name, link].trusted
+    ]
 
 
 def without_times(runs, link):

@@ -61,7 +61,8 @@ def draw(collected):
 
 
 def _choose(runs):
-    """((link, plans), what is missing): the dense plan and the fastest compressed one, on the slowest link that has both."""
+    """((link, plans), what is missing): the dense plan and the fastest compressed one, on the link that has both and on which
+    the dense plan spends nearest to half of its step communicating: there both work and waiting are seen."""
     if not len(runs.timeline):
         return None, ""
     have = {}
@@ -69,10 +70,13 @@ def _choose(runs):
         have.setdefault(link, []).append(name)
     order = {p.name: i for i, p in enumerate(runs.plans)}
     dense = runs.dense.name if runs.dense else None
-    links = sorted(
-        have, key=lambda link: (dense not in have[link] or len(have[link]) < 2, plans.by_rate(link))
-    )
-    link = links[0]
+
+    def fitness(link):
+        time = runs.times.get((dense, link))
+        share = abs(time.share - 0.5) if time and math.isfinite(time.share) else 1.0
+        return dense not in have[link] or len(have[link]) < 2, share, plans.by_rate(link)
+
+    link = min(have, key=fitness)
     speed = lambda name: runs.times[name, link].step_ms if (name, link) in runs.times else math.inf
     coded = sorted((n for n in have[link] if n != dense), key=lambda n: (speed(n), order[n]))
     names = ([dense] if dense in have[link] else []) + coded[: 1 if dense in have[link] else 2]
@@ -147,8 +151,10 @@ def _seen(runs, link, names, rows):
             if r["kind"] in ("forward", "backward"):
                 by_rank[r["rank"]] = by_rank.get(r["rank"], 0.0) + r["end_us"] - r["start_us"]
         computing = [by_rank.get(rank, 0.0) / ends[name] for rank in sorted({r["rank"] for r in mine})]
+        usual = runs.times.get((name, link))
+        median = f" (median of all steps: {words.microseconds(1e3 * usual.step_ms)})" if usual else ""
         seen.append(
-            f"'{name}': the step ends after {words.microseconds(ends[name])}; the ranks compute"
+            f"'{name}': the step ends after {words.microseconds(ends[name])}{median}; the ranks compute"
             f" {_range(computing)} % of it."
         )
     if len(names) == 2:

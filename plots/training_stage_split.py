@@ -120,15 +120,17 @@ def _panel(axes, rows):
 
 
 def _seen(link, rows, runs):
-    dense = next((r for r in rows if runs.dense and r["plan"] == runs.dense.name), None)
-    if dense is None:
-        return [f"On {link} no uncompressed plan was timed, so nothing can be called faster."]
+    why_not, off = plans.no_verdict(runs, link)
+    if why_not:
+        return [why_not]
+    dense = next(r for r in rows if r["plan"] == runs.dense.name)
     text = f"On {link} a step of the uncompressed plan takes {words.microseconds(1e3 * dense['step_ms'])}"
     if math.isfinite(dense["communication_share"]):
         text += f", {100 * dense['communication_share']:.0f} % of it communication"
-    coded = [r for r in rows if r is not dense]
+    uncounted = [f"Not counted on {link}, which was off its calibration: {plans.named(off)}."] if off else []
+    coded = [r for r in rows if r is not dense and r["plan"] not in off]
     if not coded:
-        return [text + "."]
+        return [text + ".", *uncounted]
     fastest = max(coded, key=lambda r: r["speedup"])
     pays = [r for r in coded if r["speedup"] > data.PAYS]
     slows = [r for r in coded if r["speedup"] < 1 / data.PAYS]
@@ -147,7 +149,7 @@ def _seen(link, rows, runs):
             f". Encoding and decoding cost '{costly['plan']}' most:"
             f" {words.microseconds(1e3 * _codec_ms(costly))} per step"
         )
-    return [text + "."]
+    return [text + ".", *uncounted]
 
 
 def _codec_ms(row):

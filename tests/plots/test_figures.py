@@ -278,8 +278,10 @@ class CompleteRun(unittest.TestCase):
         rows = [r for r in self.csv("loss_vs_bytes") if r["what"] == "curve"]
         left, right = self.drawings["loss_vs_bytes"].figure.axes
         lines = [line for line in left.lines if len(line.get_xdata()) > 2]
+        scale = 1e9 if "(GB)" in left.get_xlabel() else 1e6
         np.testing.assert_allclose(
-            np.concatenate([line.get_xdata() for line in lines]) * 1e6, [float(r["link_bytes"]) for r in rows]
+            np.concatenate([line.get_xdata() for line in lines]) * scale,
+            [float(r["link_bytes"]) for r in rows],
         )
         np.testing.assert_allclose(
             np.concatenate([line.get_ydata() for line in lines]), [float(r["validation_loss"]) for r in rows]
@@ -474,12 +476,16 @@ class TrainingRuns(unittest.TestCase):
     def test_a_link_off_its_calibration_is_marked(self):
         tables = self.runs(plans=("dense", "all"))
         for row in tables["cells"]:
-            if row["link"] == "netns:1gbit" and row["method"] == "all":
+            if row["link"] == "netns:1gbit" and row["method"] == "all" and row["traffic"] == "dp_gradient":
                 row.update(status="MISTRUSTED", reason="off")
         drawing = draw("training_stage_split", load([], runs=tables))
         marked = {(r["plan"], r["link"]) for r in drawing.rows if not r["trusted"]}
         stars = [t.get_text() for a in drawing.figure.axes for t in a.texts if t.get_text().endswith(" *")]
         close(drawing)
+        self.assertIn(
+            "Not counted on netns:1gbit, which was off its calibration: 'all'", " ".join(drawing.seen)
+        )
+        self.assertIn("On netns:100mbit a step of the uncompressed plan takes", " ".join(drawing.seen))
         self.assertEqual(marked, {("all", "netns:1gbit")})
         self.assertEqual(len(stars), 1)
 
@@ -495,6 +501,17 @@ class TrainingRuns(unittest.TestCase):
                 " powersgd 8 +ef"
             ),
         )
+
+    def test_the_timeline_shows_the_link_where_half_of_the_step_is_communication(self):
+        for link, shares in (("netns:1gbit", (0.9, 0.45)), ("netns:100mbit", (0.6, 0.1))):
+            tables = self.runs()
+            for row in tables["training_time"]:
+                if row["compute"] == "timed":
+                    row["communication_share"] = shares[self.LINKS.index(row["link"])]
+            drawing = draw("timeline", load([], runs=tables))
+            close(drawing)
+            self.assertEqual({r["link"] for r in drawing.rows}, {link})
+            self.assertEqual({r["plan"] for r in drawing.rows}, {"dense", "all"})
 
     def test_spans_that_nearly_touch_are_one_and_others_are_not(self):
         spans = [(0, 10), (10.5, 20), (40, 50), (45, 60), (1000, 2000)]
