@@ -119,6 +119,7 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
 
   BenchContext context{world, line.check_only, options.link, [&](const Cell& cell, Measured measured) { recorder.finish(cell, std::move(measured)); },
                        [&](const Cell& cell) { recorder.start(cell); },
+                       [&](const Cell& cell, const std::string& text) { recorder.note(cell, text); },
                        line.run_options,
                        line.json == "-" ? stderr : stdout};
   // Cells of one group stay in launch order; groups start in the order of their first cell.

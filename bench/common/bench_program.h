@@ -67,6 +67,8 @@ struct BenchContext {
   std::function<void(const Cell&, Measured)> finish;
   /// Marks the start of a cell in the journal (progress, watchdog, blame).
   std::function<void(const Cell&)> start;
+  /// A line about the running cell in the journal: what happened; also tells a sweep that it is alive. Rank 0 writes.
+  std::function<void(const Cell&, const std::string&)> note = {};
   std::map<std::string, std::string> run_options = {};  ///< the program's own, as given
   std::FILE* text = stdout;  ///< where text for people goes (stderr when stdout carries JSON)
 };

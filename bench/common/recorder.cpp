@@ -67,6 +67,10 @@ void Recorder::start(const Cell& cell) {
   if (journal_) journal_->cell_started(cell.cell_id);
 }
 
+void Recorder::note(const Cell& cell, const std::string& text) {
+  if (journal_) journal_->append({"message", cell.cell_id, text, 0});
+}
+
 std::string Recorder::repro(const results::Parameters& parameters) const {
   std::vector<std::string> words;
   if (world_.size() > 1) words = {"mpirun", "-n", std::to_string(world_.size())};

@@ -37,6 +37,7 @@ class Recorder {
   void declare(const std::string& cell_id, results::Parameters parameters);
   void launch_started();
   void start(const Cell& cell);
+  void note(const Cell& cell, const std::string& text);
   /// Completes identity columns, prints, appends JSON, writes the record, then the journal.
   void finish(const Cell& cell, Measured measured);
   void launch_finished();

@@ -10,18 +10,12 @@
 #include "bench/common/train_report.h"
 #include "bench/common/train_tables.h"
 #include "collectives/machine.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "models/checkpoint.h"
 #include "models/parallel_trainer.h"
 #include "results/files.h"
-
-namespace thinwire {
-// Of models/checkpoint.h, which is being written.
-void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config,
-                     const std::string& path);
-void load_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config,
-                     const std::string& path);
-}  // namespace thinwire
 
 namespace thinwire::bench {
 namespace {
@@ -45,6 +39,7 @@ class Training {
  public:
   Training(BenchContext& context, const Cell& cell)
       : context_(context),
+        cell_(cell),
         world_(context.world),
         config_(train_config_of(cell.parameters)),
         plan_(plan_of(cell.parameters, config_)) {
@@ -71,12 +66,21 @@ class Training {
 
  private:
   void resume() {
-    load_checkpoint(world_, *trainer_, config_, config_.resume);
-    checkpoint_ = config_.resume + " (step " + std::to_string(trainer_->steps_taken()) + ")";
-    if (trainer_->steps_taken() >= config_.steps)
-      throw UsageError("--resume " + config_.resume + " holds step " +
-                       std::to_string(trainer_->steps_taken()) + " already; --steps " +
-                       std::to_string(config_.steps) + " must be beyond it");
+    const ResumeReport resumed = load_checkpoint(world_, *trainer_, config_, config_.resume);
+    checkpoint_ = config_.resume + " (step " + std::to_string(resumed.steps) + ")";
+    if (resumed.steps >= config_.steps)
+      throw UsageError("--resume " + config_.resume + " holds step " + std::to_string(resumed.steps) +
+                       " already; --steps " + std::to_string(config_.steps) + " must be beyond it");
+    note("resumed from " + checkpoint_);
+    if (resumed.codec_state == CodecStateUse::reset) note("codec state starts anew (--codec-state reset)");
+    for (const std::string& remark : resumed.remarks) note(remark);
+  }
+
+  /// Into journal and log, from one rank.
+  void note(const std::string& text) {
+    if (world_.rank() != 0) return;
+    log_info(text);
+    context_.note(cell_, text);
   }
 
   void train() {
@@ -92,6 +96,7 @@ class Training {
           (last || (config_.save_interval > 0 && done % config_.save_interval == 0))) {
         save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
         checkpoint_ = config_.checkpoint + " (step " + std::to_string(done) + ")";
+        context_.note(cell_, "saved " + checkpoint_);
       }
       const auto found = validation_.find(step.step);
       progress.show(step, found == validation_.end() ? results::not_measured : found->second);
@@ -117,6 +122,10 @@ class Training {
     if (traced) Trace::start();
     steps_.push_back(step());
     if (traced) spans_ = Trace::stop();
+    if (since_news_.seconds() > 10) {  // a sweep ends what it hears nothing of
+      since_news_ = Stopwatch();
+      context_.note(cell_, "step " + std::to_string(trainer_->steps_taken()) + " taken");
+    }
   }
 
   StepRecord step() {
@@ -126,10 +135,12 @@ class Training {
       // Nothing of the diverged state is saved: what is on disk is the last good one.
       std::string reason = error.what();
       while (reason.ends_with('.')) reason.pop_back();
-      throw RuntimeFailure(reason +
-                           (checkpoint_.empty()
-                                ? ". There is no checkpoint (--checkpoint FILE.h5 --checkpoint-interval N)"
-                                : ". The last good checkpoint is " + checkpoint_));
+      throw RuntimeFailure(
+          reason +
+          (!checkpoint_.empty() ? ". The last good checkpoint is " + checkpoint_
+           : !config_.checkpoint.empty()
+               ? std::string(". No checkpoint was written yet")
+               : std::string(". There is no checkpoint (--checkpoint FILE.h5 --checkpoint-interval N)")));
     }
   }
 
@@ -201,10 +212,12 @@ class Training {
   }
 
   BenchContext& context_;
+  const Cell& cell_;
   Communicator& world_;
   TrainConfig config_;
   std::string plan_, checkpoint_;
   bool wants_timeline_ = false;
+  Stopwatch since_news_;
   std::unique_ptr<ParallelTrainer> trainer_;
   std::vector<StepRecord> steps_;
   std::map<std::int64_t, double> validation_;
