@@ -29,13 +29,15 @@ TEST(Parity, EveryPairOfChoicesFollowsTheSingleDeviceInDoublePrecision) {
 }
 
 TEST(Parity, SinglePrecisionStaysWithinItsBound) {
-  // f32 sums in another order: 1e-7 per operation, grown by 20 optimizer steps (docs/models.md).
+  // f32 sums in another order, over 20 optimizer steps: 3e-7 was seen (docs/training.md); the bound leaves room for other libraries.
   const RunCurve reference = single_device_curve(parity_config(), corpus());
   for (const MeshShape& mesh : {MeshShape{2, 2, 2}, MeshShape{8, 1, 1}, MeshShape{1, 8, 1}, MeshShape{1, 1, 8}}) {
     TrainConfig c = parity_config();
     c.dtype = DType::f32;
     c.mesh = mesh;
-    EXPECT_LT(distance(parallel_curve(world(), c, corpus()), reference), 2e-3) << mesh.tp << mesh.pp << mesh.dp;
+    const double d = distance(parallel_curve(world(), c, corpus()), reference);
+    EXPECT_LT(d, 1e-5) << mesh.tp << mesh.pp << mesh.dp;
+    if (world().rank() == 0) std::printf("f32, tp%d pp%d dp%d: relative distance %.2e\n", mesh.tp, mesh.pp, mesh.dp, d);
   }
 }
 
