@@ -1,10 +1,14 @@
 #include "collectives/channel.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "collectives/channel_state.h"
 #include "collectives/watchdog.h"
+#include "core/tensor_names.h"
+#include "kernels/codec/state.h"
+#include "kernels/convert.h"
 
 namespace thinwire {
 namespace {
@@ -104,6 +108,9 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
       stack(make_codec(options.codec, options.form)),
       ring(*comm) {
   protocol = choose_protocol(options, stack, *comm);
+  // Activations have a backward pass through the codec that carried them; nothing else does.
+  const bool copies = options.form == Form::released && traits().backward == BackwardRule::masked;  // see reduction_backward
+  stack.codec->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
   live_channels().push_back(this);
 }
 
@@ -160,6 +167,19 @@ void ChannelState::give_back(std::unique_ptr<Buffer> buffer) {
 
 // ---- the channel ----
 
+namespace {
+
+/// What a saved state belongs to.
+std::vector<std::pair<std::string, std::string>> identity(const ChannelState& c) {
+  return {{"codec", c.stack.expression.canonical()},
+          {"form", name_of(c.stack.form)},
+          {"protocol", name_of(c.protocol)},
+          {"rank", std::to_string(c.rank())},
+          {"number of ranks", std::to_string(c.size())}};
+}
+
+}  // namespace
+
 struct Channel::Impl : ChannelState {
   using ChannelState::ChannelState;
   Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key,
@@ -167,6 +187,10 @@ struct Channel::Impl : ChannelState {
     auto state = std::make_shared<Operation::State>(*this, kind, in, out, key, peer);
     state->activation = activation;
     check_request(*state);
+    if (key.pass == Pass::recompute && activation == nullptr) {
+      state->recall();
+      return Operation(std::move(state));
+    }
     enqueue(state);
     return Operation(std::move(state));
   }
@@ -215,12 +239,71 @@ Operation Channel::receive_backward(TensorView input_gradient, int from, const M
                                     Channel& activation) {
   return impl_->start(OperationKind::receive, {}, input_gradient, key, from, activation.codec().codec.get());
 }
+
+void Channel::reduction_backward(ConstTensorView gradient, TensorView input_gradient, const MessageKey& key) {
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError("channel " + name_of(options().traffic) + " (" + impl_->stack.expression.canonical() + "): backward pass of the sum of " +
+                     tensor_label(key.tensor) + " " + gradient.shape().to_string() + ": " + why);
+  };
+  if (gradient.dtype() != input_gradient.dtype() || gradient.elements() != input_gradient.elements())
+    refuse("the two gradients differ in type or size (" + std::string(name_of(input_gradient.dtype())) + " " +
+           input_gradient.shape().to_string() + ")");
+  if (key.pass == Pass::evaluate) refuse("a message of an evaluation has no backward pass");
+  const CodecTraits& traits = impl_->traits();
+  const bool copies = traits.backward == BackwardRule::straight_through ||
+                      (traits.backward == BackwardRule::masked && impl_->options.form == Form::released);
+  const std::int64_t ranks = impl_->options.average ? impl_->size() : 1;
+  if (copies && ranks == 1) {
+    if (gradient.bytes() > 0 && gradient.data() != input_gradient.data()) std::memcpy(input_gradient.data(), gradient.data(), gradient.bytes());
+    return;
+  }
+  if (gradient.dtype() != DType::f32) refuse("a codec takes f32, not " + std::string(name_of(gradient.dtype())));
+  if (!copies && impl_->protocol == Protocol::two_shot)
+    refuse("protocol two_shot codes a message twice, so this codec's gradient is not that of one message; use gather or rounds");
+  if (gradient.elements() == 0) return;
+  // Of the mean every rank's share is 1 / ranks; the rules are linear in the gradient.
+  if (ranks > 1) scale(input_gradient.as<float>(), gradient.as<float>(), 1.0f / static_cast<float>(ranks));
+  if (copies) return;
+  impl_->stack.codec->reduction_backward(ranks > 1 ? ConstTensorView(input_gradient) : gradient, key, input_gradient);
+}
+
 void Channel::progress() {
   impl_->progress();
 }
 
 void Channel::fit(std::span<const ConstTensorView> samples) {
   impl_->stack.codec->fit(samples);
+}
+
+std::vector<std::byte> Channel::save_state() const {
+  if (!impl_->queue.empty()) throw UsageError("save_state with operations in flight; wait for them first");
+  StateWriter to;
+  for (const auto& [name, value] : identity(*impl_)) to.put(name, value);
+  to.set_scope("codec/");
+  impl_->stack.codec->save_state(to);
+  for (std::size_t i = 0; i < impl_->stack.wrappers.size(); ++i) {
+    to.set_scope("wrapper " + std::to_string(i) + "/");
+    impl_->stack.wrappers[i]->save_state(to);
+  }
+  return to.finish();
+}
+
+void Channel::load_state(std::span<const std::byte> state) {
+  if (!impl_->queue.empty()) throw UsageError("load_state with operations in flight; wait for them first");
+  StateReader from(state);
+  for (const auto& [name, value] : identity(*impl_)) {
+    const std::string saved = from.take_text(name);
+    if (saved == value) continue;
+    throw UsageError("the saved codec state of channel " + name_of(options().traffic) + " is of " + name + " '" + saved +
+                     "', this channel has '" + value + "'; continue with the same set-up, or reset the codec's state");
+  }
+  from.set_scope("codec/");
+  impl_->stack.codec->load_state(from);
+  for (std::size_t i = 0; i < impl_->stack.wrappers.size(); ++i) {
+    from.set_scope("wrapper " + std::to_string(i) + "/");
+    impl_->stack.wrappers[i]->load_state(from);
+  }
+  from.check_all_taken();
 }
 
 void Channel::set_compute(ComputeMode mode) {

@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "collectives/communicator.h"
 #include "collectives/cost_terms.h"
@@ -53,6 +55,9 @@ struct ChannelOptions {
   DType wire = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it
   DenseAlgorithm algorithm = DenseAlgorithm::library;  ///< for dense reductions, also inside `rounds`
   bool average = false;                                ///< divide a reduction by the number of ranks, once
+  /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
+  /// Pass::recompute with its key takes it.
+  bool keep_for_recompute = false;
 };
 
 /// A pending channel operation. Operations of a channel run strictly first in, first out.
@@ -81,6 +86,10 @@ class Channel {
   ~Channel();
   Channel(Channel&&) noexcept;
 
+  // Pass::recompute: the result that the Pass::train operation of this key delivered is copied to `out` at once,
+  // without communication or codec, and forgotten; the meter counts an operation of no bytes and no time.
+  // UsageError naming the key where there is none (any more), or the channel does not keep_for_recompute.
+  //
   // Tensors are f32 on the host. A channel of codec `none` also takes tensors that are already in its wire
   // type and then converts nothing: a dense twin is not charged for conversions. Memory stays valid until the
   // operation is done. Impossible requests throw UsageError here, on every rank alike.
@@ -108,11 +117,24 @@ class Channel {
   /// activation's shape, f32.
   Operation send_backward(ConstTensorView gradient, int to, const MessageKey& key, Channel& activation);
   Operation receive_backward(TensorView input_gradient, int from, const MessageKey& key, Channel& activation);
+  /// Backward pass of an all_reduce of activations, out = sum (or mean) over ranks of decoded(encoded(in)): from the
+  /// gradient of `out`, equal on all ranks, that of this rank's own `in`. No communication; the two may be the same
+  /// memory. straight_through: a copy. masked: zero but at this rank's kept positions; in the released form a copy,
+  /// as in the authors' tensor-parallel code. linear_map: gradient D E, and the gradients of the weights in training.
+  /// The key is that of the forward message, in any order among those that wait; protocols rounds and gather (a
+  /// message of two_shot is cut and coded twice: only straight_through has a gradient there).
+  void reduction_backward(ConstTensorView gradient, TensorView input_gradient, const MessageKey& key);
   /// Advances pending operations; call between instructions (MPI collectives do not progress by themselves).
   void progress();
 
   /// Fits a trained codec; every rank passes equal samples.
   void fit(std::span<const ConstTensorView> samples);
+  /// State of codec and wrappers on this rank, for a checkpoint between steps: loaded into a channel of the same
+  /// codec, form, protocol, rank and number of ranks, everything goes on bit-equal. UsageError while operations are
+  /// in flight, and for the state of another such channel (saying what differs); CorruptData for anything else.
+  std::vector<std::byte> save_state() const;
+  void load_state(std::span<const std::byte> state);
+
   /// How codec work is timed. UsageError while operations are in flight. `replay` needs serial passes of the
   /// same kind of operation and shape before it; entering `serial` forgets earlier ones. measure_timed does
   /// it all.

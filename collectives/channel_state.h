@@ -1,6 +1,7 @@
 // What the operations of a channel share, and one operation as the protocols see it. Internal to this floor.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <exception>
 #include <map>
@@ -14,10 +15,12 @@
 #include "collectives/ring.h"
 #include "collectives/sections.h"
 #include "collectives/task.h"
+#include "kernels/codec/message_memory.h"
 
 namespace thinwire {
 
 enum class OperationKind { all_reduce, reduce_scatter, all_gather, broadcast, reduce, send, receive };
+inline constexpr std::size_t operation_kinds = 7;
 std::string name_of(OperationKind kind);
 
 enum class Stage { encode, decode };
@@ -39,6 +42,10 @@ struct ChannelState {
   Sections sections;
   std::unique_ptr<Waiter::Quiet> quiet;  ///< while sections run serially
   std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
+
+  /// Results of training operations, by kind, for their recomputation.
+  std::array<MessageMemory, operation_kinds> kept_results;
+  MessageMemory& kept(OperationKind kind) { return kept_results[static_cast<std::size_t>(kind)]; }
 
   std::deque<std::shared_ptr<Operation::State>> queue;
   std::vector<std::unique_ptr<Buffer>> pool;
@@ -90,6 +97,8 @@ struct Operation::State {
   std::string describe() const;
   /// Runs until the next wait; true when finished.
   bool advance();
+  /// Pass::recompute: finishes at once with the result that was kept.
+  void recall();
 
   // ---- for protocols ----
 
@@ -144,6 +153,7 @@ struct Operation::State {
   void begin_transfer(RequestPtr request);
   bool poll();
   void finish();
+  bool keeps_result() const;
 
   std::vector<std::int64_t> samples_;
   Task task_;

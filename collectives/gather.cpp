@@ -29,15 +29,9 @@ std::span<const std::byte> received_from(const ChannelState& c, int rank) {
 /// Adds all received payloads into `sum`, in rank order; keeps this rank's own decoded tensor where wanted.
 void decode_sum(ChannelState& c, const MessageKey& key, TensorView sum, TensorView own) {
   Codec& codec = *c.stack.codec;
-  for (int r = 0; r < c.size(); ++r) {
-    if (r == 0 && own.elements() == 0) {
-      codec.decode(received_from(c, r), key, sum);
-      continue;
-    }
-    if (r == 0) std::memset(sum.data(), 0, sum.bytes());
-    codec.decode_add(received_from(c, r), key, sum);
-    if (r == c.rank() && own.elements() > 0) codec.decode(received_from(c, r), key, own);
-  }
+  codec.decode(received_from(c, 0), key, sum);
+  for (int r = 1; r < c.size(); ++r) codec.decode_add(received_from(c, r), key, sum);
+  if (own.elements() > 0) codec.decode(received_from(c, c.rank()), key.with_pass(Pass::evaluate), own);
 }
 
 }  // namespace
@@ -99,7 +93,7 @@ Task gather_reduce(Operation::State& op) {
     });
   } else if (own.elements() > 0) {
     op.compute(Stage::decode, [&] {
-      c.stack.codec->decode({c.payload.data(), static_cast<std::size_t>(bytes)}, op.key, own);
+      c.stack.codec->decode({c.payload.data(), static_cast<std::size_t>(bytes)}, op.key.with_pass(Pass::evaluate), own);
     });
   }
   after_reduce(op, x, own, root ? ConstTensorView(op.out) : ConstTensorView());

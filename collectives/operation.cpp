@@ -135,7 +135,33 @@ bool Operation::State::advance() {
   return true;
 }
 
+// What a recomputed forward pass asks for again. A message to another rank is not sent again, and a gradient has no
+// second forward pass.
+bool Operation::State::keeps_result() const {
+  return channel.options.keep_for_recompute && key.pass == Pass::train && activation == nullptr && kind != OperationKind::send &&
+         kind != OperationKind::reduce;
+}
+
+void Operation::State::recall() {
+  MessageMemory& kept = channel.kept(kind);
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(describe() + ", micro-batch " + std::to_string(key.micro_batch) + ": nothing to recompute: " + why);
+  };
+  if (!channel.options.keep_for_recompute) refuse("the channel keeps no results; open it with keep_for_recompute");
+  std::span<std::byte> result;
+  if (!kept.waiting(key) || !kept.find(key, result))
+    refuse("the training pass of this message was not seen, or its result was taken before");
+  if (result.size() != out.bytes())
+    refuse("its result has " + std::to_string(result.size()) + " bytes, the output " + std::to_string(out.bytes()));
+  if (!result.empty()) std::memcpy(out.data(), result.data(), result.size());
+  kept.release(key);
+  report.algorithm = "kept result of the first pass";
+  channel.meter.add(report);
+  done = true;
+}
+
 void Operation::State::finish() {
+  if (keeps_result()) channel.kept(kind).remember(key, {static_cast<const std::byte*>(out.data()), out.bytes()});
   report.total_us = static_cast<double>(now_ns() - start_ns_) * 1e-3 - report.untimed_us;
   channel.meter.add(report);
   done = true;

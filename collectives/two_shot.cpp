@@ -81,7 +81,7 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
     }
     for (int d = 0; d < n && wants_own; ++d) {
       if (room[static_cast<std::size_t>(d)] > 0)
-        codec.decode(own_piece(d), piece_key(op, d), rows_of(c.own.view(), block_of(d)));
+        codec.decode(own_piece(d), piece_key(op, d).with_pass(Pass::evaluate), rows_of(c.own.view(), block_of(d)));
     }
   });
 }

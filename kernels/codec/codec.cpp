@@ -70,6 +70,17 @@ void Codec::encode_backward(ConstTensorView travel, const MessageKey&, TensorVie
   copy_f32(travel, input_gradient);
 }
 
+void Codec::reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) {
+  if (traits().backward == BackwardRule::straight_through) return copy_f32(gradient, input_gradient);
+  scratch_.reshape(travel_shape(gradient.shape()));
+  decode_backward(gradient, key, scratch_.view());
+  encode_backward(std::as_const(scratch_).view(), key, input_gradient);
+}
+
+void Codec::prepare_training(std::uint64_t, std::int64_t) {}
+void Codec::save_state(StateWriter&) const {}
+void Codec::load_state(StateReader&) {}
+
 void check_finite(ConstTensorView x, std::string_view what) {
   const auto values = x.as<float>();
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();

@@ -17,8 +17,11 @@ enum class Form { fair, released };
 std::string name_of(Form form);
 Form parse_form(std::string_view name);
 
+class StateReader;
+class StateWriter;
+
 /// Why a message is sent. Only `train` advances the state of codecs and wrappers; `recompute` replays the
-/// first pass's decoded result; `evaluate` leaves no trace.
+/// first pass's decoded result (the channel keeps it: codecs are not asked again); `evaluate` leaves no trace.
 enum class Pass : std::uint8_t { train, recompute, evaluate };
 
 /// Names a message uniquely and equally on all ranks; state and random numbers are keyed by it.
@@ -38,6 +41,11 @@ struct MessageKey {
   /// Stream of the random numbers of this message; equal on all ranks and in a recomputation.
   std::uint64_t random_stream() const {
     return mix_stream(mix_stream(state_key(), static_cast<std::uint64_t>(step)), static_cast<std::uint64_t>(micro_batch) + (2ull << 32));
+  }
+  MessageKey with_pass(Pass why) const {
+    MessageKey k = *this;
+    k.pass = why;
+    return k;
   }
   MessageKey with_slice(std::int32_t s) const {
     MessageKey k = *this;
@@ -81,6 +89,16 @@ struct Round {
   ReduceOp op = ReduceOp::sum;
 };
 
+/// Weights of a codec that train with the model. The one who encodes a message gets the gradient of a `sender`'s
+/// parameter, the one who decodes it that of a `receiver`'s. The trainer updates `value` and clears `gradient`;
+/// which ranks must sum the gradient first: docs/adding-a-codec.md.
+struct CodecParameter {
+  enum class Owner { sender, receiver, both };
+  std::string name;
+  std::span<float> value, gradient;  ///< of one size; valid as long as the codec
+  Owner owner = Owner::both;
+};
+
 /// A codec instance serves one channel: one message at a time. Tensors are f32 on the codec's device, seen as
 /// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady
 /// state allocates nothing. Inputs with NaN or infinity throw RuntimeFailure ("tensor ... has NaN at ...")
@@ -117,9 +135,31 @@ class Codec {
   virtual void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel);
   /// Sender of the activation: travelling tensor -> gradient of the codec's input.
   virtual void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient);
+  /// Both in one for a reduction out = sum over ranks of decoded(encoded(x)): from the gradient of out, equal on
+  /// all ranks, that of this rank's own x. No communication. `input_gradient` may be `gradient`.
+  virtual void reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient);
+  /// Whether encode and decode remember, per message, what its backward pass needs (default: no). Channels of
+  /// activations switch it on. Messages of Pass::evaluate are never remembered.
+  void remember_messages(bool on) { remembers_ = on; }
+
+  /// Makes weights of their own for the messages of `tensor` with so many columns, and accumulates their
+  /// gradients from then on (each backward call of a message adds to them). Nothing where nothing is trained.
+  virtual void prepare_training(std::uint64_t tensor, std::int64_t columns);
+  /// What prepare_training has made so far, in its order.
+  virtual std::vector<CodecParameter> trainable() { return {}; }
+
+  /// What later messages depend on, for checkpoints: a codec into which it was loaded goes on bit-equal to the
+  /// one that saved it. Messages whose backward pass is still to come are not part of it.
+  virtual void save_state(StateWriter& to) const;
+  /// Replaces all state. CorruptData when it cannot be this codec's.
+  virtual void load_state(StateReader& from);
+
+ protected:
+  bool remembers(const MessageKey& key) const { return remembers_ && key.pass != Pass::evaluate; }
 
  private:
   Tensor scratch_;
+  bool remembers_ = false;
 };
 
 /// Throws RuntimeFailure naming `what` and the first bad position when `x` holds NaN or infinity.

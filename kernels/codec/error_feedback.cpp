@@ -4,9 +4,11 @@
 // minus *global* result (papers/gradient_compression.md section 2.3). With beta = 1 nothing is lost: over any
 // number of steps, applied + stored = received (summed over ranks). The stored part stays bounded only where the codec
 // sooner or later sends every direction; a fixed projection (a fitted auto-encoder) never sends what it drops.
-#include <unordered_map>
+#include <cstring>
+#include <map>
 
 #include "kernels/codec/registry.h"
+#include "kernels/codec/state.h"
 #include "kernels/codec/wire_values.h"
 #include "kernels/convert.h"
 #include "kernels/threads.h"
@@ -44,6 +46,18 @@ class ErrorFeedback final : public Wrapper {
     store(local, source_ == FeedbackSource::own_decoded ? own_decoded : reduced_mean, key);
   }
 
+  void save_state(StateWriter& to) const override {
+    for (const auto& [key, residual] : residuals_) to.put("residual", key, residual.shape(), residual.as<float>());
+  }
+  void load_state(StateReader& from) override {
+    residuals_.clear();
+    for (const StateEntry* entry : from.take("residual", DType::f32)) {
+      Tensor& residual = residuals_[entry->key];
+      residual.reshape(entry->shape);
+      if (!entry->bytes.empty()) std::memcpy(residual.view().data(), entry->bytes.data(), entry->bytes.size());
+    }
+  }
+
  private:
   static void check_shape(const Tensor& residual, const Shape& shape, const MessageKey& key) {
     if (residual.shape() == shape) return;
@@ -70,7 +84,7 @@ class ErrorFeedback final : public Wrapper {
 
   float beta_;
   FeedbackSource source_;
-  std::unordered_map<std::uint64_t, Tensor> residuals_;  // by key.state_key()
+  std::map<std::uint64_t, Tensor> residuals_;  // by key.state_key()
 };
 
 const bool registered = register_wrapper(

@@ -6,10 +6,12 @@
 // papers/optimus_cc.md section 2.1) the same without the sums: P [n, r] then Q [m, r] travel, r (n + m) values.
 // Warm start: Q of the last training message is the next start. Residual: local input minus *global* result.
 #include <algorithm>
-#include <unordered_map>
+#include <limits>
+#include <map>
 
 #include "core/random.h"
 #include "kernels/codec/registry.h"
+#include "kernels/codec/state.h"
 #include "kernels/codec/wire_values.h"
 #include "kernels/matrix/orthonormalise.h"
 #include "kernels/matrix/product.h"
@@ -103,7 +105,26 @@ class PowerSgd final : public Codec {
     keep(key, m, k, q.data(), 1.0f / static_cast<float>(world));
   }
 
+  // The start of the last message, for its recomputation, is not saved: a checkpoint lies between steps.
+  void save_state(StateWriter& to) const override {
+    for (const auto& [key, state] : states_) to.put("start", key, Shape{state.columns, state.rank}, state.next);
+  }
+  void load_state(StateReader& from) override {
+    states_.clear();
+    for (const StateEntry* entry : from.take("start", DType::f32)) {
+      if (entry->shape.rank() != 2 || entry->shape[1] > options_.rank)
+        throw CorruptData("powersgd: a saved start has shape " + entry->shape.to_string() + ", not [columns, at most " +
+                          std::to_string(options_.rank) + "]; use another checkpoint, or reset the codec's state");
+      State& state = states_[entry->key];
+      state.columns = entry->shape[0];
+      state.rank = entry->shape[1];
+      state.step = never;
+      state.next = entry->floats();
+    }
+  }
+
  private:
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
   struct State {
     std::int64_t columns = 0, rank = 0;
     std::int64_t step = 0;
@@ -208,7 +229,7 @@ class PowerSgd final : public Codec {
   CodecTraits traits_;
   WireValues wire_;
   Orthonormaliser orthonormaliser_;
-  std::unordered_map<std::uint64_t, State> states_;
+  std::map<std::uint64_t, State> states_;
   std::vector<float> used_;  // start of the current message, before orthonormalisation
   Buffer start_, factors_, send_p_, receive_p_, send_q_, receive_q_;
   Shape round_shape_{0};

@@ -9,20 +9,19 @@
 //   Positions cost about 1.2 bytes per kept element at 1 %, 1.1 at 10 %, nothing when all are kept.
 //   The released form sends int64 positions: 10 bytes per kept element.
 // Backward of an activation, the masked rule: the k gradient values at the kept positions travel, no indices.
-// Sender and receiver remember the positions of their last 64 messages for it (evaluation excepted).
+// Sender and receiver remember the positions of each message until its backward pass (evaluation excepted). In a
+// reduction every rank masks the gradient by its own message's positions.
 #include <cmath>
 
+#include "kernels/codec/message_memory.h"
 #include "kernels/codec/registry.h"
 #include "kernels/codec/wire_values.h"
 #include "kernels/sparse/index_coding.h"
 #include "kernels/sparse/positions.h"
-#include "kernels/sparse/recent_messages.h"
 #include "kernels/sparse/top_magnitudes.h"
 
 namespace thinwire {
 namespace {
-
-constexpr std::size_t remembered_messages = 64;
 
 struct TopKOptions {
   double fraction = 0.01;
@@ -33,7 +32,7 @@ struct TopKOptions {
 
 class TopK final : public Codec {
  public:
-  explicit TopK(TopKOptions options) : options_(options), masks_(remembered_messages) {
+  explicit TopK(TopKOptions options) : options_(options) {
     traits_.backward = BackwardRule::masked;
   }
 
@@ -51,7 +50,7 @@ class TopK final : public Codec {
                            " has a value beyond f16 (65504); use values=f32, or scale the tensor");
     const auto positions = payload.subspan(value_bytes(x.shape()), bytes - value_bytes(x.shape()));
     writer_.write(options_.index, selection_, positions.data());
-    if (key.pass != Pass::evaluate) masks_.remember(key, positions);
+    if (remembers(key)) sent_.remember(key, positions);
     return bytes;
   }
 
@@ -65,17 +64,29 @@ class TopK final : public Codec {
   Shape travel_shape(const Shape& shape) const override { return Shape{kept(shape)}; }
   void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) override {
     TW_ASSERT(travel.elements() == kept(decoded_gradient.shape()));
-    open_mask(decoded_gradient.shape(), key);
+    open_mask(received_, decoded_gradient.shape(), key);
     if (!mover_.gather(reader_, decoded_gradient.as<float>(), 1, DType::f32,
                        reinterpret_cast<std::byte*>(travel.as<float>().data())))
       check_finite(decoded_gradient, "gradient of " + text_of(key));
+    received_.release(key);
   }
   void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) override {
     TW_ASSERT(travel.elements() == kept(input_gradient.shape()));
-    open_mask(input_gradient.shape(), key);
+    open_mask(sent_, input_gradient.shape(), key);
     if (!mover_.scatter(reader_, reinterpret_cast<const std::byte*>(travel.as<float>().data()), DType::f32, 1,
                         input_gradient.as<float>(), false))
       check_finite(travel, "gradient of " + text_of(key));
+    sent_.release(key);
+  }
+  void reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) override {
+    open_mask(sent_, gradient.shape(), key);
+    const auto k = static_cast<std::size_t>(kept(gradient.shape()));
+    auto* list = reinterpret_cast<std::byte*>(list_.as<float>(k));
+    if (!mover_.gather(reader_, gradient.as<float>(), 1, DType::f32, list) ||
+        !mover_.scatter(reader_, list, DType::f32, 1, input_gradient.as<float>(), false))
+      check_finite(gradient, "gradient of " + text_of(key));
+    sent_.release(key);
+    received_.release(key);
   }
 
  private:
@@ -96,16 +107,16 @@ class TopK final : public Codec {
     reader_.open(options_.index, shape.elements(), kept(shape), positions, key);
     if (!mover_.scatter(reader_, payload.data(), options_.values, 1, out.as<float>(), add))
       throw CorruptData("topk: the payload of " + text_of(key) + " holds NaN or infinity: it is damaged");
-    if (key.pass != Pass::evaluate) masks_.remember(key, positions);
+    // Added payloads are those of a reduction, where only the own message is looked at again.
+    if (!add && remembers(key)) received_.remember(key, positions);
   }
 
-  void open_mask(const Shape& shape, const MessageKey& key) {
-    std::span<const std::byte> positions;
-    if (!masks_.find(key, positions))
+  void open_mask(MessageMemory& memory, const Shape& shape, const MessageKey& key) {
+    std::span<std::byte> positions;
+    if (!memory.find(key, positions))
       throw RuntimeFailure("topk: the kept positions of " + text_of(key) +
-                           " are not remembered: the forward message must be among the last " +
-                           std::to_string(masks_.capacity()) +
-                           " of the channel and not sent in evaluation; keep fewer micro-batches in flight");
+                           " are not remembered: its forward message must have gone through this codec as one message, not in "
+                           "evaluation, with at most " + std::to_string(memory.capacity()) + " others waiting for their backward pass");
     reader_.open(options_.index, shape.elements(), kept(shape), positions, key);
   }
 
@@ -115,7 +126,8 @@ class TopK final : public Codec {
   SparseMover mover_;
   IndexWriter writer_;
   IndexReader reader_;
-  RecentMessages masks_;
+  MessageMemory sent_, received_;  // positions
+  Buffer list_;
 };
 
 const std::vector<ParameterSpec>& schema() {

@@ -23,6 +23,9 @@ class Wrapper {
   /// `reduced_mean` = the sum divided by the number of ranks.
   virtual void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean,
                             const MessageKey& key) = 0;
+  /// As Codec::save_state and load_state. A wrapper without state between messages leaves them as they are.
+  virtual void save_state(StateWriter&) const {}
+  virtual void load_state(StateReader&) {}
 };
 
 }  // namespace thinwire

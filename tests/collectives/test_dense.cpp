@@ -352,5 +352,74 @@ TEST(DenseChannel, ImpossibleRequestsAreUsageErrorsOnEveryRank) {
   EXPECT_THROW(Channel(world(), no_such), UsageError);
 }
 
+// Every operation of a dense channel in the tensors' own type: what moves keeps its bits, sums are those of that type.
+template <typename T>
+void check_every_operation_keeps_its_precision() {
+  Communicator& comm = world();
+  const int n = comm.size(), me = comm.rank();
+  const Shape shape{13, 5};
+  const auto input = [&](int rank) {
+    const Random random(test_seed(), mix_stream(hash_name("precise"), static_cast<std::uint64_t>(rank)));
+    std::vector<T> x(65);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(random.normal(i) / 3.0);
+    return x;
+  };
+  const auto mine = input(me);
+  std::vector<T> sum(65, 0);
+  for (int r = 0; r < n; ++r)
+    for (std::size_t i = 0; i < 65; ++i) sum[i] += input(r)[i];
+  const RowBlock block = shard_rows(13, me, n);
+  const Shape part{block.count, 5};
+  const auto first = static_cast<std::size_t>(block.first * 5), count = static_cast<std::size_t>(block.count * 5);
+  for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
+    for (bool average : {false, true}) {
+      Channel channel(comm, {.traffic = TrafficClass::dp_gradient,
+                             .wire = dtype_of<T>,
+                             .algorithm = algorithm,
+                             .average = average});
+      std::vector<T> expected = sum;
+      if (average)
+        for (T& value : expected) value /= static_cast<T>(n);
+      const auto near = [&](std::span<const T> got, std::span<const T> wanted) {
+        ASSERT_EQ(got.size(), wanted.size());
+        for (std::size_t i = 0; i < got.size(); ++i)
+          EXPECT_NEAR(got[i], wanted[i], 8 * n * std::numeric_limits<T>::epsilon()) << i;
+      };
+      std::vector<T> out(65), shard(count);
+      channel.all_reduce({mine.data(), shape}, {out.data(), shape}, key_of("x")).wait();
+      near(out, expected);
+      std::vector<T> in_place = mine;
+      channel.all_reduce({in_place.data(), shape}, {in_place.data(), shape}, key_of("x")).wait();
+      EXPECT_EQ(in_place, out);
+      channel.reduce_scatter({mine.data(), shape}, {shard.data(), part}, key_of("x")).wait();
+      near(shard, std::span<const T>(expected).subspan(first, count));
+      channel.reduce({mine.data(), shape}, {out.data(), shape}, n - 1, key_of("x")).wait();
+      if (me == n - 1) near(out, expected);
+      // All ranks gather the blocks of one whole.
+      std::vector<T> gathered(65);
+      channel.all_gather({input(0).data() + first, part}, {gathered.data(), shape}, key_of("x")).wait();
+      EXPECT_EQ(gathered, input(0));
+      std::vector<T> sent = mine;
+      channel.broadcast({sent.data(), shape}, n - 1, key_of("x")).wait();
+      EXPECT_EQ(sent, input(n - 1));
+      if (n == 1) continue;
+      const int right = (me + 1) % n, left = (me + n - 1) % n;
+      std::vector<T> arrived(65), returned(65);
+      Operation send = channel.send({mine.data(), shape}, right, key_of("p"));
+      channel.receive({arrived.data(), shape}, left, key_of("p")).wait();
+      EXPECT_EQ(arrived, input(left));
+      EXPECT_EQ(send.wait().payload_bytes, static_cast<std::int64_t>(65 * sizeof(T)));
+      Channel backward(comm, {.traffic = TrafficClass::pp_backward, .wire = dtype_of<T>});
+      send = backward.send_backward({mine.data(), shape}, left, key_of("p"), channel);
+      backward.receive_backward({returned.data(), shape}, right, key_of("p"), channel).wait();
+      EXPECT_EQ(returned, input(right));
+      send.wait();
+    }
+  }
+}
+
+TEST(DenseChannel, EveryOperationKeepsDoublePrecision) { check_every_operation_keeps_its_precision<double>(); }
+TEST(DenseChannel, EveryOperationKeepsSinglePrecision) { check_every_operation_keeps_its_precision<float>(); }
+
 }  // namespace
 }  // namespace thinwire

@@ -453,6 +453,15 @@ TEST(Protocols, TheIdentityThroughRoundsIsBitEqualToNoCodecInF32) {
         rounds.all_reduce({in.data(), shape}, {b.data(), shape}, key_of("w")).wait();
     EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * 4), 0);
     EXPECT_EQ(direct.link_bytes, by_rounds.link_bytes);
+
+    const RowBlock block = shard_rows(shape.rows(), world().rank(), world().size());
+    const Shape part{block.count, shape.columns()};
+    std::vector<float> c(static_cast<std::size_t>(part.elements()) + 1), d(c.size());
+    const OperationReport scattered = dense.reduce_scatter({in.data(), shape}, {c.data(), part}, key_of("w")).wait();
+    const OperationReport scattered_by_rounds =
+        rounds.reduce_scatter({in.data(), shape}, {d.data(), part}, key_of("w")).wait();
+    EXPECT_EQ(std::memcmp(c.data(), d.data(), c.size() * 4), 0);
+    EXPECT_EQ(scattered.link_bytes, scattered_by_rounds.link_bytes);
   }
 }
 

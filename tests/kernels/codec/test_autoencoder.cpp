@@ -17,7 +17,7 @@ AutoencoderOptions xavier(std::int64_t width, DType wire = DType::f32) {
   AutoencoderOptions o;
   o.width = width;
   o.wire = wire;
-  o.start_from_pca = false;
+  o.start = AutoencoderOptions::Start::xavier;
   return o;
 }
 
@@ -140,6 +140,47 @@ TEST(Autoencoder, FitIsBitEqualOnRanksWithEqualSamples) {
   auto ranks = testing::codec_of_every_rank("autoencoder:width=4,steps=20", 2);
   for (CodecStack& r : ranks) r.codec->fit(std::span(&view, 1));
   EXPECT_EQ(round_trip(*ranks[0].codec, x, {120, 20}), round_trip(*ranks[1].codec, x, {120, 20}));
+}
+
+TEST(Autoencoder, AnOrthonormalStartIsAProjectionEqualOnAllRanksAndDifferentPerSeedAndTensor) {
+  AutoencoderOptions o = xavier(5);
+  o.start = AutoencoderOptions::Start::orthonormal;
+  Autoencoder codec(o), other_rank(o);
+  const std::int64_t h = 17;
+  const auto E = codec.encoder(h), D = codec.decoder(h);
+  for (std::int64_t a = 0; a < 5; ++a)
+    for (std::int64_t b = 0; b < 5; ++b) {
+      double product = 0;
+      for (std::int64_t j = 0; j < h; ++j) product += double{E[a * h + j]} * D[j * 5 + b];
+      EXPECT_NEAR(product, a == b ? 1 : 0, 1e-5);
+    }
+  const auto x = normal_numbers(8 * h, 3);
+  const auto once = round_trip(codec, x, {8, h});
+  EXPECT_LT(relative_difference(round_trip(codec, once, {8, h}), once), 1e-5) << "a projection";
+  EXPECT_EQ(round_trip(other_rank, x, {8, h}), once);
+  o.seed = 1;
+  Autoencoder reseeded(o);
+  EXPECT_GT(relative_difference(round_trip(reseeded, x, {8, h}), once), 0.1);
+  codec.prepare_training(hash_name("a"), h);
+  codec.prepare_training(hash_name("b"), h);
+  const auto parameters = codec.trainable();
+  EXPECT_GT(relative_difference(parameters[0].value, parameters[2].value), 0.1);
+  EXPECT_THROW(codec.prepare_training(0, h), UsageError);
+}
+
+TEST(Autoencoder, TrainingStartsFromAFitWhereThereIsOne) {
+  CodecStack stack = make_codec("autoencoder:width=4,wire=f32");
+  EXPECT_THROW(stack.codec->prepare_training(1, 20), UsageError) << "init=pca must be fitted first";
+  const auto x = low_rank_rows(120, 20, 4, 0.0f, 8);
+  const ConstTensorView view(x.data(), Shape{120, 20});
+  stack.codec->fit(std::span(&view, 1));
+  stack.codec->prepare_training(1, 20);
+  MessageKey key;
+  key.tensor = 1;
+  EXPECT_LT(relative_difference(round_trip(*stack.codec, x, {120, 20}, key), x), 1e-5);
+  stack.codec->trainable()[1].value[0] += 1;
+  EXPECT_GT(relative_difference(round_trip(*stack.codec, x, {120, 20}, key), x), 1e-2);
+  EXPECT_LT(relative_difference(round_trip(*stack.codec, x, {120, 20}), x), 1e-5) << "other tensors keep the fitted weights";
 }
 
 TEST(Autoencoder, IsRefusedBeforeItsFitAndWiderThanItsTensor) {

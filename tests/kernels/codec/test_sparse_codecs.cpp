@@ -186,6 +186,8 @@ TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // section 8, vecto
     for (const Form form : {Form::fair, Form::released}) {
       SCOPED_TRACE(std::string(expression) + " " + name_of(form));
       CodecStack sender = make_codec(expression, form), receiver = make_codec(expression, form);
+      sender.codec->remember_messages(true);
+      receiver.codec->remember_messages(true);
       // Two micro-batches in flight, their backward passes in order of arrival, as in 1F1B.
       std::vector<std::vector<float>> decoded;
       MessageKey keys[] = {key_of("act", 4), key_of("act", 4)};
@@ -216,19 +218,20 @@ TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // section 8, vecto
 TEST(MaskedBackward, AForgottenOrEvaluatedMessageIsAnError) {
   const Shape shape{64};
   CodecStack stack = make_codec("topk:count=4");
+  stack.codec->remember_messages(true);
   const auto x = normal_numbers(64, 1);
   MessageKey evaluated = key_of("e");
   evaluated.pass = Pass::evaluate;
   encode(stack, x, shape, evaluated);
-  for (std::int64_t step = 0; step < 65; ++step) encode(stack, x, shape, key_of("t", step));
+  for (std::int64_t step = 0; step < 4097; ++step) encode(stack, x, shape, key_of("t", step));
   std::vector<float> travel(4), back(64);
   const auto backward = [&](const MessageKey& key) {
     stack.codec->encode_backward(ConstTensorView(travel.data(), Shape{4}), key,
                                  TensorView(back.data(), shape));
   };
-  EXPECT_NO_THROW(backward(key_of("t", 64)));
+  EXPECT_NO_THROW(backward(key_of("t", 4096)));
   EXPECT_NO_THROW(backward(key_of("t", 1)));
-  EXPECT_THROW(backward(key_of("t", 0)), RuntimeFailure);
+  EXPECT_THROW(backward(key_of("t", 0)), RuntimeFailure) << "beyond 4096 waiting messages the oldest gives way";
   EXPECT_THROW(backward(evaluated), RuntimeFailure);
 }
 
