@@ -127,7 +127,8 @@ class Trainer3d final : public ParallelTrainer {
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
     std::map<std::string, std::vector<std::byte>> state;
     for (std::size_t i = 0; i < lanes_.size(); ++i)
-     if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
+      if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
+    if (!codec_training_->empty()) state["trained codecs"] = codec_training_->save_state();
     return state;
   }
   void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Training speed on one machine against PyTorch on CPU: the same GPT, the same threads, in turn, in one run.
+#   bench/peers/run_peer.sh [--bin DIR] [--venv DIR] [--rounds N] [--threads N] [--out FILE.jsonl] [--install]
+# --bin    where capture_traffic lies (default: build/bin)
+# --venv   virtual environment with PyTorch, outside of the project (default: ~/.cache/thinwire-peers/pytorch)
+# --install makes it from PyPI when it is missing (about 5 GB: PyPI's wheel brings its CUDA libraries)
+# Prints tokens/s of each round and the ratio of medians, ours over the faster of eager and compiled PyTorch.
+# Exit 77 (skipped) with a reason when PyTorch is not there.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=5 threads=2 out= install=false
+while [ $# -gt 0 ]; do
+  case $1 in
+    --bin) bin=$2; shift 2 ;;
+    --venv) venv=$2; shift 2 ;;
+    --rounds) rounds=$2; shift 2 ;;
+    --threads) threads=$2; shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    --install) install=true; shift ;;
+    -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "run_peer.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
+  esac
+done
+[ -x "$bin/capture_traffic" ] || { echo "run_peer.sh: $bin/capture_traffic is missing; build it, or give --bin" >&2; exit 3; }
+if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+  if ! $install; then
+    echo "SKIPPED: no PyTorch in $venv (--install fetches it from PyPI, about 5 GB; or name another with --venv)"
+    exit 77
+  fi
+  /usr/bin/env python3 -m venv "$venv" && "$venv/bin/pip" install --quiet torch numpy
+fi
+# Above its neighbours where that is allowed: both sides alike.
+prefix=(env "OMP_NUM_THREADS=$threads" "OPENBLAS_NUM_THREADS=$threads")
+nice -n -15 true 2>/dev/null && prefix=(nice -n -15 "${prefix[@]}")
+shape=(--hidden 512 --layers 8 --heads 8)
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+for round in $(seq "$rounds"); do
+  "${prefix[@]}" "$bin/capture_traffic" --profile-step --repetitions 6 "${shape[@]}" --dropout 0 --shapes 4x256 |
+    awk -v threads="$threads" 'END { printf "{\"program\": \"thinwire\", \"mode\": \"f32\", \"threads\": %d, \"tokens_per_second\": %s, \"step_ms\": %s, \"products_share\": %s, \"products_gflops\": %s}\n", threads, $6, $2, $4, $5 }' |
+    tee -a "$lines"
+  for mode in eager compile; do
+    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_gpt.py" "${shape[@]}" --seq 256 --batch 4 --threads "$threads" --steps 6 --mode "$mode" |
+      tee -a "$lines" || echo "round $round: PyTorch in mode $mode failed; it does not count" >&2
+  done
+done
+[ -z "$out" ] || cp "$lines" "$out"
+/usr/bin/env python3 - "$lines" <<'PY'
+import json
+import statistics
+import sys
+
+speeds = {}
+for line in open(sys.argv[1]):
+    row = json.loads(line)
+    speeds.setdefault((row["program"], row["mode"]), []).append(row["tokens_per_second"])
+for (program, mode), values in speeds.items():
+    print(f"{program:9} {mode:8} median {statistics.median(values):7.0f} tokens/s, from {min(values):.0f} to {max(values):.0f} in {len(values)} rounds")
+ours = speeds.pop(("thinwire", "f32"))
+best = max(speeds, key=lambda key: statistics.median(speeds[key]))
+ratios = [a / b for a, b in zip(ours, speeds[best])]
+print(f"thinwire / PyTorch ({best[1]}, the faster): {statistics.median(ratios):.2f} (median over rounds; {min(ratios):.2f} to {max(ratios):.2f})")
+PY

@@ -1,0 +1,182 @@
+// labels: mpi, resume
+// ranks: 4
+// timeout: 300
+// A run that is saved and resumed ends bit-equal to one that was not interrupted, under every codec and wrapper on every class that
+// takes it; on another layout an uncompressed run goes on within rounding.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "kernels/codec/registry.h"
+#include "models/checkpoint.h"
+#include "tests/collectives/world.h"
+#include "tests/models/parity_cases.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+const Corpus& corpus() {
+  static const Corpus text = Corpus::from_text(parity_text(), "resume");
+  return text;
+}
+
+TrainConfig small(MeshShape mesh) {
+  TrainConfig c = parity_config();
+  c.dtype = DType::f32;
+  c.wire = DType::bf16;
+  c.mesh = mesh;
+  c.model.layers = 4;
+  c.global_batch = 4;
+  return c;
+}
+
+std::string scratch_file() {
+  std::int64_t pid = getpid();
+  world().broadcast(&pid, sizeof pid, 0)->wait();
+  return std::filesystem::temp_directory_path().string() + "/thinwire-resume-" + std::to_string(pid) + ".h5";
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<std::byte> state;  ///< weights, moments and full-precision weights of this rank
+};
+
+void take(ParallelTrainer& trainer, int steps, Outcome& to) {
+  for (int s = 0; s < steps; ++s) to.losses.push_back(trainer.step().loss);
+}
+void finish(ParallelTrainer& trainer, Outcome& to) {
+  to.losses.push_back(trainer.validate());
+  for (const StateTensor& t : trainer.state_tensors())
+    for (const TensorView& view : {t.value, t.first_moment, t.second_moment, t.full_precision}) {
+      // Padding of the vocabulary trains nothing and is no part of a checkpoint.
+      const std::int64_t rows = t.layout.name() == "embedding.token" ? std::clamp<std::int64_t>(53 - t.layout.rows().begin - t.first_row, 0, view.shape().rows())
+                                                                     : view.shape().rows();
+      const auto* bytes = static_cast<const std::byte*>(view.data());
+      if (view.elements() > 0) to.state.insert(to.state.end(), bytes, bytes + static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype()));
+    }
+}
+
+/// Empty when equal on all ranks; else what differs.
+std::string difference(const Outcome& a, const Outcome& b) {
+  std::string what;
+  if (a.losses != b.losses) what = "losses";
+  if (a.state != b.state) what += " weights or moments";
+  float mine = what.empty() ? 0 : 1, any = 0;
+  world().all_reduce(&mine, &any, 1, DType::f32, ReduceOp::max)->wait();
+  return any > 0 && what.empty() ? "another rank" : what;
+}
+
+Outcome straight(const TrainConfig& c, int steps) {
+  Outcome o;
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  take(*trainer, steps, o);
+  finish(*trainer, o);
+  return o;
+}
+
+Outcome interrupted(const TrainConfig& c, int before, int after, const std::string& path, const TrainConfig& resumed) {
+  Outcome o;
+  {
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    take(*trainer, before, o);
+    save_checkpoint(world(), *trainer, c, path);
+  }
+  const auto trainer = ParallelTrainer::make(world(), resumed, corpus());
+  load_checkpoint(world(), *trainer, resumed, path);
+  take(*trainer, after, o);
+  finish(*trainer, o);
+  world().barrier();
+  if (world().rank() == 0) std::filesystem::remove(path);
+  return o;
+}
+
+/// One expression per registered codec (with parameters that suit small matrices), each wrapper on a codec that takes it, and those
+/// whose state is most easily lost.
+std::vector<std::string> expressions() {
+  std::vector<std::string> list = {"quantize:bits=4", "quantize:bits=4+ef", "topk:fraction=0.2", "topk:fraction=0.2+ef", "randomk:fraction=0.3",
+                                   "randomk:fraction=0.3+ef", "powersgd:rank=2", "powersgd:rank=2+ef", "autoencoder:fraction=0.25,init=orthonormal,steps=0", "cast", "cast+ef"};
+  std::set<std::string> covered;
+  for (const std::string& e : list) {
+    const CodecExpression parsed = parse_codec(e);
+    covered.insert(parsed.codec.name);
+    for (const auto& wrapper : parsed.wrappers) covered.insert(wrapper.name);
+  }
+  for (const CodecInfo* codec : all_codecs())
+    if (codec->name != "none" && !covered.contains(codec->name)) list.push_back(codec->name);
+  for (const WrapperInfo* wrapper : all_wrappers())
+    if (!covered.contains(wrapper->name)) list.push_back("topk:fraction=0.2+" + wrapper->name);
+  return list;
+}
+
+TEST(Resume, IsBitEqualToAnUninterruptedRunUnderEveryCodecOnEveryClass) {
+  const std::string path = scratch_file();
+  const std::map<TrafficClass, MeshShape> meshes = {{TrafficClass::tp_forward, {2, 2, 1}}, {TrafficClass::tp_backward, {2, 1, 2}},
+                                                    {TrafficClass::pp_forward, {2, 2, 1}}, {TrafficClass::pp_backward, {1, 4, 1}},
+                                                    {TrafficClass::dp_gradient, {1, 2, 2}}, {TrafficClass::embedding, {1, 2, 2}},
+                                                    {TrafficClass::gradient_scatter, {1, 1, 4}}, {TrafficClass::weight_gather, {1, 2, 2}}};
+  std::set<std::string> tested;
+  int pairs = 0;
+  for (const std::string& codec : expressions())
+    for (const auto& [traffic, mesh] : meshes) {
+      TrainConfig c = small(mesh);
+      c.compress[traffic].codec = codec;
+      c.shard_optimizer = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
+      c.recompute = traffic == TrafficClass::tp_forward;
+      try {
+        c.check();
+      } catch (const UsageError&) {
+        continue;  // this codec is not for this class
+      }
+      EXPECT_EQ(difference(straight(c, 6), interrupted(c, 3, 3, path, c)), "") << name_of(traffic) << " by " << codec;
+      tested.insert(codec);
+      ++pairs;
+    }
+  for (const std::string& codec : expressions()) EXPECT_TRUE(tested.contains(codec)) << codec << " fits no class";
+  if (world().rank() == 0) std::printf("%d pairs of codec and class\n", pairs);
+}
+
+TEST(Resume, IsBitEqualWithoutCodecsAtARandomStepOnEveryLayout) {
+  const std::string path = scratch_file();
+  const Random random(test_seed(), "step of the kill");
+  std::uint64_t draw = 0;
+  for (const MeshShape& mesh : {MeshShape{4, 1, 1}, MeshShape{1, 4, 1}, MeshShape{1, 1, 4}, MeshShape{2, 2, 1}})
+    for (const bool sharded : {false, true}) {
+      TrainConfig c = small(mesh);
+      c.shard_optimizer = sharded && mesh.dp > 1;
+      c.sequence_parallel = sharded && mesh.tp > 1;
+      if (sharded && mesh.pp == 4) c.schedule = "gpipe";
+      const int before = 1 + static_cast<int>(random.below(draw++, 5));
+      EXPECT_EQ(difference(straight(c, 6), interrupted(c, before, 6 - before, path, c)), "") << mesh.tp << mesh.pp << mesh.dp << " after step " << before;
+    }
+}
+
+TEST(Resume, OnAnotherLayoutTheLossGoesOnWithinRounding) {
+  const std::string path = scratch_file();
+  const std::vector<MeshShape> meshes = {{4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {2, 2, 1}, {1, 2, 2}};
+  for (std::size_t i = 0; i < meshes.size(); ++i) {
+    TrainConfig from = small(meshes[i]), to = small(meshes[(i + 1) % meshes.size()]);
+    for (TrainConfig* c : {&from, &to}) c->dtype = DType::f64;
+    from.shard_optimizer = from.mesh.dp > 1;
+    to.shard_optimizer = to.mesh.dp == 4;
+    const Outcome a = straight(from, 8), b = interrupted(from, 4, 4, path, to);
+    for (std::size_t s = 0; s < a.losses.size(); ++s) EXPECT_NEAR(b.losses[s], a.losses[s], 1e-10 * a.losses[s]) << "layouts " << i << ", step " << s;
+  }
+}
+
+TEST(Resume, ForgottenCodecStateIsSeen) {
+  // The comparison above must be able to fail: the same run with its error feedback started anew.
+  const std::string path = scratch_file();
+  TrainConfig c = small({1, 1, 4});
+  c.compress[TrafficClass::dp_gradient].codec = "topk:fraction=0.1+ef";
+  TrainConfig reset = c;
+  reset.micro_batch = 1, reset.form = Form::fair, reset.reset_codec_state = true;
+  reset.compress[TrafficClass::dp_gradient].warmup_steps = 1;  // another rule: the state is not used
+  EXPECT_NE(difference(straight(c, 6), interrupted(c, 3, 3, path, reset)), "");
+}
+
+}  // namespace
+}  // namespace thinwire
