@@ -30,17 +30,18 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/
   /usr/bin/env python3 -m venv "$venv" && "$venv/bin/pip" install --quiet torch numpy
 fi
 # Above its neighbours where that is allowed: both sides alike.
-prefix=(env "OMP_NUM_THREADS=$threads" "OPENBLAS_NUM_THREADS=$threads")
+# Each library chooses its own kernels: a pinned OpenBLAS would slow one side only.
+prefix=(env -u OPENBLAS_CORETYPE "OMP_NUM_THREADS=$threads" "OPENBLAS_NUM_THREADS=$threads")
 nice -n -15 true 2>/dev/null && prefix=(nice -n -15 "${prefix[@]}")
 shape=(--hidden 512 --layers 8 --heads 8)
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 for round in $(seq "$rounds"); do
-  "${prefix[@]}" "$bin/capture_traffic" --profile-step --repetitions 6 "${shape[@]}" --dropout 0 --shapes 4x256 |
+  "${prefix[@]}" "$bin/capture_traffic" --profile-step --repetitions 5 "${shape[@]}" --dropout 0 --shapes 4x256 |
     awk -v threads="$threads" 'END { printf "{\"program\": \"thinwire\", \"mode\": \"f32\", \"threads\": %d, \"tokens_per_second\": %s, \"step_ms\": %s, \"products_share\": %s, \"products_gflops\": %s}\n", threads, $6, $2, $4, $5 }' |
     tee -a "$lines"
   for mode in eager compile; do
-    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_gpt.py" "${shape[@]}" --seq 256 --batch 4 --threads "$threads" --steps 6 --mode "$mode" |
+    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_gpt.py" "${shape[@]}" --seq 256 --batch 4 --threads "$threads" --steps 5 --mode "$mode" |
       tee -a "$lines" || echo "round $round: PyTorch in mode $mode failed; it does not count" >&2
   done
 done
