@@ -17,11 +17,25 @@ def check(condition, message):
         sys.exit(f"FAILED: {message}")
 
 
+def check_training(curve, time):
+    check({b"dense", b"tp_forward"} <= set(curve["plan"]), "a training plan has no loss curve")
+    for plan in set(curve["plan"]):
+        losses = curve[curve["plan"] == plan]
+        check(np.all(np.isfinite(losses["loss"])) and losses["loss"][-1] < losses["loss"][0], f"the loss of plan {plan} does not fall")
+        check(np.isfinite(losses["validation_loss"][-1]), f"plan {plan} has no validation loss")
+        check(np.all(np.diff(losses["link_bytes"]) > 0), f"plan {plan} sends nothing in some step")
+    dense, coded = (curve[curve["plan"] == plan]["link_bytes"].max() for plan in (b"dense", b"tp_forward"))
+    check(coded < dense, "the compressed plan sends as much as the dense one")
+    timed = time[time["compute"] == b"timed"]
+    check(len(timed) == 0 or np.all((timed["communication_share"] > 0) & (timed["communication_share"] < 1)), "a share that is none")
+
+
 def main(out):
     with h5py.File(out / "collected.h5", "r") as collected:
         cells = collected["cells"][:]
         check("schema_version" in collected.attrs, "collected.h5 has no schema_version")
         check(len(collected["provenance"]) > 0, "no provenance")
+        check_training(collected["training_curve"][:], collected["training_time"][:])
     missing = [name for name in COLUMNS if name not in cells.dtype.names]
     check(not missing, f"/cells lacks the columns {missing}")
     check(len(cells) > 0, "/cells is empty")
@@ -35,9 +49,9 @@ def main(out):
     measured = cells[np.isin(cells["status"], [b"OK", b"MISTRUSTED"])]
     moved = measured[measured["link_bytes"] > 0]
     check(len(moved) > 0, "no row moved bytes over a link")
-    # A dense collective is a twin itself; every other transfer has one.
+    # A dense collective is a twin itself, and a training run's twin is the run of the dense plan; every other transfer has one.
     check(np.all(moved["total_us"] > 0), "a transfer without its time")
-    twinned = moved[moved["program"] != b"bench_collective"]
+    twinned = moved[~np.isin(moved["program"], [b"bench_collective", b"train_gpt"])]
     check(len(twinned) > 0 and np.all(twinned["twin_us"] > 0), "a transfer without its twin's time")
     forward = twinned[np.isin(twinned["traffic"], [b"tp_forward", b"pp_forward", b"dp_gradient"])]
     lossy = forward[[not codec.startswith((b"none", b"cast")) for codec in forward["codec"]]]
