@@ -98,6 +98,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.curve, record.training.curve);
       keep(gathered.training.time, record.training.time);
       keep(gathered.training.traffic, record.training.traffic);
+      keep(gathered.training.steps, record.training.steps);
       keep(gathered.training.timeline, record.training.timeline);
       Provenance& launch =
           gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;

@@ -237,6 +237,23 @@ std::span<const ColumnOf<TrainingTrafficRow>> training_traffic_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<TrainingStepRow>> training_step_columns() {
+  using R = TrainingStepRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"traffic", &R::traffic, "as in /training_traffic"},
+      {"codec", &R::codec, "as in /training_traffic"},
+      {"step", &R::step, "optimiser step, from 0"},
+      {"link_bytes", &R::link_bytes, "sent in this step, sum over ranks"},
+      {"encode_us", &R::encode_us, "mean over ranks, microseconds"},
+      {"transfer_us", &R::transfer_us, "mean over ranks, microseconds"},
+      {"decode_us", &R::decode_us, "mean over ranks, microseconds"},
+      {"relative_error", &R::relative_error, "L2 norm of the error over that of the dense messages of this step (NaN: not compared)"},
+  };
+  return columns;
+}
+
 std::span<const ColumnOf<TimelineRow>> timeline_columns() {
   using R = TimelineRow;
   static const ColumnOf<R> columns[] = {

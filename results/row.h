@@ -136,6 +136,15 @@ struct TrainingTrafficRow {
 };
 std::span<const ColumnOf<TrainingTrafficRow>> training_traffic_columns();
 
+/// One row of /training_steps: what one traffic class of a run cost in one step.
+struct TrainingStepRow {
+  std::string cell_id, plan, traffic, codec;
+  std::int64_t step = 0, link_bytes = 0;
+  double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured;
+  double relative_error = not_measured;
+};
+std::span<const ColumnOf<TrainingStepRow>> training_step_columns();
+
 /// One row of /timeline: what one rank did from start to end in one step of a run.
 struct TimelineRow {
   std::string cell_id, plan, link;
@@ -151,6 +160,7 @@ struct TrainingTables {
   std::vector<TrainingCurveRow> curve;
   std::vector<TrainingTimeRow> time;
   std::vector<TrainingTrafficRow> traffic;
+  std::vector<TrainingStepRow> steps;
   std::vector<TimelineRow> timeline;
 };
 /// Calls visit(table name, vector, columns) for each of them: writing, reading and merging are one loop.
@@ -159,6 +169,7 @@ void for_each_training_table(Tables& tables, Visit&& visit) {
   visit("training_curve", tables.curve, training_curve_columns());
   visit("training_time", tables.time, training_time_columns());
   visit("training_traffic", tables.traffic, training_traffic_columns());
+  visit("training_steps", tables.steps, training_step_columns());
   visit("timeline", tables.timeline, timeline_columns());
 }
 

@@ -260,6 +260,12 @@ results::TrainingTables training_tables(const TrainRun& run) {
     row.transfer_us = per_step(total.total.transfer_us) / ranks;
     row.decode_us = per_step(total.total.decode_us) / ranks;
     row.relative_error = relative_error(total);
+    for (std::size_t step = 0; step < series.steps.size(); ++step) {
+      TrafficRecord sum;
+      for (const TrafficRecord& of_rank : series.steps[step]) add(sum, of_rank);
+      tables.steps.push_back({{}, run.plan, row.traffic, row.codec, run.ranks.front()[step].step, sum.total.link_bytes,
+                              sum.total.encode_us / ranks, sum.total.transfer_us / ranks, sum.total.decode_us / ranks, relative_error(sum)});
+    }
     tables.traffic.push_back(std::move(row));
   }
   return tables;

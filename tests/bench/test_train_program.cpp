@@ -206,6 +206,10 @@ TEST(TrainTables, TimedRunsHaveTimesAndBytesButNoLosses) {
   EXPECT_DOUBLE_EQ(coded.encode_us, 100);
   EXPECT_DOUBLE_EQ(coded.relative_error, 0.25);
   EXPECT_TRUE(std::isnan(tables.traffic[1].relative_error));
+  ASSERT_EQ(tables.steps.size(), 6u) << "two classes in three steps";
+  std::int64_t sent = 0;
+  for (const results::TrainingStepRow& row : tables.steps) sent += row.link_bytes;
+  EXPECT_EQ(sent, link_bytes_of(example()));
 }
 
 TEST(TrainTables, RealRunsHaveACurveOfCumulativeBytesAndNoShareWhenRanksShareCores) {
