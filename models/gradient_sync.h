@@ -65,7 +65,7 @@ class GradientSync {
     bool late = false;             ///< summed over the tensor group first
     bool sharded = false;
     Tensor flat;                   ///< several members, packed
-    Tensor shard, master, gathered_from;
+    Tensor shard, master;
     RowBlock rows{0, 0};
     Operation operation;
     bool started = false;

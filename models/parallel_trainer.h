@@ -48,7 +48,6 @@ class ParallelTrainer {
   /// How compute runs from the next step on: ComputeMode::serial, then replay (design section 4). Numbers of a replayed run mean
   /// nothing; its times do.
   virtual void set_compute(ComputeMode mode) = 0;
-  /// Resets the meters that StepRecord::traffic reads, e.g. after warm-up. Not collective.
   virtual ProcessMesh& mesh() = 0;
 
   // For checkpoints (models/checkpoint.h).
