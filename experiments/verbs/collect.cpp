@@ -1,0 +1,44 @@
+// sweep collect: merges the records of a result folder into OUT/collected.h5.
+#include <cstdio>
+#include <memory>
+#include "core/error.h"
+#include "core/log.h"
+#include "experiments/verbs/study_options.h"
+#include "experiments/verbs/verb.h"
+#include "results/collect.h"
+
+namespace thinwire::sweep {
+namespace {
+
+struct CollectOptions : StudyOptions {
+  bool allow_mixed_corpus = false;
+};
+
+int collect(const CollectOptions& options) {
+  const Places places = places_of(options);
+  results::CollectOptions collect_options;
+  collect_options.allow_mixed_corpus = options.allow_mixed_corpus;
+  if (!options.study.empty())
+    for (const PlannedCell& cell : planned(options)) collect_options.cell_ids.push_back(cell.cell_id);
+  const results::CollectReport report = results::collect(places.out, collect_options);
+  for (const std::string& damaged : report.damaged) log_warning("left out: " + damaged);
+  if (!report.missing.empty())
+    log_warning(std::to_string(report.missing.size()) +
+                " cells of the study have no record yet; sweep run measures them");
+  std::printf("%s: %zu rows, %zu samples%s\n", report.path.c_str(), report.rows.size(), report.samples,
+              report.damaged.empty()
+                  ? ""
+                  : (", " + std::to_string(report.damaged.size()) + " damaged files left out").c_str());
+  return report.damaged.empty() ? 0 : static_cast<int>(ExitCode::runtime_failure);
+}
+
+}  // namespace
+
+VerbBody add_collect_verb(CLI::App& verb) {
+  auto options = std::make_shared<CollectOptions>();
+  add_study_options(verb, *options, false);
+  verb.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
+  return [options] { return collect(*options); };
+}
+
+}  // namespace thinwire::sweep

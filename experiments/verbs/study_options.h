@@ -1,0 +1,28 @@
+// What all verbs on a study take: the study, its result folder, and which of its cells.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "experiments/sweep/expand.h"
+#include "experiments/sweep/launcher.h"
+
+namespace thinwire::sweep {
+
+struct StudyOptions {
+  std::string study, out = "out", bin, lab;
+  std::vector<std::string> settings, where;
+};
+
+/// Adds them to a verb; `options` must live as long as the verb.
+void add_study_options(CLI::App& verb, StudyOptions& options, bool needs_study = true);
+
+/// The study with --set applied. Throws UsageError and EnvironmentError like read_study.
+Study study_of(const StudyOptions& options);
+/// Its cells that --where leaves; UsageError when none is left.
+std::vector<PlannedCell> planned(const StudyOptions& options);
+/// Absolute paths: programs get them, wherever they are started.
+Places places_of(const StudyOptions& options);
+
+}  // namespace thinwire::sweep
