@@ -322,6 +322,11 @@ void Channel::empty_bucket_before_transfers(std::int64_t bucket_bytes) {
   impl_->bucket_bytes = bucket_bytes;
 }
 
+void Channel::drain_link_before_transfers(LinkDrain* drain) {
+  if (!impl_->queue.empty()) throw UsageError("drain_link_before_transfers with operations in flight; wait for them first");
+  impl_->drain = drain;
+}
+
 Communicator& Channel::communicator() {
   return *impl_->comm;
 }

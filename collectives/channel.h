@@ -15,6 +15,8 @@
 
 namespace thinwire {
 
+class LinkDrain;
+
 /// What one finished operation cost on this rank. Times in microseconds.
 struct OperationReport {
   double encode_us = 0;    ///< all codec work before or between transfers (rounds included)
@@ -140,10 +142,13 @@ class Channel {
   /// it all.
   void set_compute(ComputeMode mode);
   /// Before the first transfer after an idle gap, the rank sends an untimed message of the transfer's size
-  /// (two buckets at most) to empty the link's token bucket, and waits for its partners; not counted in bytes
+  /// (one bucket at least, two at most) to empty the link's token bucket, and waits for its partners; not counted in bytes
   /// or times. Same value on all ranks; 0 = off (default). token_bucket_bytes(link) gives the launcher's
   /// bucket.
   void empty_bucket_before_transfers(std::int64_t bucket_bytes);
+  /// The same for whole programs over a link: no pause, no message to a partner (collectives/link_drain.h). `drain`
+  /// must outlive the channel; nullptr = off (default). UsageError while operations are in flight.
+  void drain_link_before_transfers(LinkDrain* drain);
 
   Communicator& communicator();
   const ChannelOptions& options() const;

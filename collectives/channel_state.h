@@ -12,6 +12,7 @@
 #include "collectives/channel.h"
 #include "collectives/cost_terms.h"
 #include "collectives/empty_bucket.h"
+#include "collectives/link_drain.h"
 #include "collectives/ring.h"
 #include "collectives/sections.h"
 #include "collectives/task.h"
@@ -42,6 +43,7 @@ struct ChannelState {
   Sections sections;
   std::unique_ptr<Waiter::Quiet> quiet;  ///< while sections run serially
   std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
+  LinkDrain* drain = nullptr;            ///< spends the bucket before a transfer; nullptr = off
 
   /// Results of training operations, by kind, for their recomputation.
   std::array<MessageMemory, operation_kinds> kept_results;
@@ -133,6 +135,7 @@ struct Operation::State {
   template <typename Start>
   Arrival transfer(LinkBytes link, Start&& start) {
     count(link);
+    if (channel.drain != nullptr) channel.drain->before_transfer(link.sent);
     if (must_empty_bucket())
       empty_bucket(link.sent, std::forward<Start>(start));
     else

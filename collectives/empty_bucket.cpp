@@ -15,7 +15,7 @@ EmptyBucket::EmptyBucket(Communicator& communicator, Role role, int peer, std::i
                          std::int64_t bucket_bytes)
     : communicator_(communicator), role_(role), peer_(peer) {
   const std::int64_t most = std::max<std::int64_t>(2 * bucket_bytes, sizeof start_ns_);
-  const std::int64_t amount = std::clamp<std::int64_t>(bytes, sizeof start_ns_, most);
+  const std::int64_t amount = std::clamp<std::int64_t>(bytes, std::max<std::int64_t>(bucket_bytes, sizeof start_ns_), most);
   const int n = communicator.size(), shift = std::max(1, n / 2), me = communicator.rank();
   if (role != Role::sender) {
     in_.reserve(static_cast<std::size_t>(most));

@@ -9,8 +9,8 @@
 namespace thinwire {
 
 /// A token bucket that had time to fill lets its content through at memory speed (docs/measuring.md). So the
-/// sender of a transfer of `bytes` first sends an untimed message of that size, two buckets at most, and goes
-/// on when it has arrived. Header only what the partners need: when the message set out.
+/// sender of a transfer of `bytes` first sends an untimed message of that size, one bucket at least and two at
+/// most, and goes on when it has arrived. Header only what the partners need: when the message set out.
 class EmptyBucket final : public Request {
  public:
   enum class Role { exchange, sender, receiver };

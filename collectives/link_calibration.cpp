@@ -100,9 +100,11 @@ double nominal_link_gbps(const std::string& link) {
 std::int64_t token_bucket_bytes(const std::string& link) {
   const double gbps = nominal_link_gbps(link);
   if (std::isnan(gbps)) return 0;
-  const std::int64_t frame = (gbps < 1 ? small_frame : large_frame) + 14;  // with its Ethernet header
-  return std::max(static_cast<std::int64_t>(gbps * 1e9 / 8 * 160e-6), 2 * frame);
+  const std::int64_t frame = link_mtu(link) + 14;  // with its Ethernet header
+  return std::max(static_cast<std::int64_t>(gbps * 1e9 / 8 * 480e-6), 4 * frame);
 }
+
+std::int64_t link_mtu(const std::string& link) { return nominal_link_gbps(link) < 1 ? small_frame : large_frame; }
 
 std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& link,
                                      std::span<const std::int64_t> sizes, const CalibrationOptions& options) {

@@ -13,9 +13,11 @@ namespace thinwire {
 /// Nominal rate of "netns:100mbit", "netns:1gbit", ... in Gbit/s per host and direction; NaN for links
 /// without a rate (shm, fabric). UsageError for a name that looks like a rate and is none.
 double nominal_link_gbps(const std::string& link);
-/// Size of the token bucket that the launcher gives such a link (experiments/lab): 160 us of the rate, at
-/// least two frames; 0 for links without a rate. For Channel::empty_bucket_before_transfers.
+/// Size of the token bucket that the launcher gives such a link (experiments/lab/inside.sh): 480 us of the
+/// rate, at least four frames; 0 for links without a rate. For Channel::empty_bucket_before_transfers.
 std::int64_t token_bucket_bytes(const std::string& link);
+/// Largest IP packet of such a link in bytes: 1500 below 1 Gbit/s, else 9000.
+std::int64_t link_mtu(const std::string& link);
 
 /// One row of the table /links.
 struct LinkRate {

@@ -104,6 +104,7 @@ bool Operation::State::poll() {
   report.transfer_us += static_cast<double>(end - transfer_start_ns_) * 1e-3;
   if (Trace::on()) Trace::add(TraceCategory::transfer, span_name(channel.options.traffic), transfer_start_ns_, end, -1, key.micro_batch);
   pending_.reset();
+  if (channel.drain != nullptr && collective()) channel.drain->exchange_ended();
   ++ChannelState::transfers_ended;
   return true;
 }

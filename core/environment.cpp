@@ -12,6 +12,7 @@ const std::vector<Environment::Variable>& Environment::documented() {
       {"THINWIRE_WAIT", "how waiting ranks spend their time: spin, nap, auto (default; nap when ranks outnumber cores)"},
       {"THINWIRE_WATCHDOG", "seconds without progress after which a waiting rank ends the job (default 120; 0 = never)"},
       {"THINWIRE_LINK", "set by experiments/lab/launch.sh: the link it started the ranks in, e.g. netns:1gbit"},
+      {"THINWIRE_LINK_SINK", "set by experiments/lab/launch.sh: address at the switch that drops what reaches it (collectives/link_drain.h)"},
       {"THINWIRE_SOURCE_DIR", "the repository, where the program does not lie in a folder below it (doctor)"},
       {"OMPI_COMM_WORLD_RANK", "set by mpirun; read to show the rank in messages before MPI_Init"},
       {"OMPI_COMM_WORLD_SIZE", "set by mpirun; tells a test program that it runs under MPI"},

@@ -108,6 +108,10 @@ class Trainer3d final : public ParallelTrainer {
     for (auto& lane : lanes_) lane->set_compute(mode);
     for (auto& channel : channels_) channel->set_compute(mode);
   }
+  void drain_link(LinkDrain* drain) override {
+    for (auto& lane : lanes_) lane->drain_link(drain);
+    for (auto& channel : channels_) channel->drain_link_before_transfers(drain);
+  }
   ProcessMesh& mesh() override { return mesh_; }
   const std::string& corpus_hash() const override { return corpus_hash_; }
 

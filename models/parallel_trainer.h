@@ -48,6 +48,8 @@ class ParallelTrainer {
   /// How compute runs from the next step on: ComputeMode::serial, then replay (design section 4). Numbers of a replayed run mean
   /// nothing; its times do.
   virtual void set_compute(ComputeMode mode) = 0;
+  /// For timed steps over a token-bucket link: every channel spends the bucket before it sends. `drain` must outlive the trainer.
+  virtual void drain_link(LinkDrain* drain) = 0;
   virtual ProcessMesh& mesh() = 0;
 
   // For checkpoints (models/checkpoint.h).

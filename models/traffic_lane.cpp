@@ -72,6 +72,11 @@ void TrafficLane::compare_received(ConstTensorView decoded, int from, const Mess
   add_error(decoded, exact_.view());
 }
 
+void TrafficLane::drain_link(LinkDrain* drain) {
+  dense_.drain_link_before_transfers(drain);
+  if (coded_) coded_->drain_link_before_transfers(drain);
+}
+
 void TrafficLane::set_compute(ComputeMode mode) {
   dense_.set_compute(mode);
   if (coded_) coded_->set_compute(mode);

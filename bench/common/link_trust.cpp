@@ -11,10 +11,10 @@
 namespace thinwire::bench {
 namespace {
 
-/// Sizes are rounded to powers of two; beyond 64 token buckets (at least 1 MiB) a longer message teaches nothing new
+/// Sizes are rounded to powers of two; beyond 16 token buckets (at least 1 MiB) a longer message teaches nothing new
 /// about the rate and would only cost link time.
 std::int64_t calibrated_size(std::int64_t payload, const std::string& link) {
-  const std::int64_t most = std::max<std::int64_t>(1 << 20, 64 * token_bucket_bytes(link));
+  const std::int64_t most = std::max<std::int64_t>(1 << 20, 16 * token_bucket_bytes(link));
   const auto rounded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(payload, 1024)) * 3 / 4));
   return std::min(rounded, most);
 }

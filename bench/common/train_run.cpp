@@ -9,6 +9,7 @@
 #include "bench/common/train_program.h"
 #include "bench/common/train_report.h"
 #include "bench/common/train_tables.h"
+#include "collectives/link_drain.h"
 #include "collectives/machine.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -109,6 +110,7 @@ class Training {
     trainer_->set_compute(ComputeMode::serial);
     for (int i = 0; i < config_.serial_steps; ++i) step();
     trainer_->set_compute(ComputeMode::replay);
+    trainer_->drain_link(drain_.get());
     for (std::int64_t i = 0; i < config_.steps; ++i) {
       world_.barrier();  // a step's time starts on all ranks alike
       take_step(i + 1 == config_.steps);
@@ -176,23 +178,25 @@ class Training {
       results::write_file_atomically(path->second, chrome_trace(timeline, config_.mesh));
   }
 
-  /// The link is held against its nominal rate with the mean size of each class's messages, which rank 0
-  /// tells the others.
+  /// The link is held against its nominal rate with the size of each class's messages, which rank 0 tells the others: between
+  /// stages one way, else all ranks at once.
   void judge_link(Measured& measured) {
     constexpr std::size_t most = 16;
-    std::int64_t sizes[most] = {};
+    std::int64_t sizes[most] = {}, one_way[most] = {};
     if (world_.rank() == 0)
       for (std::size_t i = 0; i < std::min(most, measured.training.traffic.size()); ++i) {
         const results::TrainingTrafficRow& row = measured.training.traffic[i];
-        if (row.traffic != "control")
-          sizes[i] = row.payload_bytes / std::max<std::int64_t>(1, row.operations);
+        if (row.traffic == "control") continue;
+        sizes[i] = row.payload_bytes / std::max<std::int64_t>(1, row.operations);
+        one_way[i] = row.traffic.starts_with("pp_");
       }
     world_.broadcast(sizes, sizeof sizes, 0)->wait();
+    world_.broadcast(one_way, sizeof one_way, 0)->wait();
     Measured probe;
-    for (const std::int64_t size : sizes) {
+    for (std::size_t i = 0; i < most; ++i) {
       results::CellRow row;
-      row.payload_bytes = size;
-      row.operation = "all_reduce";
+      row.payload_bytes = sizes[i];
+      row.operation = one_way[i] != 0 ? "send_recv" : "all_reduce";
       probe.rows.push_back(row);
     }
     LinkTrust(context_).judge(probe);
@@ -218,6 +222,7 @@ class Training {
   std::string plan_, checkpoint_;
   bool wants_timeline_ = false;
   Stopwatch since_news_;
+  std::unique_ptr<LinkDrain> drain_ = LinkDrain::open(context_.link);  ///< before trainer_, whose channels use it
   std::unique_ptr<ParallelTrainer> trainer_;
   std::vector<StepRecord> steps_;
   std::map<std::int64_t, double> validation_;

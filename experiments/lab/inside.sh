@@ -32,16 +32,24 @@ for ((i = 0; i < hosts; i++)); do echo "10.77.0.$((i + 1)) lab$i" >>$lab/hosts; 
 # on fast links keep the processor's share small.
 mtu=1500
 [ "$mbit" -lt 1000 ] || mtu=9000
-# Token bucket: 160 us of the rate, at least two frames. A larger bucket lets small messages pass at memory speed after
-# each idle gap; a smaller one loses rate to timer wake-ups. 160 us of 1 Mbit/s is 20 bytes.
-bucket=$((mbit * 20))
-[ $bucket -ge $((2 * (mtu + 14))) ] || bucket=$((2 * (mtu + 14)))
+# Token bucket: 480 us of the rate, at least four frames. A larger bucket lets more pass at memory speed after each idle gap; a
+# smaller one loses rate whenever a timer is late (virtual machines: 30 us usually, 200 us often). 480 us of 1 Mbit/s is 60 bytes.
+bucket=$((mbit * 60))
+[ $bucket -ge $((4 * (mtu + 14))) ] || bucket=$((4 * (mtu + 14)))
+# What TCP hands down in one piece must fit the bucket, or the filter cuts it into frames that the machine then carries one by one.
+piece=$bucket
+[ "$mbit" -ge 1000 ] || piece=$((bucket / 2))
+[ $piece -le 65536 ] || piece=65536
 shape=(tbf rate "$rate" burst "$bucket" latency 20ms)
 
 # This shell's own network namespace is the switch; each host has one of its own, and a host name of its own:
 # without it Open MPI takes all hosts for one machine and uses shared memory between them.
 try "a bridge" ip link add br0 type bridge
 ip link set br0 up
+# Datagrams to this address pass a host's token bucket and end here: the switch has no address of its own. They spend what the
+# bucket saved up while the host computed (collectives/link_drain.h).
+sink=10.77.0.254 sink_port=02:77:00:00:00:fe
+ip link set br0 address $sink_port
 ip link set lo up
 for ((i = 0; i < hosts; i++)); do
   touch $lab/net.$i $lab/uts.$i
@@ -51,7 +59,9 @@ for ((i = 0; i < hosts; i++)); do
   ip link set port$i master br0 up
   "${on_host[@]}" ip link set lo up
   "${on_host[@]}" ip address add 10.77.0.$((i + 1))/24 dev eth0
+  try "limiting the size of TCP's pieces" "${on_host[@]}" ip link set eth0 gso_max_size $piece
   "${on_host[@]}" ip link set eth0 up
+  "${on_host[@]}" ip neighbour add $sink lladdr $sink_port dev eth0 nud permanent
   # Loss-based congestion control and a short queue inside the sender: a machine tuned for the wide area (BBR, megabytes
   # queued below TCP) would measure its own queues instead of the link.
   try "TCP cubic on the lab's route" "${on_host[@]}" ip route change 10.77.0.0/24 dev eth0 src 10.77.0.$((i + 1)) congctl cubic
@@ -71,6 +81,8 @@ for ((i = 0; i < hosts; i++)); do host_list+="${host_list:+,}10.77.0.$((i + 1)):
 transports=tcp,self
 [ "$ranks_per_host" = 1 ] || transports=vader,tcp,self
 
+# Ranks that share a host share its bucket, of which none of them could keep account.
+[ "$ranks_per_host" != 1 ] || export THINWIRE_LINK_SINK=$sink
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 options=(
   --host "$host_list" --map-by slot --rank-by slot --bind-to none
