@@ -306,9 +306,10 @@ void Channel::load_state(std::span<const std::byte> state) {
   from.check_all_taken();
 }
 
-void Channel::set_compute(ComputeMode mode) {
+void Channel::set_compute(ComputeMode mode, double scale) {
   if (!impl_->queue.empty()) throw UsageError("set_compute with operations in flight; wait for them first");
   impl_->sections.set_mode(mode);
+  impl_->sections.set_scale(scale);
   if (mode == ComputeMode::serial) {
     if (impl_->quiet == nullptr) impl_->quiet = std::make_unique<Waiter::Quiet>();
   } else {

@@ -140,7 +140,8 @@ class Channel {
   /// How codec work is timed. UsageError while operations are in flight. `replay` needs serial passes of the
   /// same kind of operation and shape before it; entering `serial` forgets earlier ones. measure_timed does
   /// it all.
-  void set_compute(ComputeMode mode);
+  /// `scale`: replayed waits are this many times the measured durations, above 0.
+  void set_compute(ComputeMode mode, double scale = 1);
   /// Before the first transfer after an idle gap, the rank sends an untimed message of the transfer's size
   /// (one bucket at least, two at most) to empty the link's token bucket, and waits for its partners; not counted in bytes
   /// or times. Same value on all ranks; 0 = off (default). token_bucket_bytes(link) gives the launcher's

@@ -32,7 +32,7 @@ void Sections::remember(const SectionKey& key, const SectionTime& time, std::int
 SectionTime Sections::replay(const SectionKey& key, std::int64_t& value) {
   const std::int64_t start = now_ns();
   const SectionMemory& memory = find(key);
-  const SectionTime time{median(memory.wall_us), median(memory.cpu_us)};
+  const SectionTime time{scale_ * median(memory.wall_us), scale_ * median(memory.cpu_us)};
   value = memory.value;
   sleep_until_ns(start + static_cast<std::int64_t>(time.wall_us * 1e3));
   // The wake-up is late by the timer's latency; the operation's total has it, the section's own time does

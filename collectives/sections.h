@@ -36,6 +36,8 @@ class Sections {
   ComputeMode mode() const { return mode_; }
   /// Entering `serial` forgets what was remembered before.
   void set_mode(ComputeMode mode);
+  /// Replay waits this many times as long as was measured: a processor of another speed.
+  void set_scale(double scale) { scale_ = scale; }
 
   /// Runs `body` (returning a size or nothing) or, in replay, waits for its remembered median duration;
   /// `value` gets what it returned. Throws UsageError when replay has nothing remembered.
@@ -72,6 +74,7 @@ class Sections {
   SectionMemory& find(const SectionKey& key);
 
   ComputeMode mode_ = ComputeMode::real;
+  double scale_ = 1;
   std::map<SectionKey, SectionMemory> memory_;
 };
 

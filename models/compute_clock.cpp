@@ -20,7 +20,7 @@ void ComputeClock::replay(const char* name, int layer, int micro) {
   const auto found = durations_ns_.find({name, layer});
   if (found == durations_ns_.end())
     throw UsageError("no duration of '" + std::string(name) + "' was measured; run a step under ComputeMode::serial first");
-  const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(median(found->second));
+  const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(scale_ * median(found->second));
   sleep_until_ns(begin + wait);
   total_ns_ += wait;
   Trace::add(TraceCategory::compute, name, begin, now_ns(), layer, micro);

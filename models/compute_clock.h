@@ -32,6 +32,8 @@ class ComputeClock {
   bool replays() const { return mode_ == ComputeMode::replay; }
   /// Entering serial forgets earlier durations.
   void set_mode(ComputeMode mode);
+  /// Replay waits this many times as long as was measured: a processor of another speed.
+  void set_scale(double scale) { scale_ = scale; }
   /// Microseconds spent in sections since the last reset.
   double total_us() const { return static_cast<double>(total_ns_) * 1e-3; }
   void reset() { total_ns_ = 0; }
@@ -50,6 +52,7 @@ class ComputeClock {
   void remember(const char* name, int layer, std::int64_t ns);
 
   ComputeMode mode_ = ComputeMode::real;
+  double scale_ = 1;
   std::int64_t total_ns_ = 0;
   std::map<std::pair<std::string_view, int>, std::vector<double>> durations_ns_;
 };

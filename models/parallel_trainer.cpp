@@ -105,8 +105,9 @@ class Trainer3d final : public ParallelTrainer {
   void set_compute(ComputeMode mode) override {
     world_.barrier();  // no operation of a neighbour may be in flight
     clock_.set_mode(mode);
-    for (auto& lane : lanes_) lane->set_compute(mode);
-    for (auto& channel : channels_) channel->set_compute(mode);
+    clock_.set_scale(config_.compute_scale);
+    for (auto& lane : lanes_) lane->set_compute(mode, config_.compute_scale);
+    for (auto& channel : channels_) channel->set_compute(mode, config_.compute_scale);
   }
   void drain_link(LinkDrain* drain) override {
     for (auto& lane : lanes_) lane->drain_link(drain);

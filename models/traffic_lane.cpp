@@ -77,9 +77,9 @@ void TrafficLane::drain_link(LinkDrain* drain) {
   if (coded_) coded_->drain_link_before_transfers(drain);
 }
 
-void TrafficLane::set_compute(ComputeMode mode) {
-  dense_.set_compute(mode);
-  if (coded_) coded_->set_compute(mode);
+void TrafficLane::set_compute(ComputeMode mode, double scale) {
+  dense_.set_compute(mode, scale);
+  if (coded_) coded_->set_compute(mode, scale);
 }
 
 void TrafficLane::progress() {

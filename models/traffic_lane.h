@@ -42,7 +42,7 @@ class TrafficLane {
   Operation compare_sent(ConstTensorView in, int to, const MessageKey& key);
   void compare_received(ConstTensorView decoded, int from, const MessageKey& key);
 
-  void set_compute(ComputeMode mode);
+  void set_compute(ComputeMode mode, double scale);
   void drain_link(LinkDrain* drain);
   void progress();
   /// Appends what this class cost since the last call, dense and coded apart, and starts anew.

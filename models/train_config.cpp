@@ -117,6 +117,9 @@ void TrainConfig::check() const {
   at_least("error-interval", error_interval, 0);
   at_least("checkpoint-interval", save_interval, 0);
   at_least("serial-steps", serial_steps, 1);
+  within("compute-scale", compute_scale, compute_scale > 0 && compute_scale <= 1e6, "above 0, at most 1e6");
+  if (compute == ComputeMode::real && compute_scale != 1)
+    throw UsageError("compute-scale stretches timed waits; real compute takes its own time (use compute = timed)");
   at_least("warmup", trainer.schedule.warmup, 0);
   at_least("schedule-steps", trainer.schedule.total, 1);
   within("learning-rate", trainer.schedule.peak, trainer.schedule.peak > 0, "above 0");

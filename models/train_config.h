@@ -43,6 +43,7 @@ struct TrainConfig {
 
   ComputeMode compute = ComputeMode::real;  ///< replay: `serial_steps` measured one rank at a time, then timed waits
   int serial_steps = 2;
+  double compute_scale = 1;  ///< timed waits are this many times the measured durations, of model and codecs alike
 
   std::string checkpoint;           ///< file to save to; empty: none
   std::int64_t save_interval = 0;   ///< steps between checkpoints; 0: only at the end

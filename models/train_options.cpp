@@ -251,6 +251,8 @@ std::vector<TrainOption> make_table() {
           TW_MEMBER(compute), {"real", "timed"}, {ComputeMode::real, ComputeMode::replay}),
       option("timing.serial_steps", "serial-steps", "timed compute: measured steps, one rank at a time",
              "steps", TW_MEMBER(serial_steps)),
+      option("timing.compute_scale", "compute-scale",
+             "timed compute: model and codecs on a processor that takes this many times as long", "times", TW_MEMBER(compute_scale)),
       option("checkpoint.file", "checkpoint", "HDF5 file to save to; empty: none", "", TW_MEMBER(checkpoint)),
       option("checkpoint.interval", "checkpoint-interval", "steps between saves; 0: at the end only", "steps",
              TW_MEMBER(save_interval)),

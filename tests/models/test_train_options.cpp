@@ -215,6 +215,8 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"compress.gradient_scatter", "topk"}}, {"--shard-optimizer"}},
       {{{"compress.dp_gradient", "topk"}, {"shard-optimizer", "true"}}, {"gradient_scatter"}},
       {{{"compute", "timed"}, {"checkpoint", "x.h5"}}, {"timed", "--checkpoint"}},
+      {{{"compute-scale", "2"}}, {"compute-scale", "timed"}},
+      {{{"compute", "timed"}, {"compute-scale", "0"}}, {"compute-scale", "above 0"}},
       {{{"checkpoint-interval", "3"}}, {"--checkpoint-interval 3"}},
       {{{"steps", "0"}}, {"--steps is 0"}},
       {{{"learning-rate", "0"}}, {"--learning-rate"}},
