@@ -72,6 +72,7 @@ class FakeTrainer final : public ParallelTrainer {
   std::int64_t steps_taken() const override { return steps; }
   void set_steps_taken(std::int64_t n) override { steps = n; }
   void set_compute(ComputeMode) override {}
+  void drain_link(LinkDrain*) override {}
   ProcessMesh& mesh() override { return mesh_; }
   const std::string& corpus_hash() const override { return corpus; }
   std::map<std::string, std::vector<std::byte>> codec_state() const override { return codecs; }
