@@ -158,8 +158,8 @@ TEST(Links, RatesAndBucketsFollowFromTheName) {
   EXPECT_THROW(nominal_link_gbps("netns:"), UsageError);
   EXPECT_THROW(nominal_link_gbps("netns:3furlong"), UsageError);
   EXPECT_EQ(token_bucket_bytes("shm"), 0);
-  EXPECT_EQ(token_bucket_bytes("netns:100mbit"), 3028);  // two frames of 1514 bytes
-  EXPECT_EQ(token_bucket_bytes("netns:1gbit"), 20000);
+  EXPECT_EQ(token_bucket_bytes("netns:100mbit"), 6056);  // four frames of 1514 bytes
+  EXPECT_EQ(token_bucket_bytes("netns:1gbit"), 60000);   // 480 us
 }
 
 }  // namespace
