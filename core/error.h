@@ -16,6 +16,7 @@ enum class ExitCode : int {
   timeout = 4,           ///< a watchdog fired
   performance_gate = 5,  ///< a performance gate asked for by the user was missed
   runtime_failure = 6,   ///< rank lost, NaN, disk full, corrupt input
+  stopped = 7,           ///< ended early because it was asked to; what it takes to go on is saved
 };
 
 /// Base of all errors of the project. `what()` is a complete sentence for the user.

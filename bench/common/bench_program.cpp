@@ -15,6 +15,7 @@
 #include "core/environment.h"
 #include "core/log.h"
 #include "core/main_guard.h"
+#include "core/stop_request.h"
 
 namespace thinwire::bench {
 
@@ -121,7 +122,8 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
                        [&](const Cell& cell) { recorder.start(cell); },
                        [&](const Cell& cell, const std::string& text) { recorder.note(cell, text); },
                        line.run_options,
-                       line.json == "-" ? stderr : stdout};
+                       line.json == "-" ? stderr : stdout,
+                       launch ? launch->resume : ""};
   // Cells of one group stay in launch order; groups start in the order of their first cell.
   std::vector<std::pair<std::string, std::vector<Cell>>> groups;
   for (const Cell& cell : cells) {
@@ -133,12 +135,16 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
       found->second.push_back(cell);
   }
   recorder.launch_started();
+  watch_for_stop_request();
   for (const auto& group : groups) {
+    // Between groups of a launch nothing is lost by an early end: the sweep starts the rest again.
+    if (launch && agree(world, stop_requested() ? 1 : 0, "").severity != 0) return static_cast<int>(ExitCode::stopped);
     const auto run = [&] { program.run_group(context, group.second); };
     if (launch && group.second.size() == 1)
       guarded(context, group.second.front(), run);
     else
       run();
+    if (context.stopped) return static_cast<int>(ExitCode::stopped);
   }
   recorder.launch_finished();
   return recorder.exit_status();

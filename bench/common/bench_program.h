@@ -71,6 +71,10 @@ struct BenchContext {
   std::function<void(const Cell&, const std::string&)> note = {};
   std::map<std::string, std::string> run_options = {};  ///< the program's own, as given
   std::FILE* text = stdout;  ///< where text for people goes (stderr when stdout carries JSON)
+  /// Folder where a cell of a launch keeps what it takes to go on after an early end; empty without a launch file.
+  std::string resume = {};
+  /// Set by a cell that ended early on request (core/stop_request.h) and saved its state: it has no record yet.
+  bool stopped = false;
 };
 
 struct CommandLine;

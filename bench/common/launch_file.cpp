@@ -23,6 +23,7 @@ Launch read_launch_file(const std::string& path) {
     launch.launch = json.at("launch").get<std::string>();
     launch.out = json.at("out").get<std::string>();
     launch.link = json.value("link", "shm");
+    launch.resume = json.value("resume", "");
     for (const nlohmann::json& cell : json.at("cells"))
       launch.cells.push_back({cell.at("cell_id").get<std::string>(), results::Parameters::from_json(cell.at("parameters").dump(), path)});
   } catch (const nlohmann::json::exception& error) {

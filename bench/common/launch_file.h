@@ -15,6 +15,7 @@ struct LaunchCell {
 };
 struct Launch {
   std::string launch, out, link = "shm";
+  std::string resume;  ///< folder where cells keep what it takes to go on after an early end; may be empty
   std::string hash;  ///< SHA-256 of the file
   std::vector<LaunchCell> cells;
 };

@@ -8,12 +8,14 @@
 #include "bench/common/timeline.h"
 #include "bench/common/train_program.h"
 #include "bench/common/train_report.h"
+#include "bench/common/train_resume.h"
 #include "bench/common/train_tables.h"
 #include "collectives/link_drain.h"
 #include "collectives/machine.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/stop_request.h"
 #include "models/checkpoint.h"
 #include "models/parallel_trainer.h"
 #include "results/files.h"
@@ -43,7 +45,9 @@ class Training {
         cell_(cell),
         world_(context.world),
         config_(train_config_of(cell.parameters)),
-        plan_(plan_of(cell.parameters, config_)) {
+        plan_(plan_of(cell.parameters, config_)),
+        // Times mean nothing across two runs: a timed cell starts anew.
+        resume_(config_.compute == ComputeMode::real ? context.resume : std::string(), cell.cell_id) {
     config_.check();
     require_ranks(config_.mesh, world_.size());
     if (context.check_only)
@@ -54,15 +58,24 @@ class Training {
     if (world_.rank() == 0) warn_about_idle_rules(config_);
   }
 
-  Measured run() {
+  /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
+  std::optional<Measured> run() {
     const Corpus corpus = Corpus::open(config_.text);
     trainer_ = ParallelTrainer::make(world_, config_, corpus);
-    if (!config_.resume.empty()) resume();
+    const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_) : std::string();
+    if (!goes_on.empty()) note(goes_on);
+    if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
     if (config_.compute == ComputeMode::real)
       train();
     else
       time();
+    if (context_.stopped) return std::nullopt;
     return report(corpus);
+  }
+
+  /// The record is written: what was saved for an early end has served.
+  void forget_saved_state() const {
+    if (resume_.enabled() && world_.rank() == 0) resume_.remove();
   }
 
  private:
@@ -99,9 +112,31 @@ class Training {
         checkpoint_ = config_.checkpoint + " (step " + std::to_string(done) + ")";
         context_.note(cell_, "saved " + checkpoint_);
       }
+      if (!last && stop_agreed()) return save_for_later();
       const auto found = validation_.find(step.step);
       progress.show(step, found == validation_.end() ? results::not_measured : found->second);
     }
+  }
+
+  /// SIGUSR1 reaches the ranks at different moments; they stop after the same step.
+  bool stop_agreed() {
+    if (!resume_.enabled() && config_.checkpoint.empty()) return false;
+    const std::int32_t mine = stop_requested() ? 1 : 0;
+    std::int32_t any = 0;
+    world_.all_reduce(&mine, &any, 1, DType::i32, ReduceOp::max)->wait();
+    return any != 0;
+  }
+
+  void save_for_later() {
+    const std::string done = " (step " + std::to_string(trainer_->steps_taken()) + ")";
+    if (resume_.enabled()) {
+      resume_.save(world_, *trainer_, config_, steps_, validation_);
+      note("asked to stop: saved " + resume_.checkpoint() + done + "; the same sweep goes on from it");
+    } else {
+      save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
+      note("asked to stop: saved " + config_.checkpoint + done + "; go on with --resume " + config_.checkpoint);
+    }
+    context_.stopped = true;
   }
 
   void time() {
@@ -156,7 +191,7 @@ class Training {
     run.validation = validation_;
     std::vector<std::string> by_rank;
     for (const std::string& text : gather_texts(world_, to_text(steps_)))
-      run.ranks.push_back(steps_from_text(text));
+      run.ranks.push_back(steps_from_text(resume_.earlier(run.ranks.size()) + text));
     if (wants_timeline_) by_rank = gather_texts(world_, to_text(spans_));
     Measured measured;
     if (world_.rank() == 0) {
@@ -220,6 +255,7 @@ class Training {
   Communicator& world_;
   TrainConfig config_;
   std::string plan_, checkpoint_;
+  TrainResume resume_;
   bool wants_timeline_ = false;
   Stopwatch since_news_;
   std::unique_ptr<LinkDrain> drain_ = LinkDrain::open(context_.link);  ///< before trainer_, whose channels use it
@@ -234,7 +270,10 @@ class Training {
 void run_training(BenchContext& context, const Cell& cell) {
   context.start(cell);
   Training training(context, cell);
-  context.finish(cell, training.run());
+  std::optional<Measured> measured = training.run();
+  if (!measured) return;
+  context.finish(cell, std::move(*measured));
+  training.forget_saved_state();
 }
 
 }  // namespace thinwire::bench
