@@ -1,10 +1,13 @@
 #include "experiments/sweep/launcher.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -48,9 +51,18 @@ std::string next_launch_id(const Places& places) {
   int last = 0;
   for (const auto& entry : fs::directory_iterator(places.out + "/launches"))
     last = std::max(last, std::atoi(entry.path().stem().c_str()));
-  char text[16];
-  std::snprintf(text, sizeof text, "%04d", last + 1);
-  return text;
+  for (;;) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%04d", ++last);
+    const std::string path = places.launch_file(text);
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file >= 0) {
+      close(file);
+      return text;
+    }
+    if (errno != EEXIST)
+      throw RuntimeFailure(path + ": cannot be written: " + std::strerror(errno) + "; free some space, or mend the folder's rights");
+  }
 }
 
 void write_launch_file(const Places& places, const std::string& id, const Launch& launch,
@@ -62,6 +74,8 @@ void write_launch_file(const Places& places, const std::string& id, const Launch
   json["program"] = launch.program;
   json["ranks"] = launch.ranks;
   json["link"] = launch.link;
+  json["machine"] = places.machine->name;
+  json["resume"] = places.resume();
   json["cells"] = nlohmann::ordered_json::array();
   for (const PlannedCell& cell : cells)
     json["cells"].push_back(
@@ -70,23 +84,56 @@ void write_launch_file(const Places& places, const std::string& id, const Launch
   results::write_file_atomically(places.launch_file(id), json.dump(1) + "\n");
 }
 
+namespace {
+
+std::vector<std::string> launcher_words(const Machine& machine, const MachineLink& link, const Shape& shape) {
+  std::vector<std::string> words;
+  const std::string ranks = std::to_string(shape.ranks);
+  if (machine.launcher == Machine::Launcher::srun) {
+    words = {"srun", "--ntasks=" + ranks, "--nodes=" + std::to_string(shape.nodes),
+             "--cpus-per-task=" + std::to_string(shape.cores_per_rank)};
+    if (shape.nodes > 1) words.push_back("--ntasks-per-node=" + std::to_string(shape.ranks_per_node));
+    words.insert(words.end(), machine.launcher_options.begin(), machine.launcher_options.end());
+    words.insert(words.end(), link.options.begin(), link.options.end());
+    return words;
+  }
+  words = {"mpirun"};
+  words.insert(words.end(), machine.launcher_options.begin(), machine.launcher_options.end());
+  words.insert(words.end(), link.options.begin(), link.options.end());
+  if (shape.nodes > 1) words.insert(words.end(), {"--map-by", "ppr:" + std::to_string(shape.ranks_per_node) + ":node"});
+  words.insert(words.end(), {"-n", ranks});
+  return words;
+}
+
+}  // namespace
+
 Command command_for(const Places& places, const std::string& id, const Launch& launch) {
-  const std::string ranks = std::to_string(launch.ranks);
+  const Machine& machine = *places.machine;
+  const Shape shape = shape_of(machine, launch.link, launch.ranks, launch.omp_threads);
+  const MachineLink& link = *machine.link_of(launch.link);
   Command command;
   if (launch.link.starts_with("netns:"))
-    command.arguments = {"bash", places.lab, "--link", launch.link, "--ranks", ranks, "--"};
+    command.arguments = {"bash", places.lab, "--link", launch.link, "--ranks", std::to_string(launch.ranks), "--"};
   else
-    command.arguments = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks};
+    command.arguments = launcher_words(machine, link, shape);
+  if (!machine.gpu_of_local_rank.empty()) {
+    std::string gpus;
+    for (const int gpu : machine.gpu_of_local_rank) gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu);
+    command.arguments.insert(command.arguments.end(), {places.bin + "/sweep", "rank", "--gpus", gpus});
+  }
   for (const std::string& argument :
        {places.bin + "/" + launch.program, std::string("--cells"), places.launch_file(id)})
     command.arguments.push_back(argument);
-  const int cores = std::max<int>(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  const int cores = machine.cores_per_node > 0 ? machine.cores_per_node
+                                               : std::max<int>(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   const int threads = launch.omp_threads > 0 ? launch.omp_threads : launch.ranks > 1 ? 1 : cores;
   command.environment = {{"OMPI_MCA_mpi_yield_when_idle", "1"},
                          {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
                          {"OMP_NUM_THREADS", std::to_string(threads)},
                          {"HDF5_USE_FILE_LOCKING", "FALSE"}};
+  for (const auto* added : {&machine.environment, &link.environment})
+    for (const auto& [name, value] : *added) command.environment[name] = value;
   command.folder = places.out;  // relative paths among the parameters (capture.h5) are meant from there
   command.log = places.log(id);
   return command;

@@ -51,7 +51,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int s : {SIGINT, SIGTERM, SIGPIPE}) signal(s, SIG_DFL);
+    for (int s : {SIGINT, SIGTERM, SIGPIPE, SIGUSR1}) signal(s, SIG_DFL);
     if (*folder == '\0' || chdir(folder) == 0) execvpe(arguments[0], arguments, environment);
     const int error = errno;
     if (write(report, &error, sizeof error) < 0) _exit(126);
@@ -83,8 +83,8 @@ pid_t start(const Command& command, int output) {
                          "; build it, install it (scripts/setup.sh), or name its folder with --bin");
 }
 
-// All descendants of this process, by /proc.
-std::vector<pid_t> descendants() {
+// Children by parent, by /proc.
+std::multimap<pid_t, pid_t> children_by_parent() {
   std::multimap<pid_t, pid_t> children;
   for (const auto& entry : std::filesystem::directory_iterator(
            "/proc", std::filesystem::directory_options::skip_permission_denied)) {
@@ -98,6 +98,11 @@ std::vector<pid_t> descendants() {
     if (text[end + 2] == 'Z') continue;
     children.emplace(std::stoi(text.substr(end + 4)), std::stoi(name));
   }
+  return children;
+}
+
+std::vector<pid_t> descendants() {
+  const std::multimap<pid_t, pid_t> children = children_by_parent();
   std::vector<pid_t> found, todo = {getpid()};
   while (!todo.empty()) {
     const pid_t parent = todo.back();
@@ -109,6 +114,16 @@ std::vector<pid_t> descendants() {
     }
   }
   return found;
+}
+
+// Whether a process has a handler for the signal, or keeps it blocked to wait for it (srun).
+bool handles(pid_t pid, int signal_number) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  const unsigned long long bit = 1ULL << (signal_number - 1);
+  for (std::string line; std::getline(file, line);)
+    if ((line.starts_with("SigCgt:") || line.starts_with("SigBlk:")) && (std::stoull(line.substr(7), nullptr, 16) & bit) != 0)
+      return true;
+  return false;
 }
 
 Ending ending_of(int status) {
@@ -146,6 +161,21 @@ std::optional<Ending> Process::poll() {
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) == pid_) ending_ = ending_of(status);
   return ending_;
+}
+
+void Process::request_stop() {
+  if (poll()) return;
+  const std::multimap<pid_t, pid_t> children = children_by_parent();
+  for (std::vector<pid_t> todo = {pid_}; !todo.empty();) {
+    const pid_t pid = todo.back();
+    todo.pop_back();
+    if (handles(pid, SIGUSR1)) {
+      kill(pid, SIGUSR1);
+      continue;
+    }
+    const auto [from, to] = children.equal_range(pid);
+    for (auto at = from; at != to; ++at) todo.push_back(at->second);
+  }
 }
 
 void Process::terminate(double grace_seconds) {

@@ -36,6 +36,9 @@ class Process {
 
   /// The ending, once it has ended; does not wait.
   std::optional<Ending> poll();
+  /// SIGUSR1 to the first processes below this one that handle it: mpirun and srun hand it on to every rank; shells in between are
+  /// spared.
+  void request_stop();
   /// SIGTERM to the group, SIGKILL to what is left after `grace_seconds`, children of children included
   /// (ranks live in groups of their own). Returns when nothing is left. Also cleans up after a process that
   /// has ended by itself.
