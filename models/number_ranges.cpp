@@ -38,4 +38,10 @@ bool NumberRanges::contains(int number) const {
   return all_ || std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& r) { return r.first <= number && number <= r.second; });
 }
 
+int NumberRanges::largest() const {
+  int most = -1;
+  for (const auto& [first, last] : ranges_) most = std::max(most, last);
+  return most;
+}
+
 }  // namespace thinwire

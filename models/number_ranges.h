@@ -12,6 +12,8 @@ class NumberRanges {
   /// UsageError naming `what` and the faulty part.
   static NumberRanges parse(const std::string& what, const std::string& text);
   bool contains(int number) const;
+  /// The largest number named; -1 for "all".
+  int largest() const;
 
  private:
   bool all_ = false;

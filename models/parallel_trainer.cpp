@@ -154,7 +154,8 @@ class Trainer3d final : public ParallelTrainer {
   DType exact() const { return dtype_of<T>; }
 
   TrafficLane* open_lane(const char* name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false) {
-    LaneOptions o{wire(), config_.form, average, kept && config_.recompute, config_.error_interval > 0};
+    LaneOptions o{wire(), config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.mesh.pp,
+                  static_cast<int>(config_.micro_batches())};
     lanes_.push_back(std::make_unique<TrafficLane>(group, traffic, rule_of(config_, traffic), o));
     lane_names_.push_back(name);
     return lanes_.back().get();

@@ -1,5 +1,7 @@
 #include "models/traffic_lane.h"
 
+#include "models/epilogue.h"
+
 namespace thinwire {
 namespace {
 
@@ -20,6 +22,8 @@ ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
 
 TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options)
     : rule_(rule),
+      pipeline_stages_(options.stages),
+      micro_batches_(options.micro_batches),
       layers_(NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers)),
       stages_(NumberRanges::parse("compress." + name_of(traffic) + ".stages", rule.stages)),
       dense_(group, options_of(traffic, options)) {
@@ -42,6 +46,7 @@ bool TrafficLane::codes(int layer, int stage, const MessageKey& key) const {
   } else if (key.step < rule_.warmup_steps) {
     return false;
   }
+  if (rule_.epilogue_only && !in_epilogue(key.micro_batch, stage, pipeline_stages_, micro_batches_)) return false;
   return layers_.contains(layer) && stages_.contains(stage);
 }
 

@@ -18,6 +18,7 @@ struct LaneOptions {
   bool average = false;
   bool keep_for_recompute = false;
   bool measures_errors = false;  ///< compare() will be called
+  int stages = 1, micro_batches = 1;  ///< of the pipeline and of one step: what CompressRule::epilogue_only goes by
 };
 
 class TrafficLane {
@@ -51,6 +52,7 @@ class TrafficLane {
  private:
   void add_error(ConstTensorView approximate, ConstTensorView exact);
   CompressRule rule_;
+  int pipeline_stages_, micro_batches_;
   NumberRanges layers_, stages_;
   Channel dense_;
   std::optional<Channel> coded_, probe_;

@@ -77,6 +77,22 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         !stack.codec->traits().gather)
       throw UsageError("codec " + rule.codec + " has no payload of its own, so protocol " +
                        name_of(rule.protocol) + " cannot carry it; use rounds");
+    if (rule.epilogue_only && (c.mesh.pp < 2 || c.schedule != "1f1b" || c.virtual_stages != 1))
+      throw UsageError("epilogue_only means the last backward messages of a 1f1b pipeline of two stages or more, not interleaved; here --pp is " +
+                       str(c.mesh.pp) + ", --schedule " + c.schedule + ", --virtual-stages " + str(c.virtual_stages));
+    const std::int64_t rows = c.micro_batch * c.seq / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
+    const bool activation = pipeline || traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward;
+    if (activation && stack.expression.codec.name == "powersgd") {
+      const std::int64_t rank = stack.expression.codec.parameters.integer("rank"), most = std::min(rows, c.model.hidden);
+      if (rank > most)
+        throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(rows) + " rows of " +
+                         str(c.model.hidden) + "); nothing would be saved");
+    }
+    if (!pipeline)
+      for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
+        if (wrapper.name == "lep")
+          throw UsageError("lep passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
+                           "ranks; use +ef");
     if (rule.protocol == Protocol::dense)
       throw UsageError("protocol dense carries tensors as they are; use automatic");
   } catch (const UsageError& error) {
@@ -84,8 +100,15 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   }
   const auto covers = [&](const std::string& what, const std::string& ranges, std::int64_t count) {
     const NumberRanges numbers = NumberRanges::parse(name + "." + what, ranges);
-    for (int i = 0; i < count; ++i)
-      if (numbers.contains(i)) return;
+    const bool some = [&] {
+      for (int i = 0; i < count; ++i)
+        if (numbers.contains(i)) return true;
+      return false;
+    }();
+    if (some && numbers.largest() >= count)
+      throw UsageError(name + "." + what + " = " + ranges + " names " + str(numbers.largest()) + ", but there are only " + str(count) + " " + what +
+                       ", which count from 0");
+    if (some) return;
     throw UsageError(name + "." + what + " = " + ranges + " names none of the " + str(count) + " " + what +
                      ", which count from 0");
   };

@@ -162,6 +162,10 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
   table.push_back(rule_option(
       traffic, "warmup_steps", "dense before this step", "steps",
       [](CompressRule & r) -> auto& { return r.warmup_steps; }));
+  if (traffic == TrafficClass::pp_backward)
+    table.push_back(rule_option(
+        traffic, "epilogue_only", "compress only a mini-batch's last messages, which no computing hides (1f1b)", "",
+        [](CompressRule & r) -> auto& { return r.epilogue_only; }));
   table.push_back(rule_option(
       traffic, "at_evaluation", "compressed in validation, too", "",
       [](CompressRule & r) -> auto& { return r.at_evaluation; }));

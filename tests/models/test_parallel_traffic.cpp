@@ -81,6 +81,22 @@ struct Expected {
   double tp_forward, tp_backward, boundary, dp_gradient, embedding;
 };
 
+// P 4, M 8: stage s sends its last 4 - s gradients compressed, 6 of 24 in all, a share of P / (2 M).
+TEST(TrainingTraffic, EpilogueOnlyCompressesTheLastBackwardMessagesOfEachStage) {
+  TrainConfig c = small({1, 4, 2, "tp-pp-dp"});
+  c.global_batch = 8 * c.mesh.dp * c.micro_batch;
+  c.compress[TrafficClass::pp_backward] = {.codec = "powersgd:rank=2+lep"};
+  const auto everywhere = totals_of_a_step(c);
+  c.compress[TrafficClass::pp_backward].epilogue_only = true;
+  const auto epilogue = totals_of_a_step(c);
+  const double rows = static_cast<double>(c.micro_batch * c.seq), h = static_cast<double>(c.model.hidden);
+  const double message = 4 * 2 * (rows + h), raw = 2 * rows * h;  // factors in f32; dense in bf16
+  EXPECT_EQ(everywhere.at("pp_backward coded").payload, 24 * c.mesh.dp * message);
+  EXPECT_EQ(everywhere.count("pp_backward"), 0u);
+  EXPECT_EQ(epilogue.at("pp_backward coded").payload, 6 * c.mesh.dp * message);
+  EXPECT_EQ(epilogue.at("pp_backward").payload, 18 * c.mesh.dp * raw);
+}
+
 TEST(TrainingTraffic, DenseBytesOfEveryClassAreTheClosedForm) {
   for (const MeshShape& mesh : {MeshShape{2, 2, 2}, MeshShape{8, 1, 1}, MeshShape{1, 8, 1}, MeshShape{1, 1, 8}, MeshShape{4, 1, 2}}) {
     TrainConfig c = small(mesh);

@@ -1,0 +1,51 @@
+// Time of one training step from the very schedule that the executor runs, the compute time of each stage, and the cost of each message.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/schedule/walk.h"
+
+namespace thinwire {
+
+/// One micro-batch through one chunk of a stage, microseconds: computing, and the tensor-parallel sums inside, which block.
+struct StageWork {
+  double forward_us = 0, backward_us = 0;
+  double forward_sums_us = 0, backward_sums_us = 0;
+};
+
+struct StepCosts {
+  std::vector<StageWork> stage;  ///< [P]
+  /// A boundary message of the sending stage (codec work included), by micro-batch; microseconds.
+  std::function<double(int sender, int micro)> forward_message_us, backward_message_us;
+  std::vector<double> gradient_us;  ///< [P] sum over replicas after the stage's last backward pass, as far as nothing hides it
+  double embedding_us = 0;          ///< sum of the tied table's gradient, after first and last stage have their gradients
+  double optimizer_us = 0;
+  SendMode sends = SendMode::eager;
+};
+
+/// What can be taken out of a step, to see what it costs.
+enum class StepPart { tensor_sums, forward_messages, backward_messages, gradients, embedding };
+inline constexpr std::array all_step_parts = {StepPart::tensor_sums, StepPart::forward_messages, StepPart::backward_messages, StepPart::gradients,
+                                              StepPart::embedding};
+std::string name_of(StepPart part);
+
+struct StepPrediction {
+  Walk pipeline;
+  std::vector<double> stage_end_us;  ///< [P] last backward pass and its sum over replicas
+  double step_us = 0;
+  /// By StepPart: how much shorter the step would be if the part cost nothing. Parts hide each other, so these need not add up.
+  std::array<double, all_step_parts.size()> exposed_us{};
+};
+
+/// UsageError when the numbers of stages differ.
+StepPrediction predict_step(const Schedule& schedule, const StepCosts& costs);
+
+/// The fewest first stages to compress so that gradient sums no longer prolong the step: K with a dense sum taking `dense_us`, a
+/// compressed one `compressed_us`, and stage s + 1 ending its backward `step_us` before stage s (papers/optimus_cc.md section 2.5):
+/// ceil((dense - compressed) / step), at most `stages`, 0 where compressing saves nothing.
+int stages_worth_compressing(double dense_us, double compressed_us, double step_us, int stages);
+
+}  // namespace thinwire

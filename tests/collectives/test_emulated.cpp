@@ -1,0 +1,147 @@
+// labels: mpi
+// ranks: 2,4,8
+// timeout: 120
+// The emulated link: results are those of the machine's own collectives, and no message arrives before the network's arithmetic says.
+#include <cstring>
+#include <numeric>
+
+#include "collectives/channel.h"
+#include "collectives/emulated_network.h"
+#include "collectives/machine.h"
+#include "core/clock.h"
+#include "tests/collectives/world.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+std::unique_ptr<Communicator> emulated(const std::string& link) {
+  return make_emulated_communicator(world().duplicate(), EmulatedLink::parse(link));
+}
+
+TEST(EmulatedLink, IsReadFromItsName) {
+  const EmulatedLink link = EmulatedLink::parse("emulated:2.5gbit,latency=20us,node=2,inside=400mbit,inside_latency=1.5ms");
+  EXPECT_DOUBLE_EQ(link.gbps, 2.5);
+  EXPECT_DOUBLE_EQ(link.latency_us, 20);
+  EXPECT_EQ(link.ranks_per_node, 2);
+  EXPECT_DOUBLE_EQ(link.inside_gbps, 0.4);
+  EXPECT_DOUBLE_EQ(link.inside_latency_us, 1500);
+  for (const char* wrong : {"netns:1gbit", "emulated:", "emulated:10", "emulated:10gbit,latency=2", "emulated:1gbit,node=0", "emulated:1gbit,node=2x",
+                            "emulated:1gbit,inside=fast", "emulated:1gbit,speed=2", "emulated:-1gbit", "emulated:nangbit"})
+    EXPECT_THROW(EmulatedLink::parse(wrong), UsageError) << wrong;
+}
+
+TEST(EmulatedCommunicator, ComputesWhatTheLibraryComputes) {
+  const auto comm = emulated("emulated:50gbit,latency=1us,node=2");
+  const int n = comm->size(), me = comm->rank();
+  for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{7}, std::int64_t{1000}, std::int64_t{70001}}) {
+    std::vector<std::int64_t> x(static_cast<std::size_t>(elements)), expected(x.size()), got(x.size(), -1);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::int64_t>(i) * 3 + me * 1000;
+    world().all_reduce(x.data(), expected.data(), elements, DType::i64, ReduceOp::sum)->wait();
+    comm->all_reduce(x.data(), got.data(), elements, DType::i64, ReduceOp::sum)->wait();
+    EXPECT_EQ(got, expected);
+    for (int root = 0; root < n; ++root) {
+      std::vector<std::int64_t> sum(x.size(), -1), copy = me == root ? x : std::vector<std::int64_t>(x.size(), -1);
+      comm->reduce(x.data(), sum.data(), elements, DType::i64, ReduceOp::sum, root)->wait();
+      if (me == root) {
+        EXPECT_EQ(sum, expected);
+      }
+      comm->broadcast(copy.data(), elements * 8, root)->wait();
+      EXPECT_EQ(copy.back(), (elements - 1) * 3 + root * 1000);
+    }
+    std::vector<std::int64_t> all(x.size() * static_cast<std::size_t>(n), -1), all_expected(all.size());
+    world().all_gather(x.data(), elements * 8, all_expected.data())->wait();
+    comm->all_gather(x.data(), elements * 8, all.data())->wait();
+    EXPECT_EQ(all, all_expected);
+    std::vector<std::int64_t> scattered(x.size(), -1), scattered_expected(x.size());
+    world().reduce_scatter(all.data(), scattered_expected.data(), elements, DType::i64, ReduceOp::max)->wait();
+    comm->reduce_scatter(all.data(), scattered.data(), elements, DType::i64, ReduceOp::max)->wait();
+    EXPECT_EQ(scattered, scattered_expected);
+    // Rank r sends r + t + 1 elements to rank t.
+    std::vector<std::int64_t> sends, places, takes, slots;
+    std::int64_t out = 0, in = 0;
+    for (int t = 0; t < n; ++t) {
+      sends.push_back(8 * (me + t + 1));
+      takes.push_back(8 * (me + t + 1));
+      places.push_back(8 * out);
+      slots.push_back(8 * in);
+      out += me + t + 1;
+      in += me + t + 1;
+    }
+    std::vector<std::int64_t> give(static_cast<std::size_t>(out), me), take(static_cast<std::size_t>(in), -1);
+    comm->all_to_all_v(give.data(), sends, places, take.data(), takes, slots)->wait();
+    for (int t = 0; t < n; ++t) EXPECT_EQ(take[static_cast<std::size_t>(slots[static_cast<std::size_t>(t)] / 8)], t);
+  }
+}
+
+// A machine can only be late, so lower bounds cannot fail by accident.
+TEST(EmulatedCommunicator, DeliversNoMessageBeforeItsTime) {
+  const auto comm = emulated("emulated:1gbit,latency=2ms");
+  const int n = comm->size(), me = comm->rank();
+  std::vector<std::byte> data(125000);  // one millisecond
+  comm->barrier();
+  const std::int64_t start = now_ns();
+  if (me == 0) {
+    const RequestPtr first = comm->send(data.data(), 125000, 1, 5), second = comm->send(data.data(), 125000, 1, 5);
+    first->wait();
+    EXPECT_GE(now_ns() - start, 1'000'000);
+    second->wait();
+    EXPECT_GE(now_ns() - start, 2'000'000);
+  }
+  if (me == 1) {
+    comm->receive(data.data(), 125000, 0, 5)->wait();
+    EXPECT_GE(now_ns() - start, 3'000'000 - 200'000);  // clocks are one; the barrier lets ranks go one by one
+    comm->receive(data.data(), 125000, 0, 5)->wait();
+    EXPECT_GE(now_ns() - start, 4'000'000 - 200'000);
+  }
+  comm->barrier();
+  // A ring moves 2 (n-1)/n of the tensor in 2 (n-1) messages with the latency of each.
+  std::vector<float> x(250000 / 4), y(x.size());
+  const std::int64_t begin = now_ns();
+  comm->all_reduce(x.data(), y.data(), static_cast<std::int64_t>(x.size()), DType::f32, ReduceOp::sum)->wait();
+  const double least_ms = 2.0 * (n - 1) * (2.0 / n + 2.0);
+  EXPECT_GE(static_cast<double>(now_ns() - begin) * 1e-6, 0.8 * least_ms);
+}
+
+TEST(EmulatedNetwork, SharesACardAmongTheRanksOfANodeAndNothingElse) {
+  if (world().size() < 4) GTEST_SKIP() << "needs two nodes of two ranks";
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us,node=2,inside=100gbit,inside_latency=1us"));
+  if (world().rank() == 0) {
+    const std::int64_t now = 1'000'000'000, ms = 1'000'000;
+    // Both ranks of node 0 send a millisecond's worth: the second waits for the first at the card of node 0.
+    EXPECT_EQ(network.reserve(0, 2, 125000, now).arrival_ns, now + ms + 10'000);
+    const auto second = network.reserve(1, 3, 125000, now);
+    EXPECT_EQ(second.left_ns, now + 2 * ms);
+    EXPECT_EQ(second.arrival_ns, now + 2 * ms + 10'000);
+    // Inside a node nobody waits.
+    EXPECT_EQ(network.reserve(0, 1, 125000, now).arrival_ns, now + 10'000 + 1000);
+    // The other direction is free.
+    EXPECT_EQ(network.reserve(2, 0, 125000, now).arrival_ns, now + ms + 10'000);
+    // After a rest there is no credit: a card is a wire, not a bucket.
+    EXPECT_EQ(network.reserve(0, 2, 125000, now + 50 * ms).arrival_ns, now + 51 * ms + 10'000);
+  }
+  world().barrier();
+  if (world().size() >= 8 && world().rank() == 0) {
+    // Incast: nodes 0 and 1 send to node 2, whose card lets one through after the other.
+    const std::int64_t now = 5'000'000'000, ms = 1'000'000;
+    EXPECT_EQ(network.reserve(0, 4, 125000, now).arrival_ns, now + ms + 10'000);
+    EXPECT_EQ(network.reserve(2, 5, 125000, now).arrival_ns, now + 2 * ms + 10'000);
+  }
+  world().barrier();
+}
+
+TEST(EmulatedCommunicator, CarriesAChannel) {
+  const auto comm = emulated("emulated:10gbit,latency=5us,node=2");
+  Channel coded(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .wire = DType::f32});
+  Channel direct(world(), {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .wire = DType::f32});
+  const auto x = normal_input(5000, "emulated", comm->rank());
+  std::vector<float> a(x.size()), b(x.size());
+  const Shape shape{50, 100};
+  coded.all_reduce({x.data(), shape}, {a.data(), shape}, key_of("x")).wait();
+  direct.all_reduce({x.data(), shape}, {b.data(), shape}, key_of("x")).wait();
+  EXPECT_EQ(a, b);
+}
+
+}  // namespace
+}  // namespace thinwire
