@@ -93,6 +93,7 @@ COLUMNS = {
         "plan": "text",
         "link": "text",
         "compute": "text",
+        "compute_scale": "float",
         "step_ms": "float",
         "step_iqr_ms": "float",
         "steps": "integer",

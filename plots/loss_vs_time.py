@@ -23,6 +23,7 @@ def draw(collected):
     )
     runs = plans.load(collected)
     drawing.gaps += runs.notes
+    drawing.how_to_read += plans.processors(runs)
     curves = {name: c for name, c in runs.curves.items() if len(c.validated()[0])}
     links = [link for link in runs.links if any((name, link) in runs.times for name in curves)]
     if not links:

@@ -90,6 +90,7 @@ class StepTime:
     share: float
     parts: dict  # stage -> ms
     trusted: bool
+    compute_scale: float  # computing took this many times what was measured alone
 
 
 @dataclass
@@ -246,6 +247,7 @@ def _times(plans, table, cells):
             share=rows.median("communication_share"),
             parts={stage: rows.median(f"{stage}_ms") for stage in STAGES},
             trusted=not off & set(rows["cell_id"]),
+            compute_scale=rows.median("compute_scale"),
         )
     return times
 
@@ -277,6 +279,14 @@ def reaches(x, losses, target):
 
 # A loss that counts as the dense plan's: at most this far above its last validation loss.
 NEAR = 0.02
+
+
+def processors(runs):
+    """A sentence on processors of another speed than the machine's, or nothing."""
+    scales = sorted({time.compute_scale for time in runs.times.values() if np.isfinite(time.compute_scale)})
+    if not scales or scales == [1.0]:
+        return ""
+    return f" All computing, codecs included, was stretched to {' or '.join(f'{s:g}' for s in scales)} times its duration on this machine's cores."
 
 
 def target_of(runs):

@@ -25,6 +25,7 @@ def draw(collected):
         columns=COLUMNS,
     )
     runs = plans.load(collected)
+    drawing.how_to_read += plans.processors(runs)
     chosen, reason = _choose(runs)
     if not chosen:
         return drawing.without_data(reason or plans.why_none(collected, "timeline", "timeline"))

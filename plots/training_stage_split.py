@@ -37,6 +37,7 @@ def draw(collected):
     )
     runs = plans.load(collected)
     drawing.gaps += runs.notes
+    drawing.how_to_read += plans.processors(runs)
     if not runs.times:
         return drawing.without_data(plans.why_none(collected, "valid step times", "training_time"))
     columns = min(3, len(runs.links))

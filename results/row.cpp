@@ -204,6 +204,7 @@ std::span<const ColumnOf<TrainingTimeRow>> training_time_columns() {
       {"plan", &R::plan, "as in /training_curve"},
       {"link", &R::link, "shm, netns:100mbit, ..."},
       {"compute", &R::compute, "real or timed; real means nothing where ranks outnumber cores"},
+      {"compute_scale", &R::compute_scale, "timed: computing and codecs took this many times what was measured alone"},
       {"step_ms", &R::step_ms, "median over steps of the maximum over ranks, milliseconds"},
       {"step_iqr_ms", &R::step_iqr_ms, "inter-quartile range of the same, milliseconds"},
       {"steps", &R::steps, "measured steps"},

@@ -120,6 +120,7 @@ std::span<const ColumnOf<TrainingCurveRow>> training_curve_columns();
 /// One row of /training_time: how long a step of a run took on a link, and where the time went.
 struct TrainingTimeRow {
   std::string cell_id, plan, link, compute;
+  double compute_scale = 1;
   double step_ms = not_measured, step_iqr_ms = not_measured;
   std::int64_t steps = 0;
   double communication_share = not_measured;

@@ -111,6 +111,7 @@ results::TrainingTimeRow time_row(const TrainRun& run) {
   row.plan = run.plan;
   row.link = run.link;
   row.compute = run.config.compute == ComputeMode::real ? "real" : "timed";
+  row.compute_scale = run.config.compute_scale;
   const std::size_t ranks = run.ranks.size(), steps = run.ranks.front().size();
   row.steps = static_cast<std::int64_t>(steps);
   std::vector<double> step_ms, share, compute, encode, transfer, decode, wait;

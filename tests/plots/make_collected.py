@@ -473,6 +473,7 @@ def training_runs(rng, links, plans=tuple(PLANS), steps=300, timed_steps=20, cor
                     plan=plan,
                     link=link,
                     compute=compute,
+                    compute_scale=1.0,
                     step_ms=4 * step if compute == "real" else step,
                     step_iqr_ms=0.02 * step,
                     steps=steps if compute == "real" else timed_steps,
