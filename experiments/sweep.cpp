@@ -1,5 +1,8 @@
 // sweep: plans, runs and collects studies. Every verb may be repeated at will.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/main_guard.h"
@@ -18,11 +21,26 @@ struct Verb {
 constexpr Verb verbs[] = {
     {"plan", "show the launches and what is done; starts nothing", add_plan_verb},
     {"run", "run what is missing or broken", add_run_verb},
+    {"resume", "go on with the study of a result folder", add_resume_verb},
+    {"submit", "send what is missing or broken to Slurm", add_submit_verb},
     {"status", "count the cells by status", add_status_verb},
+    {"task", "run a task of a submission (job scripts call it)", add_task_verb},
+    {"rank", "set a rank's GPU (launchers call it)", add_rank_verb},
     {"collect", "merge the records into OUT/collected.h5", add_collect_verb},
 };
 
+void require_known_verb(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs) names.emplace_back(verb.name);
+  if (name.starts_with("-") || std::find(names.begin(), names.end(), name) != names.end()) return;
+  std::string list;
+  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
+  throw UsageError("sweep " + name + ": there is no such verb; did you mean `sweep " + nearest_name(name, names.data(), names.data() + names.size()) +
+                   "`? (" + list + ")");
+}
+
 int dispatch(int argc, char** argv) {
+  if (argc > 1) require_known_verb(argv[1]);
   CLI::App app("Runs studies: expands a TOML file into cells, runs what is missing, collects the results.", "sweep");
   app.require_subcommand(1);
   VerbBody chosen;

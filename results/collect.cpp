@@ -1,6 +1,7 @@
 #include "results/collect.h"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -54,18 +55,21 @@ std::vector<Row> from_capture(const std::optional<h5::File>& capture, const char
 }
 
 // Cells that share a calibration each carry it; it counts once.
-void keep_links(std::vector<LinkRow>& all, const std::vector<LinkRow>& more) {
-  const auto key = [](const LinkRow& r) {
-    return std::tie(r.link, r.ranks, r.bytes, r.direction, r.measured_gbps);
-  };
-  for (const LinkRow& row : more)
-    if (std::none_of(all.begin(), all.end(), [&](const LinkRow& old) { return key(old) == key(row); }))
-      all.push_back(row);
-}
+class Links {
+ public:
+  void keep(const std::vector<LinkRow>& more) {
+    for (const LinkRow& row : more)
+      if (seen_.emplace(row.link, row.ranks, row.bytes, row.direction, std::bit_cast<std::uint64_t>(row.measured_gbps)).second) rows.push_back(row);
+  }
+  std::vector<LinkRow> rows;
+
+ private:
+  std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::string, std::uint64_t>> seen_;  // bits: NaN has no order
+};
 
 struct Gathered {
   std::vector<SampleRow> samples;
-  std::vector<LinkRow> links;
+  Links links;
   TrainingTables training;
   std::map<std::string, Provenance> launches;
 };
@@ -94,7 +98,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       for (CellRow& row : record.rows) row.launch = record.provenance.launch;
       keep(report.rows, record.rows);
       keep(gathered.samples, record.samples);
-      keep_links(gathered.links, record.links);
+      gathered.links.keep(record.links);
       keep(gathered.training.curve, record.training.curve);
       keep(gathered.training.time, record.training.time);
       keep(gathered.training.traffic, record.training.traffic);
@@ -129,7 +133,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     file.write_table("cells", to_table(std::span<const CellRow>(report.rows), cell_columns()));
     file.write_table("samples", to_table(std::span<const SampleRow>(gathered.samples), sample_columns()));
     file.write_table("provenance", to_table(std::span<const Provenance>(launches), provenance_columns()));
-    file.write_table("links", to_table(std::span<const LinkRow>(gathered.links), link_columns()));
+    file.write_table("links", to_table(std::span<const LinkRow>(gathered.links.rows), link_columns()));
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
     for_each_training_table(gathered.training, [&]<typename Row>(const char* name, std::vector<Row>& rows, std::span<const ColumnOf<Row>> columns) {
       file.write_table(name, to_table(std::span<const Row>(rows), columns));

@@ -1,14 +1,14 @@
 #include "results/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/error.h"
 
@@ -56,16 +56,25 @@ void make_folder(const std::string& path) {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file) bytes << file.rdbuf();
-  if (!file) {
-    if (file.is_open() && std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
-      return "";
+  const Descriptor file(path, O_RDONLY);
+  struct stat info {};
+  std::string bytes;
+  bool whole = file.get() >= 0 && fstat(file.get(), &info) == 0;
+  // The size is a hint only: files of /proc have none, and a journal may grow meanwhile.
+  std::size_t used = 0;
+  for (bool more = whole; more;) {
+    if (used == bytes.size()) bytes.resize(std::max<std::size_t>(used + 4096, static_cast<std::size_t>(info.st_size) + 1));
+    const ssize_t n = read(file.get(), bytes.data() + used, bytes.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    whole = n >= 0;
+    more = n > 0;
+    if (more) used += static_cast<std::size_t>(n);
+  }
+  if (!whole)
     throw EnvironmentError(path +
                            ": cannot be read; check that it exists and that you have the right to read it");
-  }
-  return std::move(bytes).str();
+  bytes.resize(used);
+  return bytes;
 }
 
 void publish_file(const std::string& path) {

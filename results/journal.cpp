@@ -50,6 +50,7 @@ void Journal::append(const JournalEntry& entry) {
   if (!entry.cell_id.empty()) json["cell_id"] = entry.cell_id;
   if (!entry.reason.empty()) json["reason"] = entry.reason;
   json["time"] = seconds_since_epoch();
+  json["elapsed"] = opened_.seconds();
   const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   ssize_t written;
   do written = write(file_, line.data(), line.size());
@@ -77,8 +78,8 @@ std::vector<JournalEntry> JournalReader::poll() {
     const auto text = [&json](const char* key) {
       return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : std::string();
     };
-    const double time = json.contains("time") && json["time"].is_number() ? json["time"].get<double>() : 0;
-    entries.push_back({text("event"), text("cell_id"), text("reason"), time});
+    const auto number = [&json](const char* key) { return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0.0; };
+    entries.push_back({text("event"), text("cell_id"), text("reason"), number("time"), number("elapsed")});
   }
   return entries;
 }

@@ -5,13 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.h"
+
 namespace thinwire::results {
 
 struct JournalEntry {
-  std::string event;  ///< launch_started, cell_started, cell_finished, cell_failed, launch_finished, message
+  /// launch_started, cell_started, cell_finished, cell_failed, launch_finished, message; after the program's end the sweep adds
+  /// cell_retry (the failure of an attempt that is not the last) and cell_verdict (the record that the sweep wrote)
+  std::string event;
   std::string cell_id;  ///< empty for events of the launch
   std::string reason;   ///< why it failed, or a remark
-  double time = 0;      ///< seconds since the epoch, set by append
+  double time = 0;      ///< seconds since the epoch, set by append: for people, wall clocks jump
+  double elapsed = 0;   ///< seconds since the writer opened the journal, monotonic, set by append
 };
 
 class Journal {
@@ -25,15 +30,16 @@ class Journal {
 
   /// One line by one write(2); it outlives a SIGKILL that follows. Throws RuntimeFailure (disk full).
   void append(const JournalEntry& entry);
-  void cell_started(const std::string& cell_id) { append({"cell_started", cell_id, "", 0}); }
-  void cell_finished(const std::string& cell_id) { append({"cell_finished", cell_id, "", 0}); }
+  void cell_started(const std::string& cell_id) { append({"cell_started", cell_id, ""}); }
+  void cell_finished(const std::string& cell_id) { append({"cell_finished", cell_id, ""}); }
   void cell_failed(const std::string& cell_id, const std::string& reason) {
-    append({"cell_failed", cell_id, reason, 0});
+    append({"cell_failed", cell_id, reason});
   }
 
  private:
   std::string path_;
   int file_ = -1;
+  Stopwatch opened_;
 };
 
 /// Reads the lines of a journal that another process may be writing.

@@ -19,31 +19,27 @@ namespace thinwire::results {
 
 namespace {
 
-std::string cpu_description() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line, model = "unknown processor";
-  while (std::getline(file, line)) {
-    if (!line.starts_with("model name")) continue;
-    model = line.substr(std::min(line.size(), line.find(':') + 2));
-    break;
-  }
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  const int cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
-  return model + ", " + std::to_string(cores) + " usable cores";
+// Read once per process: a bench writes one record per cell, and /proc/cpuinfo of a large machine is long.
+const std::string& cpu_description() {
+  static const std::string description = [] {
+    std::ifstream file("/proc/cpuinfo");
+    std::string line, model = "unknown processor";
+    while (std::getline(file, line)) {
+      if (!line.starts_with("model name")) continue;
+      model = line.substr(std::min(line.size(), line.find(':') + 2));
+      break;
+    }
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    const int cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
+    return model + ", " + std::to_string(cores) + " usable cores";
+  }();
+  return description;
 }
 
 // Hashed once per process: a bench writes one record per cell.
 const std::string& binary_hash() {
-  static const std::string hash = [] {
-    std::ifstream file("/proc/self/exe", std::ios::binary);
-    if (!file) return std::string();
-    Sha256 sha;
-    std::vector<char> block(1 << 18);
-    while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
-      sha.update(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
-    return sha.hex();
-  }();
+  static const std::string hash = hash_of_binary("/proc/self/exe");
   return hash;
 }
 
@@ -96,9 +92,20 @@ const std::vector<std::string>& recorded_environment() {
                                                  "SLURM_JOB_ID",
                                                  "SLURM_JOB_PARTITION",
                                                  "SLURM_JOB_NUM_NODES",
+                                                 "THINWIRE_ATTEMPT",
                                                  "THINWIRE_LOG",
                                                  "THINWIRE_CUDA_MODULE"};
   return names;
+}
+
+std::string hash_of_binary(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};
+  Sha256 sha;
+  std::vector<char> block(1 << 18);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
+    sha.update(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
+  return sha.hex();
 }
 
 std::string timestamp_now() {

@@ -28,6 +28,11 @@ struct ProvenanceInput {
 /// Fills everything but `finished`. Reads /proc and the build information; starts no process.
 Provenance collect_provenance(const ProvenanceInput& input);
 
+/// SHA-256 of a program's file, as `binary_hash` records it for the program that runs; empty when it cannot be read.
+std::string hash_of_binary(const std::string& path);
+/// What the seal of a record keeps of a binary hash: enough to tell one build from another.
+inline std::string code_of(const std::string& binary_hash) { return binary_hash.substr(0, 16); }
+
 /// UTC, ISO 8601 with milliseconds: "2024-01-31T12:00:00.123Z".
 std::string timestamp_now();
 /// One argument quoted for a POSIX shell, for the `repro` and `command` columns.

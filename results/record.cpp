@@ -26,7 +26,7 @@ std::string seal_of(std::string_view content, const CellRecord& record) {
   std::string seal(seal_magic);
   seal += " schema=" + std::to_string(schema_version) + " bytes=" + std::to_string(content.size()) +
           " sha256=" + sha256_hex(content) + " cell=" + record.cell_id +
-          " status=" + std::string(name_of(worst_status(record.rows)));
+          " status=" + std::string(name_of(worst_status(record.rows))) + " code=" + code_of(record.provenance.binary_hash);
   std::string reason;
   for (const CellRow& row : record.rows)
     if (row.status == name_of(worst_status(record.rows))) reason = row.reason;
@@ -182,6 +182,7 @@ RecordCheck check_record(const std::string& path) {
   }
   check.state = RecordState::finished;
   check.cell_id = field(seal, "cell");
+  check.code = field(seal, "code");
   check.reason = field(seal, "reason");
   return check;
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/random.h"
 
 namespace thinwire::sweep {
 
@@ -79,6 +80,15 @@ std::string link_of(const Grid& grid, Parameters& parameters) {
                    "`: shm, none, fabric, netns:RATE (100mbit, 1gbit, ...) and emulated:NAME exist");
 }
 
+// What an axis, a zip or an override says of a cell's needs counts before the grid's own word. No part of its identity.
+double need_of(const Grid& grid, Parameters& parameters, const char* name, double of_grid) {
+  if (!parameters.has(name)) return of_grid;
+  const double value = parameters.number(name);
+  if (!(value > 0)) throw UsageError(grid.where + ": " + name + " must be a positive number");
+  parameters.erase(name);
+  return value;
+}
+
 bool glob(const std::string& pattern, const std::string& text) {
   return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
@@ -91,6 +101,11 @@ bool value_matches(const std::string& pattern, const std::string& text) {
 std::string trimmed(const std::string& text) {
   const std::size_t from = text.find_first_not_of(' ');
   return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(' ') - from + 1);
+}
+
+void add_tags(std::vector<std::string>& tags, const std::vector<std::string>& more) {
+  for (const std::string& tag : more)
+    if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(tag);
 }
 
 struct Clause {
@@ -121,7 +136,7 @@ std::vector<Clause> clauses_of(const std::string& where) {
 
 std::vector<PlannedCell> expand(const Study& study) {
   std::vector<PlannedCell> cells;
-  std::set<std::string> seen;
+  std::map<std::string, std::size_t> seen;
   for (const Grid& grid : study.grids) {
     std::size_t kept = 0;
     std::vector<std::size_t> index(grid.axes.size(), 0);
@@ -143,13 +158,23 @@ std::vector<PlannedCell> expand(const Study& study) {
       for (const Override& entry : grid.overrides)
         if (entry.when.matches(before))
           for (const auto& [name, value] : entry.set.values()) parameters.set(name, value);
-      PlannedCell cell{"", grid.name, grid.program, "", 1, grid.omp_threads, grid.timeout, {}};
+      PlannedCell cell;
+      cell.grid = grid.name;
+      cell.program = grid.program;
+      cell.omp_threads = grid.omp_threads;
+      cell.timeout = grid.timeout;
+      cell.tags = grid.tags;
+      cell.minutes = need_of(grid, parameters, "minutes", grid.minutes);
+      cell.memory_gib = need_of(grid, parameters, "memory_gib", grid.memory_gib);
       cell.ranks = ranks_of(grid, parameters);
       cell.link = link_of(grid, parameters);
       cell.parameters = std::move(parameters);
       cell.cell_id = results::cell_id(cell.program, cell.ranks, cell.link, cell.parameters);
       ++kept;
-      if (seen.insert(cell.cell_id).second) cells.push_back(std::move(cell));
+      if (const auto [at, is_new] = seen.try_emplace(cell.cell_id, cells.size()); is_new)
+        cells.push_back(std::move(cell));
+      else
+        add_tags(cells[at->second].tags, grid.tags);
     }
     if (kept == 0)
       throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: its exclusions leave no cell");
@@ -161,15 +186,26 @@ std::vector<PlannedCell> filter(std::vector<PlannedCell> cells, const std::strin
   if (trimmed(where).empty()) return cells;
   const std::vector<Clause> clauses = clauses_of(where);
   std::set<std::string> known = {"program", "grid", "link", "ranks", "cell_id"};
-  for (const PlannedCell& cell : cells)
+  std::set<std::string> tags;
+  for (const PlannedCell& cell : cells) {
     for (const auto& [name, value] : cell.parameters.values()) known.insert(name);
+    tags.insert(cell.tags.begin(), cell.tags.end());
+  }
+  if (!tags.empty()) known.insert("tag");
   const std::vector<std::string> names(known.begin(), known.end());
   for (const Clause& clause : clauses)
     if (!known.contains(clause.name))
       throw UsageError("--where '" + where + "': no cell has `" + clause.name + "`; did you mean `" +
                        nearest_name(clause.name, names.data(), names.data() + names.size()) + "`?");
+  const std::vector<std::string> tag_names(tags.begin(), tags.end());
+  for (const Clause& clause : clauses)
+    if (clause.name == "tag" && clause.pattern.find_first_of("*?[") == std::string::npos && !tags.contains(clause.pattern))
+      throw UsageError("--where '" + where + "': no cell has the tag `" + clause.pattern + "`; did you mean `" +
+                       nearest_name(clause.pattern, tag_names.data(), tag_names.data() + tag_names.size()) + "`?");
   const auto holds = [](const PlannedCell& cell, const Clause& clause) {
     if (clause.name == "cell_id") return cell.cell_id.starts_with(clause.pattern) != clause.negated;
+    if (clause.name == "tag")
+      return std::any_of(cell.tags.begin(), cell.tags.end(), [&](const std::string& tag) { return glob(clause.pattern, tag); }) != clause.negated;
     std::string text;
     if (clause.name == "program")
       text = cell.program;
@@ -204,6 +240,19 @@ std::vector<Launch> group_into_launches(const std::vector<PlannedCell>& cells) {
     launch.cells.push_back(cell);
   }
   return launches;
+}
+
+namespace {
+// Fisher-Yates; the library's shuffle differs between implementations.
+template <typename T>
+void shuffle_vector(std::vector<T>& values, const Random& random) {
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i, i)]);
+}
+}  // namespace
+
+void shuffle(std::vector<Launch>& launches, std::uint64_t seed) {
+  shuffle_vector(launches, Random(seed, "launches"));
+  for (Launch& launch : launches) shuffle_vector(launch.cells, Random(seed, launch.cells.front().cell_id));
 }
 
 }  // namespace thinwire::sweep

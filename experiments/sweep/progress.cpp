@@ -52,6 +52,12 @@ void Progress::cell_ended(const PlannedCell& cell, bool good) {
   tick();
 }
 
+void Progress::cell_again(const PlannedCell& cell) {
+  ++pace_of(cell).todo;  // what the failed attempt took counts for the pace
+  ++total_;
+  ++again_;
+}
+
 double Progress::eta_seconds() const {
   double all_seconds = 0, eta = 0;
   int all_done = 0;
@@ -71,7 +77,7 @@ void Progress::tick() {
 
 void Progress::print(bool is_last) {
   since_print_.restart();
-  const std::string line = fmt::format("[{}/{}] {}{} elapsed {} ETA {}", before_ + done_, total_, current_,
+  const std::string line = fmt::format("[{}/{}] {}{} elapsed {} ETA {}", before_ + done_ - again_, total_ - again_, current_,
                                        bad_ > 0 ? fmt::format(", {} not good,", bad_) : "",
                                        clock_text(since_start_.seconds()), clock_text(eta_seconds()));
   if (terminal_)

@@ -19,6 +19,8 @@ class Progress {
   void cell_started(const PlannedCell& cell);
   /// `good`: neither FAILED nor TIMEOUT nor WRONG.
   void cell_ended(const PlannedCell& cell, bool good);
+  /// A cell that ended badly gets another attempt: it counts as not done again.
+  void cell_again(const PlannedCell& cell);
   /// Cheap; prints when it is time.
   void tick();
   /// Seconds until the end, from the mean of the finished cells of the same program and link; NaN at first.
@@ -32,7 +34,7 @@ class Progress {
   Pace& pace_of(const PlannedCell& cell) { return paces_[{cell.program, cell.link}]; }
   void print(bool is_last);
 
-  std::size_t before_, total_, done_ = 0, bad_ = 0;
+  std::size_t before_, total_, done_ = 0, bad_ = 0, again_ = 0;
   std::map<std::pair<std::string, std::string>, Pace> paces_;
   std::string current_;
   Stopwatch since_start_, since_print_, since_cell_;

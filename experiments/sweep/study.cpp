@@ -1,129 +1,16 @@
 #include "experiments/sweep/study.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "core/error.h"
+#include "experiments/sweep/study_values.h"
 #include "results/files.h"
 
 namespace thinwire::sweep {
 
 namespace {
-
-std::string at(const std::string& file, const toml::node& node) {
-  return file + ":" + std::to_string(node.source().begin.line);
-}
-
-// Keys in the order of the file: toml++ sorts them, and the first axis shall vary slowest.
-std::vector<std::string> keys_in_order(const toml::table& table) {
-  std::vector<std::pair<std::pair<unsigned, unsigned>, std::string>> found;
-  for (const auto& [key, node] : table)
-    found.push_back({{node.source().begin.line, node.source().begin.column}, std::string(key.str())});
-  std::sort(found.begin(), found.end());
-  std::vector<std::string> keys;
-  for (auto& [position, key] : found) keys.push_back(std::move(key));
-  return keys;
-}
-
-void require_known(const std::string& file, const toml::table& table, const std::string& section,
-                   const std::vector<std::string>& known) {
-  for (const auto& [key, node] : table) {
-    const std::string name(key.str());
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string list;
-    for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-    throw UsageError(at(file, node) + ": unknown key `" + name + "` in " + section + "; did you mean `" +
-                     nearest_name(name, known.data(), known.data() + known.size()) + "`? Valid: " + list);
-  }
-}
-
-ParameterValue scalar(const std::string& file, const toml::node& node, const std::string& name) {
-  if (const auto* value = node.as_string()) return value->get();
-  if (const auto* value = node.as_integer()) return value->get();
-  if (const auto* value = node.as_floating_point()) return value->get();
-  if (const auto* value = node.as_boolean()) return value->get();
-  throw UsageError(at(file, node) + ": `" + name + "` must be text, a number or true/false");
-}
-
-std::vector<ParameterValue> list(const std::string& file, const toml::node& node, const std::string& name) {
-  const toml::array* array = node.as_array();
-  if (array == nullptr) return {scalar(file, node, name)};
-  if (array->empty())
-    throw UsageError(at(file, node) + ": the axis `" + name + "` is empty; give it a value or remove it");
-  std::vector<ParameterValue> values;
-  for (const toml::node& element : *array) values.push_back(scalar(file, element, name));
-  return values;
-}
-
-const toml::table& table_of(const std::string& file, const toml::node& node, const std::string& name) {
-  if (const toml::table* table = node.as_table()) return *table;
-  throw UsageError(at(file, node) + ": `" + name + "` must be a table");
-}
-
-// [[name]], or a single [name].
-std::vector<const toml::table*> tables_of(const std::string& file, const toml::node& node,
-                                          const std::string& name) {
-  std::vector<const toml::table*> tables;
-  if (const toml::array* array = node.as_array())
-    for (const toml::node& element : *array) tables.push_back(&table_of(file, element, name));
-  else
-    tables.push_back(&table_of(file, node, name));
-  return tables;
-}
-
-std::string text_of(const std::string& file, const toml::table& table, const char* key) {
-  const toml::node* node = table.get(key);
-  if (node == nullptr) return "";
-  return results::to_text(scalar(file, *node, key));
-}
-
-Parameters parameters_of(const std::string& file, const toml::table& table) {
-  Parameters parameters;
-  for (const auto& [key, node] : table)
-    parameters.set(std::string(key.str()), scalar(file, node, std::string(key.str())));
-  return parameters;
-}
-
-Condition condition_of(const std::string& file, const toml::table& table) {
-  Condition condition;
-  condition.where = at(file, table);
-  for (const auto& [key, node] : table)
-    condition.allowed[std::string(key.str())] = list(file, node, std::string(key.str()));
-  if (condition.allowed.empty())
-    throw UsageError(condition.where +
-                     ": a condition without any parameter would hold for every cell; name one");
-  return condition;
-}
-
-Axis zip_of(const std::string& file, const toml::table& table) {
-  Axis axis;
-  for (const std::string& name : keys_in_order(table)) {
-    const std::vector<ParameterValue> values = list(file, *table.get(name), name);
-    if (!axis.names.empty() && values.size() != axis.points.size())
-      throw UsageError(at(file, *table.get(name)) + ": `" + name + "` has " + std::to_string(values.size()) +
-                       " values but `" + axis.names.front() + "`, which goes together with it, has " +
-                       std::to_string(axis.points.size()));
-    axis.points.resize(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) axis.points[i].push_back(values[i]);
-    axis.names.push_back(name);
-  }
-  if (axis.names.empty()) throw UsageError(at(file, table) + ": a zip without any axis");
-  return axis;
-}
-
-void require_distinct(const Axis& axis, const std::string& where) {
-  std::set<std::string> seen;
-  for (const auto& point : axis.points) {
-    Parameters parameters;
-    for (std::size_t k = 0; k < axis.names.size(); ++k) parameters.set(axis.names[k], point[k]);
-    if (!seen.insert(parameters.canonical_json()).second)
-      throw UsageError(where + ": the axis `" + axis.names.front() +
-                       "` has the same value twice: " + parameters.canonical_json());
-  }
-}
 
 struct Reader {
   Study study;
@@ -157,7 +44,7 @@ struct Reader {
     const toml::table& head = header == nullptr ? none : table_of(path, *header, "study");
     require_known(
         path, head, "[study]",
-        {"name", "description", "program", "ranks", "link", "omp_threads", "timeout", "repetitions"});
+        {"name", "description", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "seeds", "repeat", "minutes", "memory_gib", "tags"});
     if (is_main) {
       study.text = text;
       study.path = path;
@@ -179,6 +66,8 @@ struct Reader {
     // A study of one grid may spell it at the top of the file.
     if (!text_of(path, head, "program").empty())
       study.grids.push_back(grid_of(path, root, &head));
+    else if (const std::string key = first_of(head, {"ranks", "link", "omp_threads", "timeout", "repetitions", "seeds", "repeat", "minutes", "memory_gib", "tags"}); !key.empty())
+      throw UsageError(at(path, *head.get(key)) + ": `" + key + "` in [study] would reach no grid: it is for studies of one grid, whose [study] names the program; put it into each [[grid]]");
     else if (root.contains("axes") || root.contains("zip"))
       throw UsageError(
           path + ": axes at the top of the file need [study] program = \"...\"; or put them into a [[grid]]");
@@ -192,8 +81,8 @@ struct Reader {
   Grid grid_of(const std::string& path, const toml::table& table, const toml::table* head) {
     if (head == nullptr)
       require_known(path, table, "[[grid]]",
-                    {"name", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "without",
-                     "parameters", "axes", "zip", "exclude", "override"});
+                    {"name", "program", "ranks", "link", "omp_threads", "timeout", "repetitions", "seeds", "repeat", "minutes", "memory_gib",
+                     "tags", "without", "parameters", "axes", "zip", "exclude", "override"});
     const toml::table& own = head != nullptr ? *head : table;
     Grid grid;
     grid.where = at(path, table);
@@ -209,8 +98,10 @@ struct Reader {
       grid.omp_threads = static_cast<int>(threads->value_or(std::int64_t{-1}));
     if (grid.omp_threads < 0)
       throw UsageError(grid.where + ": omp_threads must be a whole number, 0 or more");
-    if (const toml::node* timeout = own.get("timeout")) grid.timeout = timeout->value_or(-1.0);
-    if (!(grid.timeout > 0)) throw UsageError(grid.where + ": timeout must be a positive number of seconds");
+    grid.timeout = positive_of(path, own, "timeout", grid.timeout);
+    grid.minutes = positive_of(path, own, "minutes", 0);
+    grid.memory_gib = positive_of(path, own, "memory_gib", 0);
+    if (const toml::node* tags = own.get("tags")) grid.tags = tags_of(path, *tags);
     grid.fixed = defaults;
     if (const toml::node* without = table.get("without"); without != nullptr && head == nullptr)
       for (const ParameterValue& name : list(path, *without, "without")) {
@@ -237,6 +128,13 @@ struct Reader {
       claim("repetitions", *node);
       grid.fixed.set("repetitions", scalar(path, *node, "repetitions"));
     }
+    // Slowest: an interrupted study holds whole passes, and slow drifts of the machine spread over all cells alike.
+    if (Axis seeds = seeds_of(path, own); !seeds.names.empty()) {
+      const toml::node& node = *(own.contains("seeds") ? own.get("seeds") : own.get("repeat"));
+      claim("seed", node);
+      require_distinct(seeds, at(path, node));
+      grid.axes.push_back(std::move(seeds));
+    }
     if (const toml::node* link = own.get("link")) add_axis(path, grid, "link", *link, claim);
     if (const toml::node* axes = table.get("axes")) {
       const toml::table& named = table_of(path, *axes, "axes");
@@ -260,6 +158,22 @@ struct Reader {
       throw UsageError(grid.where + ": `ranks` is both a key of the grid and an axis or parameter; keep one");
     require_known_conditions(grid);
     return grid;
+  }
+
+  static std::string first_of(const toml::table& table, const std::vector<std::string>& keys) {
+    for (const std::string& key : keys)
+      if (table.contains(key)) return key;
+    return "";
+  }
+
+  static std::vector<std::string> tags_of(const std::string& path, const toml::node& node) {
+    std::vector<std::string> tags;
+    for (const ParameterValue& value : list(path, node, "tags")) {
+      tags.push_back(results::to_text(value));
+      if (tags.back().empty() || tags.back().find_first_of(" =*?!") != std::string::npos)
+        throw UsageError(at(path, node) + ": the tag `" + tags.back() + "` needs a name without blanks and = ! * ?, so that --where can ask for it");
+    }
+    return tags;
   }
 
   template <typename Claim>
@@ -295,7 +209,7 @@ struct Reader {
 
   // A condition on a name that no cell has would silently never hold.
   static void require_known_conditions(const Grid& grid) {
-    std::vector<std::string> names = {"link", "ranks"};
+    std::vector<std::string> names = {"link", "ranks"};  // not minutes, memory_gib: they say nothing about what a cell is
     for (const auto& [name, value] : grid.fixed.values()) names.push_back(name);
     for (const Axis& axis : grid.axes) names.insert(names.end(), axis.names.begin(), axis.names.end());
     const auto check = [&](const Condition& condition) {

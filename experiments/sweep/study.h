@@ -43,6 +43,9 @@ struct Grid {
       ranks;  ///< product of parameter names and numbers, e.g. "tp*pp"; empty: tp*pp*dp of those present
   int omp_threads = 0;   ///< OMP_NUM_THREADS of each rank; 0: 1 with several ranks, else all cores
   double timeout = 120;  ///< seconds without news from the launch until its running cell is a TIMEOUT
+  double minutes = 0;    ///< expected time of a cell, for plans and time limits of jobs; 0: not said
+  double memory_gib = 0; ///< expected memory of a rank; 0: not said
+  std::vector<std::string> tags;
   std::string where;
 };
 
@@ -62,6 +65,10 @@ Study read_study(const std::string& path);
 /// `--set name=value`: every grid that has the parameter gets this single value in place of axis or fixed
 /// value. Throws UsageError when no grid has it (naming the nearest) or it is tied to others.
 void apply_setting(Study& study, const std::string& assignment);
+
+/// The study as one TOML file that needs no other: includes and sets resolved, settings applied, axes in their order. Reading it
+/// back gives the same cells in the same order.
+std::string to_toml(const Study& study);
 
 /// A value as typed on a command line.
 ParameterValue value_from_text(const std::string& text);

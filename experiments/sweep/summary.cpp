@@ -46,7 +46,7 @@ std::vector<CellState> states_of(std::span<const PlannedCell> cells, const std::
     if (check.state == RecordState::other_schema)
       throw CorruptData(path + ": " + check.reason +
                         "; it is left as it is: choose another --out, or use the thinwire that wrote it");
-    states.push_back({check.state, check.status, check.reason});
+    states.push_back({check.state, check.status, check.reason, check.code});
   }
   return states;
 }
@@ -101,30 +101,6 @@ int exit_status_of(std::span<const CellState> states) {
   if (any(Status::failed)) return static_cast<int>(ExitCode::runtime_failure);
   if (any(Status::timeout)) return static_cast<int>(ExitCode::timeout);
   return 0;
-}
-
-void print_plan(std::span<const PlannedCell> cells, std::span<const CellState> states, bool list_cells) {
-  const std::vector<Launch> launches = group_into_launches({cells.begin(), cells.end()});
-  std::map<std::string, const CellState*> state_of;
-  for (std::size_t i = 0; i < cells.size(); ++i) state_of[cells[i].cell_id] = &states[i];
-  const auto is_done = [&](const PlannedCell& cell) {
-    return state_of[cell.cell_id]->record == RecordState::finished;
-  };
-  fmt::print("{:<18} {:<16} {:>6} {:>6} {:>6}\n", "program", "link", "ranks", "cells", "done");
-  for (const Launch& launch : launches) {
-    fmt::print("{:<18} {:<16} {:>6} {:>6} {:>6}\n", launch.program, launch.link, launch.ranks,
-               launch.cells.size(), std::count_if(launch.cells.begin(), launch.cells.end(), is_done));
-    if (!list_cells) continue;
-    for (const PlannedCell& cell : launch.cells) {
-      const CellState& state = *state_of[cell.cell_id];
-      fmt::print("  {} {:<10} {}\n", cell.cell_id.substr(0, 16),
-                 state.record == RecordState::finished ? name_of(state.status) : "-",
-                 cell.parameters.canonical_json());
-    }
-  }
-  fmt::print("{} cells in {} launches, {} done\n", cells.size(), launches.size(),
-             std::count_if(cells.begin(), cells.end(), is_done));
-  std::fflush(stdout);
 }
 
 }  // namespace thinwire::sweep

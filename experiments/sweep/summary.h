@@ -15,6 +15,7 @@ struct CellState {
   results::RecordState record = results::RecordState::missing;
   results::Status status = results::Status::ok;
   std::string reason;
+  std::string code;  ///< of the program that wrote the record (results::code_of)
 };
 
 /// State of every cell, in order. Throws CorruptData when a record has another schema version: it is left
@@ -32,8 +33,5 @@ void print_summary(std::span<const PlannedCell> cells, std::span<const CellState
 /// Exit status for the whole study: 1 when a cell is WRONG, else 6 when one FAILED, else 4 for a TIMEOUT,
 /// else 0.
 int exit_status_of(std::span<const CellState> states);
-
-/// The launches that a run would make, cells and how many of them are done.
-void print_plan(std::span<const PlannedCell> cells, std::span<const CellState> states, bool list_cells);
 
 }  // namespace thinwire::sweep

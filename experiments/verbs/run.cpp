@@ -1,84 +1,119 @@
-// sweep run: what is missing or broken.
+// sweep run: what is missing or broken. sweep resume: the same, in a folder where a study was started.
+#include "experiments/verbs/run.h"
+
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <memory>
+
 #include "core/error.h"
 #include "core/log.h"
 #include "experiments/sweep/lock.h"
-#include "experiments/sweep/runner.h"
-#include "experiments/verbs/study_options.h"
+#include "experiments/sweep/saved_study.h"
 #include "experiments/verbs/verb.h"
-#include "results/files.h"
 
 namespace thinwire::sweep {
 namespace {
 
-struct RunVerbOptions : StudyOptions {
-  std::vector<std::string> redo;
-  int max_failures = 0;
-};
-
-std::set<results::Status> redo_of(const std::vector<std::string>& names) {
-  if (names.empty()) return RunOptions().redo;
-  std::set<results::Status> redo;
-  const std::vector<std::string> known = {"none",   "all",     "ok",         "wrong",
-                                          "failed", "timeout", "mistrusted", "skipped"};
-  for (const std::string& name : names) {
-    const auto found = std::find(known.begin(), known.end(), name);
-    if (found == known.end())
-      throw UsageError("--redo " + name + ": no such status; did you mean " +
-                       nearest_name(name, known.data(), known.data() + known.size()) +
-                       "? (none, all, ok, wrong, failed, timeout, mistrusted, skipped)");
-    for (int s = 0; s < 6; ++s)
-      if (name == "all" || found - known.begin() == s + 2) redo.insert(static_cast<results::Status>(s));
-  }
-  return redo;
+/// Position of `name` in `known`; UsageError with the nearest otherwise.
+std::size_t choice_among(const std::vector<std::string>& known, const std::string& option, const std::string& name) {
+  const auto found = std::find(known.begin(), known.end(), name);
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  std::string list;
+  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+  throw UsageError(option + " " + name + ": there is no such value; did you mean " + nearest_name(name, known.data(), known.data() + known.size()) +
+                   "? (" + list + ")");
 }
 
-int run(const RunVerbOptions& options) {
-  const std::vector<PlannedCell> cells = planned(options);
-  RunOptions run_options;
-  run_options.places = places_of(options);
-  run_options.redo = redo_of(options.redo);
-  run_options.max_failures = options.max_failures;
-  const Places& places = run_options.places;
-  check_programs(places, cells, /*must_exist=*/true);
-  make_out(places);
-  int signal = 0, status = 0;
-  {
-    const FolderLock lock(places.out);
-    const Study study = study_of(options);
-    results::write_file_atomically(places.out + "/" + study.name + ".study.toml", study.text);
-    const RunReport report = run_cells(cells, states_of(cells, places.out), run_options);
-    const std::vector<CellState> states = states_of(cells, places.out);
-    print_summary(cells, states, report.seconds.empty() ? Seconds{{{"", ""}, 0.0}} : report.seconds);
-    if (report.stopped)
-      log_error("stopped after " + std::to_string(options.max_failures) +
-                " failures (--max-failures); the rest was not run");
-    signal = report.signal;
-    status = exit_status_of(states);
-  }
-  if (signal != 0) {
-    log_error("interrupted; the same command continues where this one stopped");
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);  // the caller sees how this process ended
-  }
-  return status;
+// The caller sees how this process ended.
+void end_by(int signal) {
+  log_error("interrupted; the same command continues where this one stopped");
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 }  // namespace
 
-VerbBody add_run_verb(CLI::App& verb) {
-  auto options = std::make_shared<RunVerbOptions>();
-  add_study_options(verb, *options);
-  verb.add_option("--redo", options->redo,
+void add_run_options(CLI::App& verb, RunVerbOptions& options) {
+  verb.add_option("--redo", options.redo,
                   "also run again cells of this status: none, all, ok, wrong, failed, timeout, mistrusted, skipped "
                   "(default: failed timeout skipped)")
       ->allow_extra_args(false);
-  verb.add_option("--max-failures", options->max_failures, "stop after this many failures; 0: never")
-      ->check(CLI::NonNegativeNumber);
-  verb.add_option("--lab", options->lab, "launcher of netns links (default: experiments/lab/launch.sh)");
-  return [options] { return run(*options); };
+  verb.add_option("--if-code-changed", options.if_code_changed,
+                  "measured cells whose program was built anew since: keep, redo, or error")
+      ->capture_default_str();
+  verb.add_option("--retries", options.retries, "further attempts for a cell that fails or times out")->check(CLI::Range(0, 100));
+  verb.add_option("--max-failures", options.max_failures, "stop after this many failures in a row; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb.add_option("--shuffle", options.shuffle, "SEED of a random order of launches and of the cells in each");
+  verb.add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
+}
+
+Choice choice_of(const RunVerbOptions& options) {
+  Choice choice;
+  choice.if_code_changed = static_cast<IfCodeChanged>(choice_among({"keep", "redo", "error"}, "--if-code-changed", options.if_code_changed));
+  if (options.redo.empty()) return choice;
+  choice.redo.clear();
+  for (const std::string& name : options.redo) {
+    const std::size_t found = choice_among({"none", "all", "ok", "wrong", "failed", "timeout", "mistrusted", "skipped"}, "--redo", name);
+    for (std::size_t s = 0; s < 6; ++s)
+      if (name == "all" || found == s + 2) choice.redo.insert(static_cast<results::Status>(s));
+  }
+  return choice;
+}
+
+RunOptions run_options_of(const RunVerbOptions& options) {
+  RunOptions run_options;
+  run_options.places = places_of(options);
+  run_options.choice = choice_of(options);
+  run_options.retries = options.retries;
+  run_options.max_failures = options.max_failures;
+  run_options.shuffle = options.shuffle;
+  return run_options;
+}
+
+int run_study(const RunVerbOptions& options, bool resume) {
+  const Study study = study_of(options);
+  const std::vector<PlannedCell> cells = planned(options, study);
+  const RunOptions run_options = run_options_of(options);
+  const Places& places = run_options.places;
+  if (resume && !std::filesystem::exists(saved_study_path(places.out, study.name)))
+    throw UsageError(places.out + ": the study `" + study.name + "` was not started in this folder, so there is nothing to resume; `sweep run` starts it");
+  check_programs(places, cells, /*must_exist=*/true);
+  make_out(places);
+  RunReport report;
+  int status = 0;
+  {
+    const FolderLock lock(places.out);
+    save_study(study, places.out);
+    report = run_cells(cells, states_of(cells, places.out), run_options);
+    const std::vector<CellState> states = states_of(cells, places.out);
+    print_summary(cells, states, report.seconds.empty() ? Seconds{{{"", ""}, 0.0}} : report.seconds);
+    if (report.stopped)
+      log_error("stopped after " + std::to_string(options.max_failures) + " failures in a row (--max-failures); the rest was not run");
+    status = exit_status_of(states);
+  }
+  if (report.signal != 0) end_by(report.signal);
+  if (report.asked_to_stop) {
+    log_warning("a program ended early on request; the same command goes on from what it saved");
+    return static_cast<int>(ExitCode::stopped);
+  }
+  return status;
+}
+
+VerbBody add_run_verb(CLI::App& verb) {
+  auto options = std::make_shared<RunVerbOptions>();
+  add_study_options(verb, *options);
+  add_run_options(verb, *options);
+  return [options] { return run_study(*options, /*resume=*/false); };
+}
+
+VerbBody add_resume_verb(CLI::App& verb) {
+  auto options = std::make_shared<RunVerbOptions>();
+  add_study_options(verb, *options, /*needs_study=*/false);
+  add_run_options(verb, *options);
+  return [options] { return run_study(*options, /*resume=*/true); };
 }
 
 }  // namespace thinwire::sweep

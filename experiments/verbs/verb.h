@@ -11,6 +11,10 @@ using VerbBody = std::function<int()>;
 
 VerbBody add_plan_verb(CLI::App& verb);
 VerbBody add_run_verb(CLI::App& verb);
+VerbBody add_resume_verb(CLI::App& verb);
+VerbBody add_submit_verb(CLI::App& verb);
+VerbBody add_task_verb(CLI::App& verb);
+VerbBody add_rank_verb(CLI::App& verb);
 VerbBody add_status_verb(CLI::App& verb);
 VerbBody add_collect_verb(CLI::App& verb);
 

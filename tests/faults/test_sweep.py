@@ -4,7 +4,9 @@
 tests/programs/launch_player.cpp plays the programs."""
 import collections
 import glob
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -178,6 +180,29 @@ class Killed(SweepCase):
         return [text(r["cell_id"]) for r in self.rows() if r["status"] == b"FAILED"][0]
 
 
+    def test_sigkill_of_one_rank_from_outside_fails_the_running_cell_only(self):
+        study = self.study(["ok", "hang", "ok"], ranks=2)  # other ranks than 0 linger where a cell hangs
+        with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            self.wait_for_records(1)
+            start = time.monotonic()
+            while not (second := [p for p in players() if self.belongs(p) and self.rank(p) == "1"]):
+                self.assertLess(time.monotonic() - start, 20)
+                time.sleep(0.02)
+            os.kill(second[0], signal.SIGKILL)
+            self.assertEqual(process.wait(30), 6)
+        self.assertEqual(self.count(), {"OK": 2, "FAILED": 1})
+        self.assertEqual(self.runs(), {"v0": 1, "v1": 1, "v2": 1})
+        self.wait_for_no_player(2)
+
+    @staticmethod
+    def rank(pid):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return dict(e.split("=", 1) for e in file.read().decode(errors="replace").split("\0") if "=" in e).get("OMPI_COMM_WORLD_RANK")
+        except OSError:
+            return None
+
+
 class Misbehaving(SweepCase):
     def test_a_hanging_cell_times_out_and_the_others_go_on(self):
         study = self.study(["ok", "hang", "ok"], timeout=6, ranks=2)
@@ -209,12 +234,77 @@ class Misbehaving(SweepCase):
         self.sweep("run", study, "--redo", "wrong", "--redo", "mistrusted")
         self.assertEqual(self.runs(), {"v0": 1, "v1": 2, "v2": 2})
 
-    def test_many_failures_stop_at_the_threshold(self):
-        study = self.study(["throw"] * 200)
+    def test_two_hundred_failures_in_a_row_stop_early(self):
+        study = self.study(["throw"] * 200, seconds=0)
         result = self.sweep("run", study, "--max-failures", "3")
         self.assertEqual(result.returncode, 6)
-        self.assertIn("--max-failures", result.stderr)
+        self.assertIn("stopped after 3 failures in a row", result.stderr)
         self.assertEqual(len(glob.glob(self.out + "/cells/*.h5")), 3)
+        # Failures that the program itself records, without dying of them, end its launch as well; here by the default of 20.
+        study = self.study(["failed_row"] * 200)
+        result = self.sweep("run", study, out=self.out + "2")
+        self.assertEqual(result.returncode, 6)
+        self.assertIn("stopped after 20 failures in a row", result.stderr)
+        self.assertGreaterEqual(len(glob.glob(self.out + "2/cells/*.h5")), 20)
+        self.assertLess(len(glob.glob(self.out + "2/cells/*.h5")), 100)
+        self.wait_for_no_player(2)
+
+    def test_failures_that_do_not_come_in_a_row_do_not_stop_the_rest(self):
+        study = self.study(["throw", "ok"] * 6, seconds=0)
+        self.assertEqual(self.sweep("run", study, "--max-failures", "2").returncode, 6)
+        self.assertEqual(self.count(), {"OK": 6, "FAILED": 6})
+
+    def journal_events(self, event):
+        events = collections.Counter()
+        for path in glob.glob(self.out + "/journal/*.jsonl"):
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    entry = json.loads(line)
+                    if entry["event"] == event:
+                        events[entry["cell_id"]] += 1
+        return events
+
+    def test_retries_try_failing_cells_again_after_the_others_and_keep_count(self):
+        study = self.study(["throw_twice", "ok", "failed_row_once", "throw", "ok"])
+        result = self.sweep("run", study, "--retries", "2")
+        self.assertEqual(result.returncode, 6, result.stderr)
+        self.assertEqual(self.runs(), {"v0": 3, "v1": 1, "v2": 2, "v3": 3, "v4": 1})
+        self.assertEqual(self.count(), {"OK": 4, "FAILED": 1})
+        with h5py.File(self.out + "/collected.h5") as file:
+            attempt = {p["launch"]: text(p["environment"]).split("THINWIRE_ATTEMPT=")[1][:1] for p in file["provenance"] if b"THINWIRE_ATTEMPT" in p["environment"]}
+            for row in file["cells"]:
+                if row["status"] == b"OK":
+                    self.assertEqual(attempt[row["launch"]], {"v0": "3", "v2": "2"}.get(text(row["method"]), "1"))
+                else:
+                    self.assertRegex(text(row["reason"]), "^attempt 3: .*played failure of v3")
+        self.assertEqual(sorted(self.journal_events("cell_retry").values()), [1, 2, 2])
+        with open(self.out + "/ran.txt", encoding="utf-8") as file:
+            order = file.read().split()
+        self.assertLess(order.index("v4"), len(order) - 1 - order[::-1].index("v0"), "others go first")
+
+    def test_a_program_that_stops_on_request_is_nobodys_failure(self):
+        study = self.study(["ok", "stop_once", "ok"])
+        result = self.sweep("run", study)
+        self.assertEqual(result.returncode, 7, result.stderr)
+        self.assertEqual(self.count(), {"OK": 1})
+        self.assertEqual(self.sweep("run", study).returncode, 0)
+        self.assertEqual(self.count(), {"OK": 3})
+
+    def order(self, out):
+        with open(out + "/ran.txt", encoding="utf-8") as file:
+            return file.read().split()
+
+    def test_a_shuffle_is_a_random_order_that_its_seed_repeats(self):
+        study = self.study(["ok"] * 12, seconds=0)
+        orders = []
+        for i, options in enumerate(([], ["--shuffle", "1"], ["--shuffle", "1"], ["--shuffle", "2"])):
+            self.assertEqual(self.sweep("run", study, *options, out=f"{self.out}{i}").returncode, 0)
+            orders.append(self.order(f"{self.out}{i}"))
+        self.assertEqual(orders[0], [f"v{i}" for i in range(12)])
+        self.assertEqual(orders[1], orders[2])
+        self.assertNotEqual(orders[1], orders[3])
+        self.assertNotEqual(orders[0], orders[1])
+        self.assertEqual(sorted(orders[1]), sorted(orders[0]))
 
     def test_a_link_that_is_not_permitted_gives_skipped_rows(self):
         lab = self.folder + "/lab.sh"
@@ -226,6 +316,60 @@ class Misbehaving(SweepCase):
         self.assertEqual(self.count(), {"SKIPPED": 2})
         self.assertEqual({text(r["reason"]) for r in self.rows()}, {"namespaces are not permitted here"})
         self.assertEqual({text(r["link"]) for r in self.rows()}, {"netns:1gbit"})
+
+
+class Continued(SweepCase):
+    def test_resume_needs_no_study_file_and_only_goes_on(self):
+        study = self.study(["ok", "throw_once", "ok"])
+        with open(self.folder + "/more.toml", "w", encoding="utf-8") as file:
+            file.write("[parameters]\nseed = 3\n")
+        with open(study, encoding="utf-8") as file:
+            content = file.read()
+        with open(study, "w", encoding="utf-8") as file:
+            file.write('include = ["more.toml"]\n' + content)
+        refused = self.sweep("resume", study)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("nothing to resume", refused.stderr)
+        self.assertFalse(os.path.exists(self.out))
+        self.assertEqual(self.sweep("resume", None).returncode, 2)
+        self.assertEqual(self.sweep("run", study, "--set", "seed=5").returncode, 6)
+        os.remove(study)
+        os.remove(self.folder + "/more.toml")
+        self.assertEqual(self.sweep("resume", None).returncode, 0)
+        self.assertEqual(self.count(), {"OK": 3})
+        self.assertEqual(self.runs(), {"v0": 1, "v1": 2, "v2": 1})
+        self.assertIn("3 done, 0 to run", self.sweep("plan", None).stdout)
+
+    def test_cells_of_another_build_are_never_reused_silently(self):
+        study = self.study(["ok", "wrong"])
+        programs = self.folder + "/bin"
+        os.makedirs(programs)
+        shutil.copy(PLAYERS + "/launch_player", programs)
+        bin_option = ["--bin", programs]
+        run = lambda *more: subprocess.run([SWEEP, "run", study, "--out", self.out, *bin_option, *more], capture_output=True, text=True, check=False)
+        self.assertEqual(run().returncode, 1)
+        self.assertEqual(run().returncode, 1)
+        self.assertEqual(self.runs(), {"v0": 1, "v1": 1})
+        with open(programs + "/launch_player", "ab") as file:
+            file.write(b"another build")
+        refused = run()
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("2 of 2 cells", refused.stderr)
+        self.assertIn("--if-code-changed", refused.stderr)
+        status = subprocess.run([SWEEP, "status", study, "--out", self.out, *bin_option], capture_output=True, text=True, check=False)
+        self.assertIn("2 cells were measured by another build of launch_player", status.stdout)
+        kept = run("--if-code-changed", "keep")
+        self.assertIn("another build", kept.stderr)
+        self.assertEqual(self.runs(), {"v0": 1, "v1": 1})
+        self.assertEqual(run("--if-code-changed", "redo").returncode, 1)
+        self.assertEqual(self.runs(), {"v0": 2, "v1": 2})
+        self.assertEqual(run().returncode, 1)
+        self.assertEqual(self.runs(), {"v0": 2, "v1": 2})
+
+    def test_a_verb_that_does_not_exist_gets_the_nearest_name(self):
+        result = subprocess.run([SWEEP, "resmue"], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("did you mean `sweep resume`", result.stderr)
 
 
 class DamagedFiles(SweepCase):
@@ -309,6 +453,55 @@ class Surroundings(SweepCase):
         self.assertEqual(self.count(), {"OK": 10})
         self.assertEqual(set(self.runs().values()), {1})
 
+    def test_runners_that_start_at_the_same_moment_lose_no_cell_and_run_none_twice(self):
+        study = self.study(["ok"] * 10, seconds=0.05)
+        runners = [subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(3)]
+        self.assertEqual(sorted(runner.wait(60) for runner in runners), [0, 3, 3])
+        self.assertEqual(self.count(), {"OK": 10})
+        self.assertEqual(len({text(r["cell_id"]) for r in self.rows()}), 10)
+        self.assertEqual(self.runs(), {f"v{i}": 1 for i in range(10)})
+
+    def test_a_wall_clock_that_jumps_by_days_neither_ends_cells_nor_lets_them_hang(self):
+        library = self.folder + "/jumping_clock.so"
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jumping_clock.c")
+        if shutil.which("cc") is None:
+            self.skipTest("no C compiler to build the clock with")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+        environment = dict(os.environ, LD_PRELOAD=library)
+        looks = subprocess.run(["date", "+%s"], env=environment, capture_output=True, text=True, check=True).stdout
+        self.assertLess(abs(int(looks) - time.time()) % 86400, 100, "the clock does not jump as it should")
+        study = self.study(["ok", "hang", "ok"], timeout=3, seconds=0.2)
+        start = time.monotonic()
+        result = subprocess.run(self.command("run", study), env=environment, capture_output=True, text=True, timeout=60, check=False)
+        self.assertGreater(time.monotonic() - start, 3)
+        self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
+        self.assertEqual(self.count(), {"OK": 2, "TIMEOUT": 1})
+        stamps = []
+        for path in glob.glob(self.out + "/journal/*.jsonl"):
+            with open(path, encoding="utf-8") as file:
+                stamps.append([json.loads(line) for line in file])
+        self.assertTrue(any(abs(a["time"] - b["time"]) > 40000 for s in stamps for a, b in zip(s, s[1:])), "the journals saw no jump")
+        self.assertTrue(all(0 <= entry["elapsed"] < 60 for s in stamps for entry in s))
+
+    def test_a_read_only_result_folder_is_one_clear_error_and_can_still_be_read(self):
+        study = self.study(["ok", "ok"])
+        self.assertEqual(self.sweep("run", study).returncode, 0)
+        enter = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+        lock = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 77; shift; exec "$@"'
+        frozen = lambda *words: subprocess.run(enter + ["bash", "-c", lock, "-", self.out, *words], capture_output=True, text=True, timeout=60, check=False)
+        if frozen("true").returncode != 0:
+            self.skipTest("read-only bind mounts are not permitted here")
+        before = sorted(os.listdir(self.out + "/cells"))
+        for words in (self.command("run", study, "--redo", "all"), self.command("collect", None)):
+            result = frozen(*words)
+            self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+            self.assertEqual(len(re.findall(r"^\S+ error ", result.stderr, re.MULTILINE)), 1, result.stderr)
+            self.assertIn(self.out, result.stderr)
+        for verb in ("status", "plan"):
+            self.assertEqual(frozen(*self.command(verb, study)).returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.out + "/cells")), before)
+        self.assertEqual(self.runs(), {"v0": 1, "v1": 1})
+
     def test_shell_metacharacters_never_reach_a_shell(self):
         values = ["$(touch pwned)", "`touch pwned`", "; touch pwned", "a && touch pwned", "| touch pwned", "\"; touch pwned", "%s\\n*?[]{}~"]
         out = self.folder + "/o ut; touch pwned $(touch pwned)"
@@ -318,6 +511,19 @@ class Surroundings(SweepCase):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         done = [r for r in self.rows(out) if r["status"] == b"OK"]
         self.assertEqual({text(r["method"]) for r in done}, set(values))
+        # In the other places of a study: as text of a link it goes nowhere near a shell, elsewhere it is refused.
+        nasty = "$(touch pwned); touch pwned"
+        study = self.study(["ok"], link="netns:" + nasty, ranks=2)
+        self.assertEqual(self.sweep("run", study, out=out).returncode, 6)
+        study = self.study(["ok"], link="emulated:" + nasty)
+        self.assertEqual(self.sweep("run", study, out=out).returncode, 0)
+        with open(self.study(["ok"]), encoding="utf-8") as file:
+            good = file.read()
+        for key, status in (("program", 3), ("name", 2), ("ranks", 2)):
+            lines = [f"{key} = '{nasty}'" if line.startswith(key + " =") else line for line in good.split("\n")]
+            with open(self.folder + "/study.toml", "w", encoding="utf-8") as file:
+                file.write("\n".join(lines))
+            self.assertEqual(self.sweep("run", self.folder + "/study.toml", out=out).returncode, status, key)
         self.assertEqual(glob.glob(self.folder + "/**/pwned", recursive=True) + glob.glob("pwned"), [])
 
     def test_a_folder_without_right_to_write_is_one_clear_error(self):

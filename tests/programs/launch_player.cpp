@@ -3,9 +3,11 @@
 // measures nothing; only tests use it.
 //   act      ok | wrong | mistrusted | failed_row (a row with that status), throw (exit 6), hang, kill
 //   (SIGKILL),
-//            vanish (no record for this cell), kill_once / hang_once (the first time in this folder only)
+//            vanish (no record for this cell), stop (exit 7: ended on request);
+//            ACT_once, ACT_twice (so the first time or times in this folder, then ok)
 //   seconds  how long the cell takes
 //   value    anything: tells cells apart
+//   samples  rows of /samples (3)
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,11 +29,11 @@ namespace {
 using namespace thinwire;
 using namespace thinwire::results;
 
-bool first_time(const std::string& out, const std::string& what) {
+// How often this was asked in this folder, this time included.
+int times(const std::string& out, const std::string& what) {
   const std::string mark = out + "/played-" + what;
-  if (std::filesystem::exists(mark)) return false;
-  std::ofstream(mark) << "\n";
-  return true;
+  std::ofstream(mark, std::ios::app) << "x";
+  return static_cast<int>(std::filesystem::file_size(mark));
 }
 
 [[noreturn]] void hang() {
@@ -55,7 +57,8 @@ CellRecord record_of(const nlohmann::json& launch, const std::string& id, const 
   row.status = name_of(status);
   if (parameters.has("corpus")) row.corpus = parameters.text("corpus");
   if (status != Status::ok) row.reason = "played";
-  for (int i = 0; i < 3; ++i) record.samples.push_back({id, "", 0, i, 1.0, 2.0, 3.0, 6.0 + i, 0});
+  const auto samples = parameters.has("samples") ? parameters.integer("samples") : 3;
+  for (std::int64_t i = 0; i < samples; ++i) record.samples.push_back({id, "", 0, i, 1.0, 2.0, 3.0, 6.0 + static_cast<double>(i), 0});
   record.rows.push_back(row);
   ProvenanceInput input;
   input.launch = launch.at("launch").get<std::string>();
@@ -73,12 +76,13 @@ void play(const nlohmann::json& launch, const std::string& id, const Parameters&
   std::ofstream(out + "/ran.txt", std::ios::app) << parameters.text("value") << "\n";
   if (parameters.has("seconds"))
     sleep_until_ns(now_ns() + static_cast<std::int64_t>(parameters.number("seconds") * 1e9));
-  if (act.ends_with("_once"))
-    act = first_time(out, act + parameters.text("value")) ? act.substr(0, act.find('_')) : "ok";
+  for (const auto& [ending, count] : {std::pair("_once", 1), std::pair("_twice", 2)})
+    if (act.ends_with(ending)) act = times(out, act + parameters.text("value")) <= count ? act.substr(0, act.rfind('_')) : "ok";
   if (act == "throw") throw RuntimeFailure("played failure of " + parameters.text("value"));
   if (act == "hang") hang();
   if (act == "kill") kill(getpid(), SIGKILL);
   if (act == "vanish") return;
+  if (act == "stop") throw Error(ExitCode::stopped, "played stop at " + parameters.text("value"));
   const Status status = act == "wrong"        ? Status::wrong
                         : act == "mistrusted" ? Status::mistrusted
                         : act == "failed_row" ? Status::failed
@@ -89,7 +93,7 @@ void play(const nlohmann::json& launch, const std::string& id, const Parameters&
 
 int run(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--help") {
-    std::puts("--cells FILE --act A --seconds S --value V --corpus C --tp T --pp P");
+    std::puts("--cells FILE --act A --seconds S --value V --corpus C --tp T --pp P --samples N --seed S");
     return 0;
   }
   if (argc != 3 || std::string(argv[1]) != "--cells") throw UsageError("launch_player --cells FILE");
