@@ -27,6 +27,7 @@ constexpr Verb verbs[] = {
     {"task", "run a task of a submission (job scripts call it)", add_task_verb},
     {"rank", "set a rank's GPU (launchers call it)", add_rank_verb},
     {"collect", "merge the records into OUT/collected.h5", add_collect_verb},
+    {"compare", "a verdict per cell of two collected files", add_compare_verb},
 };
 
 void require_known_verb(const std::string& name) {

@@ -6,12 +6,14 @@
 #include "experiments/verbs/study_options.h"
 #include "experiments/verbs/verb.h"
 #include "results/collect.h"
+#include "results/csv.h"
 
 namespace thinwire::sweep {
 namespace {
 
 struct CollectOptions : StudyOptions {
   bool allow_mixed_corpus = false;
+  std::string format = "hdf5";
 };
 
 int collect(const CollectOptions& options) {
@@ -29,6 +31,10 @@ int collect(const CollectOptions& options) {
               report.damaged.empty()
                   ? ""
                   : (", " + std::to_string(report.damaged.size()) + " damaged files left out").c_str());
+  if (options.format == "csv") {
+    const std::string folder = places.out + "/collected_csv";
+    std::printf("%s: %zu tables and columns.csv\n", folder.c_str(), results::export_csv(report.path, folder));
+  }
   return report.damaged.empty() ? 0 : static_cast<int>(ExitCode::runtime_failure);
 }
 
@@ -38,6 +44,9 @@ VerbBody add_collect_verb(CLI::App& verb) {
   auto options = std::make_shared<CollectOptions>();
   add_study_options(verb, *options, false);
   verb.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
+  verb.add_option("--format", options->format, "hdf5, or csv: also OUT/collected_csv/ with a file per table")
+      ->check(CLI::IsMember({"hdf5", "csv"}))
+      ->capture_default_str();
   return [options] { return collect(*options); };
 }
 

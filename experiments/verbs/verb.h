@@ -17,5 +17,6 @@ VerbBody add_task_verb(CLI::App& verb);
 VerbBody add_rank_verb(CLI::App& verb);
 VerbBody add_status_verb(CLI::App& verb);
 VerbBody add_collect_verb(CLI::App& verb);
+VerbBody add_compare_verb(CLI::App& verb);
 
 }  // namespace thinwire::sweep
