@@ -12,6 +12,7 @@
 #include "bench/common/launch_file.h"
 #include "bench/common/options.h"
 #include "bench/common/recorder.h"
+#include "collectives/emulated_network.h"
 #include "core/environment.h"
 #include "core/log.h"
 #include "core/main_guard.h"
@@ -118,7 +119,10 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
     recorder.declare(id, parameters);
   }
 
-  BenchContext context{world, line.check_only, options.link, [&](const Cell& cell, Measured measured) { recorder.finish(cell, std::move(measured)); },
+  // An emulated link slows what is measured, not the bookkeeping of cells.
+  std::unique_ptr<Communicator> emulated;
+  if (EmulatedLink::is_emulated(options.link)) emulated = make_emulated_communicator(world.duplicate(), EmulatedLink::parse(options.link));
+  BenchContext context{emulated ? *emulated : world, line.check_only, options.link, [&](const Cell& cell, Measured measured) { recorder.finish(cell, std::move(measured)); },
                        [&](const Cell& cell) { recorder.start(cell); },
                        [&](const Cell& cell, const std::string& text) { recorder.note(cell, text); },
                        line.run_options,
