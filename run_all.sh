@@ -70,7 +70,8 @@ stage doctor "$bin/doctor" --quick --out "$out"
 stage capture "$bin/capture_traffic" --profile "$profile" --out "$capture" --keep
 selection=()
 [ -z "$ranks" ] || selection=(--where "ranks=$ranks")
-stage sweep "$bin/sweep" run "$study" --out "$out" "${selection[@]}"
+# What another build measured is measured again: one report never mixes two.
+stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${selection[@]}"
 stage collect "$bin/sweep" collect --out "$out"
 stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
 stage summary /usr/bin/python3 plots/summary.py --collected "$out/collected.h5"
