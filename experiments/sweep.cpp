@@ -28,6 +28,8 @@ constexpr Verb verbs[] = {
     {"rank", "set a rank's GPU (launchers call it)", add_rank_verb},
     {"collect", "merge the records into OUT/collected.h5", add_collect_verb},
     {"compare", "a verdict per cell of two collected files", add_compare_verb},
+    {"archive", "a result folder as one file, with its study, source and hashes", add_archive_verb},
+    {"validate", "whether an archive or a result folder holds what it says", add_validate_verb},
 };
 
 void require_known_verb(const std::string& name) {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "experiments/sweep/archive.h"
 #include "experiments/sweep/lock.h"
 #include "experiments/sweep/saved_study.h"
 #include "experiments/verbs/verb.h"
@@ -104,9 +105,15 @@ int run_study(const RunVerbOptions& options, bool resume) {
 
 VerbBody add_run_verb(CLI::App& verb) {
   auto options = std::make_shared<RunVerbOptions>();
-  add_study_options(verb, *options);
+  add_study_options(verb, *options, /*needs_study=*/false);
   add_run_options(verb, *options);
-  return [options] { return run_study(*options, /*resume=*/false); };
+  auto archive = std::make_shared<std::string>();
+  verb.add_option("--from", *archive, "run the study of this archive (sweep archive) in a new folder");
+  return [options, archive] {
+    if (options->study.empty() == archive->empty()) throw UsageError("sweep run: name a study file, or an archive with --from");
+    if (!archive->empty()) options->study = study_from_archive(*archive, options->out);
+    return run_study(*options, /*resume=*/false);
+  };
 }
 
 VerbBody add_resume_verb(CLI::App& verb) {

@@ -18,5 +18,7 @@ VerbBody add_rank_verb(CLI::App& verb);
 VerbBody add_status_verb(CLI::App& verb);
 VerbBody add_collect_verb(CLI::App& verb);
 VerbBody add_compare_verb(CLI::App& verb);
+VerbBody add_archive_verb(CLI::App& verb);
+VerbBody add_validate_verb(CLI::App& verb);
 
 }  // namespace thinwire::sweep
