@@ -12,7 +12,7 @@ using results::RecordState;
 
 namespace {
 
-constexpr std::size_t most_values = 8;
+constexpr std::size_t widest_list = 90;
 
 std::string joined(const std::vector<std::string>& texts, const char* between) {
   std::string all;
@@ -20,15 +20,15 @@ std::string joined(const std::vector<std::string>& texts, const char* between) {
   return all;
 }
 
-std::string values_of(const Axis& axis) {
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(axis.points.size(), most_values); ++i) {
-    std::vector<std::string> point;
-    for (const ParameterValue& value : axis.points[i]) point.push_back(results::to_text(value));
-    shown.push_back(joined(point, " "));
+// Values of one name of an axis, as many as fit; at least one.
+std::string values_of(const Axis& axis, std::size_t name) {
+  std::string list;
+  for (std::size_t i = 0; i < axis.points.size(); ++i) {
+    const std::string next = (list.empty() ? "" : ", ") + results::to_text(axis.points[i][name]);
+    if (!list.empty() && list.size() + next.size() > widest_list) return fmt::format("{}, ... ({} in all)", list, axis.points.size());
+    list += next;
   }
-  if (axis.points.size() > most_values) shown.push_back(fmt::format("... ({} in all)", axis.points.size()));
-  return joined(shown, axis.names.size() > 1 ? " | " : ", ");
+  return list;
 }
 
 std::size_t cells_of(const Grid& grid) {
@@ -47,7 +47,7 @@ struct Tally {
   std::string hours_text() const {
     if (to_run == 0) return "-";
     if (unknown == to_run) return "unknown";
-    return fmt::format("{}{:.3f}", unknown > 0 ? ">" : "", hours);
+    return fmt::format("{}{:.3g}", unknown > 0 ? ">" : "", hours);
   }
 };
 
@@ -58,7 +58,9 @@ void print_matrix(const Study& study) {
     fmt::print("{}: {}, {} points{}{}{}\n", grid.name, grid.program, cells_of(grid), grid.ranks.empty() ? "" : ", ranks " + grid.ranks,
                grid.excludes.empty() ? "" : fmt::format(", {} exclusions", grid.excludes.size()),
                grid.tags.empty() ? "" : ", tags " + joined(grid.tags, " "));
-    for (const Axis& axis : grid.axes) fmt::print("  {:<24} {}\n", joined(axis.names, ", "), values_of(axis));
+    for (const Axis& axis : grid.axes)
+      for (std::size_t k = 0; k < axis.names.size(); ++k)
+        fmt::print("  {} {:<22} {}\n", k == 0 ? 'x' : '&', axis.names[k], values_of(axis, k));
   }
 }
 
@@ -97,7 +99,7 @@ void print_launches(std::span<const PlannedCell> cells, std::span<const CellStat
   }
   fmt::print("{} cells in {} launches, {} done, {} to run", all.cells, launches.size(), all.done, all.to_run);
   if (all.to_run > 0)
-    fmt::print(": {} node-hours of {} cores{}", all.hours_text(), table.cores_per_node,
+    fmt::print(": node-hours of {} cores: {}{}", table.cores_per_node, all.hours_text(),
                all.unknown > 0 ? fmt::format(" ({} cells of unknown length: give their grid `minutes`, or run one)", all.unknown) : "");
   fmt::print("\n");
   std::fflush(stdout);

@@ -8,7 +8,7 @@
 
 namespace thinwire::sweep {
 
-/// Per grid: its program, how many cells, and the axes with their values (long ones cut).
+/// Per grid: its program, how many points, and the axes with their values (long lists cut): x crosses, & goes together with the line above.
 void print_matrix(const Study& study);
 
 struct PlanTable {

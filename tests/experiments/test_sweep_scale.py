@@ -12,8 +12,6 @@ import tempfile
 import threading
 import time
 
-import h5py
-
 BUILD = os.environ.get("THINWIRE_BUILD_DIR", "build")
 SWEEP = BUILD + "/bin/sweep"
 PLAYERS = BUILD + "/tests/programs"
@@ -90,6 +88,8 @@ def main():
         assert f"{cells:>6} {cells:>10} " in outputs["status"], outputs["status"]
         with open(out + "/ran.txt", encoding="utf-8") as file:
             assert len(file.readlines()) == cells, "each cell runs once"
+        import h5py  # only now: a child's peak memory is never told below that of the process that started it
+
         with h5py.File(out + "/collected.h5") as file:
             assert len(set(file["cells"]["cell_id"])) == len(file["cells"]) == cells
             assert len(file["samples"]) == cells * options.samples
