@@ -160,4 +160,27 @@ std::vector<LinkRate> calibrate_link(Communicator& world, const std::string& lin
   return rates;
 }
 
+double measure_latency_us(Communicator& world) {
+  const int last = world.size() - 1;
+  double result = 0;
+  if (last > 0 && (world.rank() == 0 || world.rank() == last)) {
+    std::int64_t word = 0;
+    std::vector<double> halves;
+    for (int i = 0; i < 41; ++i) {
+      const std::int64_t begin = now_ns();
+      if (world.rank() == 0) {
+        world.send(&word, sizeof word, last, calibration_tag)->wait();
+        world.receive(&word, sizeof word, last, calibration_tag)->wait();
+      } else {
+        world.receive(&word, sizeof word, 0, calibration_tag)->wait();
+        world.send(&word, sizeof word, 0, calibration_tag)->wait();
+      }
+      halves.push_back(static_cast<double>(now_ns() - begin) * 0.5e-3);
+    }
+    result = median(halves);
+  }
+  world.broadcast(&result, sizeof result, 0)->wait();
+  return result;
+}
+
 }  // namespace thinwire

@@ -50,6 +50,7 @@ class Trainer3d final : public ParallelTrainer {
     const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
     clock_.reset();
     tensor_->waited_us = pipeline_->waited_us = sync_->waited_us = 0;
+    pipeline_->forward_us = pipeline_->backward_us = 0;
     clock_.run("zero gradients", -1, -1, [&] {
       for (auto& chunk : chunks_) chunk->zero_gradients();
     });
@@ -78,6 +79,8 @@ class Trainer3d final : public ParallelTrainer {
     sync_->gather_weights();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
+    record.forward_us = pipeline_->forward_us;
+    record.backward_us = pipeline_->backward_us;
     record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us;
     record.tokens = config_.global_batch * config_.seq;
     take_records(record.traffic);

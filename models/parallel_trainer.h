@@ -18,6 +18,7 @@ struct StepRecord {
   double gradient_norm = 0, learning_rate = 0;
   double seconds = 0;     ///< wall time of this rank
   double compute_us = 0;  ///< model and optimizer work
+  double forward_us = 0, backward_us = 0;  ///< of it, in the passes through this rank's layers, all micro-batches
   double wait_us = 0;     ///< blocked on the pipeline or on a reduction
   std::int64_t tokens = 0;
   std::vector<TrafficRecord> traffic;

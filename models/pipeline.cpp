@@ -178,8 +178,10 @@ void Pipeline<T>::send_forward(const Instruction& i, const PassContext& pass) {
 
 template <typename T>
 double Pipeline<T>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
-  const double share = 1.0 / micro_batches;
-  return share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(i.chunk, i.micro));
+  const double share = 1.0 / micro_batches, before = clock_.total_us();
+  const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(i.chunk, i.micro));
+  forward_us += clock_.total_us() - before;
+  return loss;
 }
 
 template <typename T>
@@ -204,8 +206,10 @@ void Pipeline<T>::backward(const Instruction& i, const TokenBatch& batch, const 
   const Slot slot{i.chunk, i.micro};
   auto& gradient = gradients_[slot];
   if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
+  const double before = clock_.total_us();
   const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
   chunks_[static_cast<std::size_t>(i.chunk)]->backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
+  backward_us += clock_.total_us() - before;
   free_.push_back(live_.at(slot));
   live_.erase(slot);
   if (first_layer(i.chunk) == 0) {

@@ -36,6 +36,7 @@ class Pipeline {
   double evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches);
   /// Microseconds blocked in receives and unfinished sends since the last reset, codec work excluded.
   double waited_us = 0;
+  double forward_us = 0, backward_us = 0;  ///< computing in forward and backward passes (ComputeClock), without communication
 
  private:
   using Activations = typename Gpt<T>::Activations;

@@ -10,11 +10,15 @@
 #include "bench/common/train_report.h"
 #include "bench/common/train_resume.h"
 #include "bench/common/train_tables.h"
+#include "bench/common/train_prediction.h"
+#include "collectives/emulated_network.h"
+#include "collectives/link_calibration.h"
 #include "collectives/link_drain.h"
 #include "collectives/machine.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/statistics.h"
 #include "core/stop_request.h"
 #include "models/checkpoint.h"
 #include "models/parallel_trainer.h"
@@ -203,6 +207,7 @@ class Training {
       std::fflush(context_.text);
     }
     judge_link(measured);
+    predict(run, measured);
     if (measured.rows.empty()) measured.rows.emplace_back();  // only rank 0's count, but every rank has some
     return measured;
   }
@@ -211,6 +216,29 @@ class Training {
     const auto path = context_.run_options.find("trace");
     if (path != context_.run_options.end())
       results::write_file_atomically(path->second, chrome_trace(timeline, config_.mesh));
+  }
+
+  /// Beside a measured step what the step model makes of the same work, bytes and link. Collective.
+  void predict(const TrainRun& run, const Measured& measured) {
+    if (config_.compute == ComputeMode::real || world_.size() < 2) return;
+    LinkModel link;
+    if (EmulatedLink::is_emulated(context_.link)) {
+      const EmulatedLink emulated = EmulatedLink::parse(context_.link);
+      link = {emulated.latency_us, emulated.gbps};
+    } else if (std::isnan(nominal_link_gbps(context_.link))) {
+      return;  // of memory that all ranks share no link model is known
+    } else {
+      link.latency_us = measure_latency_us(world_);
+      std::vector<double> rates;
+      for (const results::LinkRow& row : measured.links)
+        if (row.direction == "both_ways") rates.push_back(row.measured_gbps);
+      link.gbps = rates.empty() ? nominal_link_gbps(context_.link) : median(rates);
+    }
+    if (world_.rank() != 0 || measured.training.time.empty()) return;
+    const Schedule schedule = make_schedule(config_.schedule, config_.mesh.pp, static_cast<int>(config_.micro_batches()), config_.virtual_stages);
+    const StepPrediction prediction = predict_step(schedule, step_costs(run, link));
+    std::fputs(describe_prediction(prediction, measured.training.time.front().step_ms * 1e3, link).c_str(), context_.text);
+    std::fflush(context_.text);
   }
 
   /// The link is held against its nominal rate with the size of each class's messages, which rank 0 tells the others: between

@@ -156,7 +156,7 @@ std::string to_text(const std::vector<StepRecord>& steps) {
   text.precision(std::numeric_limits<double>::max_digits10);
   for (const StepRecord& s : steps) {
     text << "step " << s.step << ' ' << s.loss << ' ' << s.gradient_norm << ' ' << s.learning_rate << ' '
-         << s.seconds << ' ' << s.compute_us << ' ' << s.wait_us << ' ' << s.tokens << ' ' << s.traffic.size()
+         << s.seconds << ' ' << s.compute_us << ' ' << s.forward_us << ' ' << s.backward_us << ' ' << s.wait_us << ' ' << s.tokens << ' ' << s.traffic.size()
          << '\n';
     for (const TrafficRecord& t : s.traffic) {
       text << name_of(t.traffic) << ' ' << t.codec << ' ' << t.operations << ' ' << t.error_squared << ' '
@@ -180,7 +180,7 @@ std::vector<StepRecord> steps_from_text(const std::string& text) {
     StepRecord s;
     std::size_t classes = 0;
     in >> s.step;
-    for (double* value : {&s.loss, &s.gradient_norm, &s.learning_rate, &s.seconds, &s.compute_us, &s.wait_us})
+    for (double* value : {&s.loss, &s.gradient_norm, &s.learning_rate, &s.seconds, &s.compute_us, &s.forward_us, &s.backward_us, &s.wait_us})
       *value = number_from(in);
     in >> s.tokens >> classes;
     require();

@@ -7,6 +7,7 @@
 
 #include "bench/common/options.h"
 #include "bench/common/timeline.h"
+#include "bench/common/train_prediction.h"
 #include "bench/common/train_program.h"
 #include "bench/common/train_report.h"
 #include "bench/common/train_tables.h"
@@ -184,6 +185,56 @@ TEST(TrainTables, ThePartsOfAStepAddUpToIt) {
                   step.seconds * 1e6, 1e-6);
       EXPECT_GE(split.wait, 0);
     }
+}
+
+// Two stages, two replicas, four micro-batches; a link on which a kilobyte takes a microsecond and a message three.
+TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCounters) {
+  TrainRun run;
+  run.config.mesh = {1, 2, 2};
+  run.config.global_batch = 8;
+  run.config.overlap = false;
+  run.config.compress[TrafficClass::pp_backward] = {.codec = "powersgd:rank=1+lep", .epilogue_only = true};
+  const auto record = [](TrafficClass traffic, const char* codec, std::int64_t operations, std::int64_t bytes, double codec_us) {
+    TrafficRecord t;
+    t.traffic = traffic;
+    t.codec = codec;
+    t.operations = operations;
+    t.total.link_bytes = bytes;
+    t.total.encode_us = codec_us;
+    return t;
+  };
+  for (int rank = 0; rank < 4; ++rank) {
+    const int stage = mesh_coordinates(run.config.mesh, rank).pp;
+    StepRecord s;
+    s.forward_us = 400 + 4 * rank;  // the slower rank of a stage counts
+    s.backward_us = 800;
+    s.compute_us = s.forward_us + s.backward_us + 50;
+    s.traffic.push_back(record(TrafficClass::dp_gradient, "none", 1, stage == 0 ? 10000 : 2000, 0));
+    if (stage == 0) s.traffic.push_back(record(TrafficClass::pp_forward, "none", 4, 40000, 0));
+    if (stage == 1) s.traffic.push_back(record(TrafficClass::pp_backward, "none", 3, 30000, 0));
+    if (stage == 1) s.traffic.push_back(record(TrafficClass::pp_backward, "powersgd:rank=1+lep", 1, 1000, 7));
+    run.ranks.push_back({s, s});
+  }
+  const StepCosts costs = step_costs(run, {3, 8});
+  ASSERT_EQ(costs.stage.size(), 2u);
+  const auto slowest = [&](int stage) {
+    double most = 0;
+    for (int rank = 0; rank < 4; ++rank)
+      if (mesh_coordinates(run.config.mesh, rank).pp == stage) most = std::max(most, 400.0 + 4 * rank);
+    return most / 4;
+  };
+  for (int stage = 0; stage < 2; ++stage) EXPECT_DOUBLE_EQ(costs.stage[static_cast<std::size_t>(stage)].forward_us, slowest(stage));
+  EXPECT_DOUBLE_EQ(costs.stage[1].backward_us, 200);
+  EXPECT_DOUBLE_EQ(costs.stage[0].forward_sums_us, 0);
+  EXPECT_DOUBLE_EQ(costs.gradient_us[0], 2 * 3 + 10);  // a ring of two: two messages
+  EXPECT_DOUBLE_EQ(costs.gradient_us[1], 2 * 3 + 2);
+  EXPECT_DOUBLE_EQ(costs.forward_message_us(0, 2), 3 + 10);
+  EXPECT_DOUBLE_EQ(costs.backward_message_us(1, 2), 3 + 10);
+  EXPECT_DOUBLE_EQ(costs.backward_message_us(1, 3), 3 + 1 + 7) << "stage 1 of 2 compresses its last message";
+  EXPECT_DOUBLE_EQ(costs.optimizer_us, 50);
+  run.config.overlap = true;
+  run.config.model.layers = 4;  // two to a stage: half of the sums may hide behind half of a backward pass
+  EXPECT_DOUBLE_EQ(step_costs(run, {3, 8}).gradient_us[0], 8);
 }
 
 TEST(TrainTables, TimedRunsHaveTimesAndBytesButNoLosses) {
