@@ -213,6 +213,8 @@ TEST(Journal, LinesOfAKilledWriterAreReadUpToTheTornOne) {
   EXPECT_EQ(entries[1].event, "cell_failed");
   EXPECT_EQ(entries[1].reason, "odd \"reason\"\nof two lines");
   EXPECT_GT(entries[1].time, 1e9);
+  EXPECT_GE(entries[1].elapsed, entries[0].elapsed);  // monotonic, since the journal was opened
+  EXPECT_LT(entries[1].elapsed, 60);
   Journal(path).cell_started("c2");  // a successor ends the torn line first
   entries = reader.poll();
   ASSERT_EQ(entries.size(), 1u);
@@ -250,10 +252,36 @@ TEST(Record, WhatIsWrittenIsRead) {
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
+TEST(Record, ItsSealNamesTheCodeThatWroteItSoThatReuseCanBeJudgedInOneRead) {
+  const TemporaryFolder out;
+  CellRecord record = record_of("T3");
+  EXPECT_EQ(record.provenance.binary_hash, hash_of_binary("/proc/self/exe"));
+  EXPECT_EQ(check_record(write(out, record)).code, record.provenance.binary_hash.substr(0, 16));
+  // A reason of any length and content cannot pass for another field, nor push one out.
+  record.rows[0].status = record.rows[1].status = "FAILED";
+  record.rows[0].reason = record.rows[1].reason = " code=0000000000000000 status=OK " + std::string(900, 'x');
+  const RecordCheck check = check_record(write(out, record));
+  EXPECT_EQ(check.state, RecordState::finished);
+  EXPECT_EQ(check.status, Status::failed);
+  EXPECT_EQ(check.code, code_of(record.provenance.binary_hash));
+  EXPECT_EQ(hash_of_binary(out / "none"), "");
+}
+
+TEST(Collect, CalibrationsThatCellsShareCountOnceEvenWhenTheyMeasuredNothing) {
+  const TemporaryFolder out;
+  for (const char* method : {"A1", "A2", "A3"}) {
+    CellRecord record = record_of(method);
+    record.links.push_back({"netns:1gbit", 4, 65536, "one_way", 1.0, not_measured, 0});
+    write(out, record);
+  }
+  const h5::File file = h5::File::open_read(collect(out.path()).path);
+  EXPECT_EQ(file.read_table("links").rows(), 2u);
+}
+
 TrainingTables training_of(const std::string& id) {
   TrainingTables tables;
   tables.curve = {{id, "all", 0, 5.5, not_measured, 1000, 1.5, 1e-3}, {id, "all", 1, 5.25, 5.375, 2000, 1.25, 2e-3}};
-  tables.time = {{id, "all", "netns:1gbit", "timed", 123.5, 2.5, 20, 0.5, 60, 1, 40, 2, 20.5}};
+  tables.time = {{id, "all", "netns:1gbit", "timed", 2.0, 123.5, 2.5, 20, 0.5, 60, 1, 40, 2, 20.5}};
   tables.traffic = {{id, "all", "tp_forward", "topk:fraction=0.1", 32, 4096, 512, 1024, 1.5, 2.5, 3.5, 0.25}};
   tables.steps = {{id, "all", "tp_forward", "topk:fraction=0.1", 3, 1024, 1.5, 2.5, 3.5, 0.25}};
   tables.timeline = {{id, "all", "netns:1gbit", 7, "compute", "forward", 3, 0.5, 10.25}, {id, "all", "netns:1gbit", 0, "wait", "step", -1, 0, 1}};
