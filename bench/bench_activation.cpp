@@ -23,10 +23,7 @@ int main(int argc, char** argv) {
                        {"wire", "f16", "type of the dense twin: f16 | bf16 | f32"},
                        {"serial", "2", "repetitions with one rank at a time, when ranks outnumber cores"}};
     for (BenchOption& option : input_options()) program.options.push_back(option);
-    program.group_key = [](const CellParameters& p) {
-      return p.text("tp") + "," + p.text("pp") + "," + p.text("batch") + "," + p.text("seq") + "," + p.text("hidden") + "," + p.text("wire") +
-             "," + p.text("repetitions") + "," + p.text("capture") + p.text("input") + p.text("generator");
-    };
+    program.group_key = grouped_by({"tp", "pp", "batch", "seq", "hidden", "wire", "repetitions", "capture", "input", "generator"});
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) { ActivationGroup(context, cells.front().parameters).run(cells); };
     return run_bench(count, values, program);
   });

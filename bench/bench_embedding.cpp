@@ -54,12 +54,7 @@ int main(int argc, char** argv) {
     program.summary = "tied-embedding gradients: two steps against one fused reduction, dense and compressed";
     program.options = reduction_options();
     program.options.push_back({"scheme", "two_step", "two_step | fused"});
-    program.group_key = [](const CellParameters& p) {
-      std::string key;
-      for (const char* name : {"dp", "scheme", "batch", "seq", "rows", "hidden", "point", "wire", "repetitions", "capture", "input", "generator"})
-        key += p.text(name) + "|";
-      return key;
-    };
+    program.group_key = grouped_by({"dp", "scheme", "batch", "seq", "rows", "hidden", "point", "wire", "repetitions", "capture", "input", "generator"});
     program.run_group = run_group;
     return run_bench(count, values, program);
   });

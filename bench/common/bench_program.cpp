@@ -156,6 +156,14 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
 
 }  // namespace
 
+std::function<std::string(const CellParameters&)> grouped_by(std::vector<std::string> names) {
+  return [names = std::move(names)](const CellParameters& p) {
+    std::string key;
+    for (const std::string& name : names) key += p.text(name) + "|";
+    return key;
+  };
+}
+
 bool guarded(BenchContext& context, const Cell& cell, const std::function<void()>& body) {
   // Severity orders what ranks may disagree on; a wrong number outweighs a refusal.
   enum : std::int32_t { well = 0, skipped = 1, failed = 2, wrong = 3 };

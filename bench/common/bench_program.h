@@ -95,6 +95,9 @@ struct BenchProgram {
   std::function<void(BenchContext&, std::span<const Cell>)> run_group;
 };
 
+/// A group_key: cells that agree in these parameters share a group.
+std::function<std::string(const CellParameters&)> grouped_by(std::vector<std::string> names);
+
 /// Runs `body` for one cell; if any rank throws a UsageError or WrongResult, all ranks agree (all-reduce) and
 /// the cell gets one row with status FAILED/WRONG/SKIPPED and the reason; returns whether it went well.
 bool guarded(BenchContext& context, const Cell& cell, const std::function<void()>& body);

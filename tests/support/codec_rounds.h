@@ -68,6 +68,17 @@ inline std::vector<float> reduce_by_rounds(std::vector<CodecStack>& ranks,
   return all.front();
 }
 
+/// A point-to-point message as its sender sees it, wrappers included; returns what the receiver decodes.
+inline std::vector<float> send_message(CodecStack& stack, std::vector<float> x, Shape shape, const MessageKey& key) {
+  for (auto& w : stack.wrappers) w->before_encode(TensorView(x.data(), shape), key);
+  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
+  payload.resize(stack.codec->encode(ConstTensorView(x.data(), shape), key, payload));
+  std::vector<float> out(x.size());
+  stack.codec->decode(payload, key, TensorView(out.data(), shape));
+  for (auto& w : stack.wrappers) w->after_encode(ConstTensorView(x.data(), shape), ConstTensorView(out.data(), shape), key);
+  return out;
+}
+
 inline std::vector<CodecStack> codec_of_every_rank(const std::string& text, int world,
                                                    Form form = Form::fair) {
   std::vector<CodecStack> ranks;

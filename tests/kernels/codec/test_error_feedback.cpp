@@ -11,6 +11,7 @@ namespace {
 
 using testing::normal_numbers;
 using testing::relative_difference;
+using testing::send_message;
 
 MessageKey key_of(std::int64_t step, Pass pass = Pass::train, const char* tensor = "weight") {
   MessageKey key;
@@ -18,17 +19,6 @@ MessageKey key_of(std::int64_t step, Pass pass = Pass::train, const char* tensor
   key.step = step;
   key.pass = pass;
   return key;
-}
-
-// Sender of a point-to-point message; returns what the receiver sees.
-std::vector<float> send(CodecStack& stack, std::vector<float> x, Shape shape, const MessageKey& key) {
-  for (auto& w : stack.wrappers) w->before_encode(TensorView(x.data(), shape), key);
-  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
-  payload.resize(stack.codec->encode(ConstTensorView(x.data(), shape), key, payload));
-  std::vector<float> out(x.size());
-  stack.codec->decode(payload, key, TensorView(out.data(), shape));
-  for (auto& w : stack.wrappers) w->after_encode(ConstTensorView(x.data(), shape), ConstTensorView(out.data(), shape), key);
-  return out;
 }
 
 class ErrorFeedbackOf : public ::testing::TestWithParam<const char*> {};
@@ -45,7 +35,7 @@ TEST_P(ErrorFeedbackOf, ConservesItsInput) {
   constexpr int steps = 60;
   for (int step = 0; step < steps; ++step) {
     const auto x = normal_numbers(480, 10 + static_cast<std::uint64_t>(step % 7));
-    const auto out = send(stack, x, shape, key_of(step));
+    const auto out = send_message(stack, x, shape, key_of(step));
     for (std::size_t i = 0; i < 480; ++i) {
       received[i] += x[i];
       applied[i] += out[i];
@@ -105,7 +95,7 @@ TEST(ErrorFeedback, DeliversAConstantGradientThatPlainTopKDrops) {
     CodecStack stack = make_codec(feedback ? "topk:fraction=0.1+ef" : "topk:fraction=0.1");
     std::vector<double> sum(50, 0.0);
     for (int step = 0; step < 500; ++step) {
-      const auto out = send(stack, x, shape, key_of(step));
+      const auto out = send_message(stack, x, shape, key_of(step));
       for (std::size_t i = 0; i < 50; ++i) sum[i] += out[i] / 500.0;
     }
     const double error = relative_difference(sum, x);
@@ -120,7 +110,7 @@ TEST(ErrorFeedback, FollowsTheTelescopingVectors) {
   // papers/optimus_cc.md section 8, vector 3: keep the largest element; d = (2,1), (1,2), (2,1), (1,1).
   CodecStack stack = make_codec("topk:fraction=0.5+ef");
   const std::vector<std::vector<float>> d = {{2, 1}, {1, 2}, {2, 1}, {1, 1}}, expected = {{2, 0}, {0, 3}, {3, 0}, {0, 2}};
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(send(stack, d[static_cast<std::size_t>(i)], {1, 2}, key_of(i)), expected[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(send_message(stack, d[static_cast<std::size_t>(i)], {1, 2}, key_of(i)), expected[static_cast<std::size_t>(i)]);
   std::vector<float> stored = {0, 0};
   stack.wrappers[0]->before_encode(TensorView(stored.data(), Shape{1, 2}), key_of(4));
   EXPECT_EQ(stored, (std::vector<float>{1, 0}));
@@ -128,7 +118,7 @@ TEST(ErrorFeedback, FollowsTheTelescopingVectors) {
 
 TEST(ErrorFeedback, BetaForgets) {
   CodecStack stack = make_codec("topk:fraction=0.5+ef:beta=0.5");
-  send(stack, {4, 2}, {1, 2}, key_of(0));
+  send_message(stack, {4, 2}, {1, 2}, key_of(0));
   std::vector<float> x = {1, 1};
   stack.wrappers[0]->before_encode(TensorView(x.data(), Shape{1, 2}), key_of(1));
   EXPECT_EQ(x, (std::vector<float>{1, 2}));
@@ -136,16 +126,16 @@ TEST(ErrorFeedback, BetaForgets) {
 
 TEST(ErrorFeedback, EvaluationLeavesNoTraceAndTensorsAreApart) {
   CodecStack stack = make_codec("topk:fraction=0.5+ef");
-  send(stack, {4, 2}, {1, 2}, key_of(0));
-  EXPECT_EQ(send(stack, {1, 9}, {1, 2}, key_of(1, Pass::evaluate)), (std::vector<float>{0, 9}));
-  EXPECT_EQ(send(stack, {1, 9}, {1, 2}, key_of(1, Pass::train, "other")), (std::vector<float>{0, 9}));
-  EXPECT_EQ(send(stack, {1, 1}, {1, 2}, key_of(1)), (std::vector<float>{0, 3}));
+  send_message(stack, {4, 2}, {1, 2}, key_of(0));
+  EXPECT_EQ(send_message(stack, {1, 9}, {1, 2}, key_of(1, Pass::evaluate)), (std::vector<float>{0, 9}));
+  EXPECT_EQ(send_message(stack, {1, 9}, {1, 2}, key_of(1, Pass::train, "other")), (std::vector<float>{0, 9}));
+  EXPECT_EQ(send_message(stack, {1, 1}, {1, 2}, key_of(1)), (std::vector<float>{0, 3}));
 }
 
 TEST(ErrorFeedback, RefusesAnotherShapeUnderTheSameName) {
   CodecStack stack = make_codec("topk:fraction=0.5+ef");
-  send(stack, {4, 2}, {1, 2}, key_of(0));
-  EXPECT_THROW(send(stack, {4, 2, 1}, {1, 3}, key_of(1)), UsageError);
+  send_message(stack, {4, 2}, {1, 2}, key_of(0));
+  EXPECT_THROW(send_message(stack, {4, 2, 1}, {1, 3}, key_of(1)), UsageError);
 }
 
 TEST(ErrorFeedback, SteadyStateAllocatesNothing) {

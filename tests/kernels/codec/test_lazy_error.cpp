@@ -20,13 +20,7 @@ MessageKey key_of(std::int64_t step, std::int32_t micro_batch, Pass pass = Pass:
 // One message from stage to stage: what the receiver sees.
 std::vector<float> send(CodecStack& stack, std::vector<float> x, const MessageKey& key) {
   const Shape shape{1, static_cast<std::int64_t>(x.size())};
-  for (auto& w : stack.wrappers) w->before_encode(TensorView(x.data(), shape), key);
-  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
-  payload.resize(stack.codec->encode(ConstTensorView(x.data(), shape), key, payload));
-  std::vector<float> out(x.size());
-  stack.codec->decode(payload, key, TensorView(out.data(), shape));
-  for (auto& w : stack.wrappers) w->after_encode(ConstTensorView(x.data(), shape), ConstTensorView(out.data(), shape), key);
-  return out;
+  return testing::send_message(stack, std::move(x), shape, key);
 }
 
 using Pair = std::vector<float>;
