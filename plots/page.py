@@ -1,6 +1,7 @@
 """The report as one HTML file without any outside resource: pictures are embedded, styles are inline."""
 import base64
 import html
+import os
 
 STYLE = """
 :root { --ink:#1f2933; --soft:#52606d; --line:#e4e7eb; --pale:#f7f9fb; --accent:#0b5394; }
@@ -43,9 +44,28 @@ td.n, th.n { text-align:right; font-variant-numeric:tabular-nums; white-space:no
 tbody tr:hover { background:var(--pale) }
 .yes { color:#0b5394; font-weight:600 } .no { color:#9a4b00; font-weight:600 }
 code { font:.84em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
+details summary { cursor:pointer; font-weight:600; padding:.3rem 0 }
+.filters { position:sticky; top:0; z-index:2; display:flex; flex-wrap:wrap; gap:.4rem 1rem; align-items:center; background:#fff; border-bottom:1px solid var(--line); padding:.6rem 0; font-size:.86rem; color:var(--soft) }
+.filters select, .filters input, .filters button { font:inherit; color:var(--ink); background:#fff; border:1px solid #9aa5b1; border-radius:.3rem; padding:.25rem .45rem; max-width:13rem }
+.filters button:disabled { color:#9aa5b1; border-color:var(--line) }
+.filters output { min-width:8rem; color:var(--ink) }
+.count { margin:.4rem 0 -.3rem; font-size:.84rem; color:#9a4b00 }
+button.sort { all:unset; cursor:pointer; font-weight:600 }
+button.sort::after { content:" ↕"; color:#9aa5b1; font-weight:400 }
+th[aria-sort=ascending] button.sort::after { content:" ↑"; color:var(--accent) }
+th[aria-sort=descending] button.sort::after { content:" ↓"; color:var(--accent) }
+button.sort:focus-visible, .filters :focus-visible, summary:focus-visible { outline:2px solid var(--accent); outline-offset:2px; border-radius:2px }
+section { scroll-margin-top:3.6rem }
 @media (max-width:70rem) { .frame { grid-template-columns:minmax(0,1fr); gap:0 } nav { position:static; max-height:none; padding-bottom:0 } }
-@media print { nav { display:none } .frame { display:block } section { break-inside:avoid-page } }
+@media print { nav, .filters { display:none } .frame { display:block } section { break-inside:avoid-page } }
 """
+
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.js"), encoding="utf-8") as _stream:
+    SCRIPT = _stream.read()
+
+# The browser itself holds the page to it: nothing is loaded, whatever a table may contain.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
 def text(value):
@@ -134,9 +154,9 @@ def document(title, lead, sections):
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
-        ' content="width=device-width, initial-scale=1"><link rel="icon"'
+        f' content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" content="{POLICY}"><link rel="icon"'
         f' href="data:,"><title>{text(title)}</title><style>{STYLE}</style></head>\n<body><div'
         ' class="frame">\n<nav'
         f' aria-label="Contents"><strong>thinwire</strong><ol>{contents}</ol></nav>\n<main><h1>{text(title)}</h1>\n<p'
-        f' class="lead">{text(lead)}</p>\n{body}</main></div></body></html>\n'
+        f' class="lead">{text(lead)}</p>\n{body}</main></div>\n<script>\n{SCRIPT}</script></body></html>\n'
     )

@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 
-from plots import data, page, published, verdicts, words
+from plots import cell_table, data, page, published, verdicts, words
 
 MISTRUSTED_LIMIT = 0.10
 
@@ -17,6 +17,7 @@ def tell(collected, drawings, options):
     sections += [
         (d.name, f"{i}. {_short_title(d.title)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
     ]
+    sections.append(("cells", "All cells", cell_table.section(collected)))
     sections.append(("papers", "What the papers say", _papers(options)))
     sections.append(("provenance", "Provenance", _provenance(collected)))
     lead = (
