@@ -250,9 +250,9 @@ class Misbehaving(SweepCase):
         self.wait_for_no_player(2)
 
     def test_failures_that_do_not_come_in_a_row_do_not_stop_the_rest(self):
-        study = self.study(["throw", "ok"] * 6, seconds=0)
+        study = self.study(["throw", "ok"] * 3, seconds=0)
         self.assertEqual(self.sweep("run", study, "--max-failures", "2").returncode, 6)
-        self.assertEqual(self.count(), {"OK": 6, "FAILED": 6})
+        self.assertEqual(self.count(), {"OK": 3, "FAILED": 3})
 
     def journal_events(self, event):
         events = collections.Counter()
@@ -284,8 +284,13 @@ class Misbehaving(SweepCase):
 
     def test_a_program_that_stops_on_request_is_nobodys_failure(self):
         study = self.study(["ok", "stop_once", "ok"])
-        result = self.sweep("run", study)
-        self.assertEqual(result.returncode, 7, result.stderr)
+        with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            self.wait_for_records(1)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGUSR1)
+            error = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 7, error)
+        self.assertIn("the same command goes on", error)
         self.assertEqual(self.count(), {"OK": 1})
         self.assertEqual(self.sweep("run", study).returncode, 0)
         self.assertEqual(self.count(), {"OK": 3})

@@ -3,7 +3,7 @@
 // measures nothing; only tests use it.
 //   act      ok | wrong | mistrusted | failed_row (a row with that status), throw (exit 6), hang, kill
 //   (SIGKILL),
-//            vanish (no record for this cell), stop (exit 7: ended on request);
+//            vanish (no record for this cell), stop (waits for SIGUSR1, then ends with 7);
 //            ACT_once, ACT_twice (so the first time or times in this folder, then ok)
 //   seconds  how long the cell takes
 //   value    anything: tells cells apart
@@ -19,6 +19,7 @@
 #include "core/clock.h"
 #include "core/environment.h"
 #include "core/main_guard.h"
+#include "core/stop_request.h"
 #include "results/files.h"
 #include "results/journal.h"
 #include "results/provenance.h"
@@ -82,7 +83,10 @@ void play(const nlohmann::json& launch, const std::string& id, const Parameters&
   if (act == "hang") hang();
   if (act == "kill") kill(getpid(), SIGKILL);
   if (act == "vanish") return;
-  if (act == "stop") throw Error(ExitCode::stopped, "played stop at " + parameters.text("value"));
+  if (act == "stop") {
+    while (!stop_requested()) sleep_until_ns(now_ns() + 10'000'000);
+    throw Error(ExitCode::stopped, "played stop at " + parameters.text("value"));
+  }
   const Status status = act == "wrong"        ? Status::wrong
                         : act == "mistrusted" ? Status::mistrusted
                         : act == "failed_row" ? Status::failed
@@ -104,6 +108,7 @@ int run(int argc, char** argv) {
       if (cell.at("parameters").value("act", "ok") == "hang") hang();
     return 0;
   }
+  watch_for_stop_request();
   Journal journal(launch.at("out").get<std::string>() + "/journal/" + launch.at("launch").get<std::string>() +
                   ".jsonl");
   for (const auto& cell : launch.at("cells"))
