@@ -72,6 +72,7 @@ struct Gathered {
   Links links;
   TrainingTables training;
   std::map<std::string, Provenance> launches;
+  std::map<std::string, std::set<std::string>> builds;  ///< binary hashes by program, of rows that were measured
 };
 
 }  // namespace
@@ -104,6 +105,8 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.traffic, record.training.traffic);
       keep(gathered.training.steps, record.training.steps);
       keep(gathered.training.timeline, record.training.timeline);
+      // The sweep's own verdicts (FAILED, SKIPPED) name the sweep as their program.
+      if (record.provenance.program == record.program) gathered.builds[record.program].insert(record.provenance.binary_hash);
       Provenance& launch =
           gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;
       launch.finished = std::max(launch.finished, record.provenance.finished);
@@ -113,6 +116,8 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
   }
   if (!options.allow_mixed_corpus) require_one_corpus(report.rows);
   report.samples = gathered.samples.size();
+  for (const auto& [program, hashes] : gathered.builds)
+    if (hashes.size() > 1) report.mixed.push_back(program);
 
   std::optional<h5::File> capture;
   std::vector<SpectrumRow> spectra;

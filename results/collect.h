@@ -19,6 +19,7 @@ struct CollectReport {
   std::vector<CellRow> rows;         ///< what was collected
   std::vector<std::string> damaged;  ///< "file: reason" of records left out
   std::vector<std::string> missing;  ///< ids of `cell_ids` without a record
+  std::vector<std::string> mixed;    ///< programs of which more than one build measured: their rows are not alike
   std::size_t samples = 0;
 };
 

@@ -24,6 +24,8 @@ int collect(const CollectOptions& options) {
     for (const PlannedCell& cell : planned(options)) collect_options.cell_ids.push_back(cell.cell_id);
   const results::CollectReport report = results::collect(places.out, collect_options);
   for (const std::string& damaged : report.damaged) log_warning("left out: " + damaged);
+  for (const std::string& program : report.mixed)
+    log_warning("rows of " + program + " were measured by more than one build of it (/provenance, binary_hash); sweep run --if-code-changed redo makes them alike");
   if (!report.missing.empty())
     log_warning(std::to_string(report.missing.size()) +
                 " cells of the study have no record yet; sweep run measures them");

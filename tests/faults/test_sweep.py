@@ -366,10 +366,15 @@ class Continued(SweepCase):
         kept = run("--if-code-changed", "keep")
         self.assertIn("another build", kept.stderr)
         self.assertEqual(self.runs(), {"v0": 1, "v1": 1})
+        self.assertNotIn("more than one build", self.sweep("collect", None).stderr)
+        run("--if-code-changed", "keep", "--redo", "wrong")
+        self.assertIn("launch_player were measured by more than one build", self.sweep("collect", None).stderr)
+        self.assertEqual(self.runs(), {"v0": 1, "v1": 2})
         self.assertEqual(run("--if-code-changed", "redo").returncode, 1)
-        self.assertEqual(self.runs(), {"v0": 2, "v1": 2})
+        self.assertEqual(self.runs(), {"v0": 2, "v1": 2}, "only the one of the old build")
         self.assertEqual(run().returncode, 1)
         self.assertEqual(self.runs(), {"v0": 2, "v1": 2})
+        self.assertNotIn("more than one build", self.sweep("collect", None).stderr)
 
     def test_a_verb_that_does_not_exist_gets_the_nearest_name(self):
         result = subprocess.run([SWEEP, "resmue"], capture_output=True, text=True, check=False)
