@@ -4,7 +4,7 @@
 #   // timeout: 120            (seconds; default 120)
 #   // needs: bench_codec      (programs that must be built first; their folder is THINWIRE_BIN_DIR)
 # tests/**/test_*.sh and test_*.py run with the same header in '#' comments.
-# A test of n ranks counts as n of ctest's -j jobs; faults, smoke and resume tests run alone.
+# A test of n ranks counts as n of ctest's -j jobs; faults, smoke, resume and slurm tests run alone.
 find_package(GTest REQUIRED)
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.cpp)
 file(GLOB_RECURSE test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh ${CMAKE_SOURCE_DIR}/tests/test_*.py)
@@ -27,7 +27,7 @@ endfunction()
 
 function(thinwire_set_test name labels timeout)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${test_environment}" SKIP_RETURN_CODE 77)
-  if(labels MATCHES "faults|smoke|resume")
+  if(labels MATCHES "faults|smoke|resume|slurm")
     set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
   elseif(labels MATCHES "mpi|parity")
     set_tests_properties(${name} PROPERTIES PROCESSORS ${ARGV3})
@@ -35,7 +35,7 @@ function(thinwire_set_test name labels timeout)
 endfunction()
 
 add_library(thinwire_test_main STATIC ${CMAKE_SOURCE_DIR}/tests/support/mpi_main.cpp)
-target_link_libraries(thinwire_test_main PUBLIC thinwire_bench_common thinwire_sweep_common GTest::gtest)
+target_link_libraries(thinwire_test_main PUBLIC thinwire_bench_common thinwire_sweep_common thinwire_claims GTest::gtest)
 target_include_directories(thinwire_test_main PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 
 foreach(source ${test_sources})

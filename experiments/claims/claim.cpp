@@ -1,0 +1,70 @@
+#include "experiments/claims/claim.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+#include "core/error.h"
+
+namespace thinwire::claims {
+namespace {
+
+std::map<std::string, Claim>& registry() {
+  static std::map<std::string, Claim> claims;
+  return claims;
+}
+
+/// "optimus_cc.C5b" -> {"optimus_cc", 5, "b"}.
+std::tuple<std::string, int, std::string> order_of(const std::string& id) {
+  const std::size_t dot = id.rfind(".C");
+  if (dot == std::string::npos) return {id, 0, ""};
+  char* rest = nullptr;
+  const long number = std::strtol(id.c_str() + dot + 2, &rest, 10);
+  return {id.substr(0, dot), static_cast<int>(number), rest};
+}
+
+}  // namespace
+
+std::string name_of(Verdict verdict) {
+  constexpr std::array names = {"CONFIRMED", "REFUTED", "DIRECTION ONLY", "INCONCLUSIVE", "NOT DECIDABLE", "INVALID", "PASS", "FAIL"};
+  return names[static_cast<std::size_t>(verdict)];
+}
+
+std::string name_of(Basis basis) {
+  constexpr std::array names = {"exact", "event model", "emulated link", "namespaces", "training", "device"};
+  return names[static_cast<std::size_t>(basis)];
+}
+
+bool register_claim(Claim claim) {
+  const std::string id = claim.id;
+  if (!registry().emplace(id, std::move(claim)).second) throw std::logic_error("the claim " + id + " is registered twice");
+  return true;
+}
+
+std::vector<const Claim*> all_claims() {
+  std::vector<const Claim*> all;
+  for (const auto& [id, claim] : registry()) all.push_back(&claim);
+  std::sort(all.begin(), all.end(), [](const Claim* a, const Claim* b) { return order_of(a->id) < order_of(b->id); });
+  return all;
+}
+
+std::vector<const Claim*> claims_named(const std::string& pattern) {
+  std::vector<const Claim*> found;
+  std::vector<std::string> ids;
+  for (const Claim* claim : all_claims()) {
+    ids.push_back(claim->id);
+    if (!claim->id.starts_with(pattern)) continue;
+    const char next = claim->id.size() > pattern.size() ? claim->id[pattern.size()] : '.';
+    const bool is_page = pattern.find(".C") == std::string::npos;
+    if (is_page ? next == '.' : next < '0' || next > '9') found.push_back(claim);
+  }
+  if (found.empty())
+    throw UsageError("no claim `" + pattern + "`; did you mean `" + nearest_name(pattern, ids.data(), ids.data() + ids.size()) +
+                     "`? `claims list` shows all");
+  return found;
+}
+
+}  // namespace thinwire::claims

@@ -1,0 +1,55 @@
+// A paper's claim as an executable experiment: what it says, by which rule it is judged, and the judgement.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace thinwire::claims {
+
+/// One set for all claims. pass and fail belong to exact claims (a fail is a defect of ours); invalid is no verdict: a control failed.
+/// inconclusive only after the doubled seeds; not_decidable only where the claim's page allows it, naming what is missing.
+enum class Verdict { confirmed, refuted, direction_only, inconclusive, not_decidable, invalid, pass, fail };
+/// "CONFIRMED", "DIRECTION ONLY", ...
+std::string name_of(Verdict verdict);
+
+constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
+
+/// A number that the verdict rests on. `low` and `high`: 95 % interval, NaN where the number is exact. `margin`: what the rule
+/// compares it with, NaN where there is none.
+struct Measure {
+  std::string name;
+  double value = no_number, low = no_number, high = no_number, margin = no_number;
+  std::string unit;
+};
+
+struct Outcome {
+  Verdict verdict = Verdict::invalid;
+  std::string because;            ///< the rule's inequality with its numbers, in words
+  std::vector<Measure> measures;
+};
+
+/// Where the numbers come from; a verdict is always read together with it.
+enum class Basis { exact, event_model, emulated_link, namespaces, training, device };
+std::string name_of(Basis basis);
+
+struct Claim {
+  std::string id;          ///< "optimus_cc.C4"; claims with parts append a letter ("optimus_cc.C5b")
+  std::string statement;   ///< one sentence
+  std::string provenance;  ///< of the statement: read, second-hand, recollected or derived, and where
+  std::string rule;        ///< when which verdict is given
+  Basis basis = Basis::exact;
+  std::function<Outcome()> judge;
+};
+
+/// Called by the last line of a claim's file. Throws std::logic_error for an id given twice.
+bool register_claim(Claim claim);
+/// Sorted by page, then number, then part.
+std::vector<const Claim*> all_claims();
+/// Those whose id begins with `pattern` at a boundary ("optimus_cc", "optimus_cc.C5" but not C50 for C5). UsageError with the nearest
+/// id when there is none.
+std::vector<const Claim*> claims_named(const std::string& pattern);
+
+}  // namespace thinwire::claims

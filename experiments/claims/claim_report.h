@@ -1,0 +1,27 @@
+// Outcomes of claims: kept as JSON, shown as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/claims/claim.h"
+
+namespace thinwire::claims {
+
+struct Judged {
+  std::string id, statement, provenance, rule, basis, when;  ///< when: UTC
+  Outcome outcome;
+};
+
+/// Judges a claim now. A thinwire::Error of the judgement makes it INVALID with the error as the reason.
+Judged judge(const Claim& claim);
+
+std::string to_json(const std::vector<Judged>& judged);
+/// CorruptData, naming `where`, for anything that to_json did not write.
+std::vector<Judged> from_json(const std::string& text, const std::string& where);
+/// One block per claim: id, verdict, basis; statement; measures with interval and margin; reason.
+std::string to_text(const std::vector<Judged>& judged);
+/// 1 when an exact claim FAILs, which is a defect of ours, else 0.
+int exit_status_of(const std::vector<Judged>& judged);
+
+}  // namespace thinwire::claims
