@@ -20,7 +20,7 @@ env     prints that line again
   --link netns:RATE    rate of each node's link, Nmbit or Ngbit (default 1gbit)
   --cpus C             processors that each node claims to have (default 8); ranks share the real ones
   --folder DIR         where it lives (default: thinwire-slurm-UID in \$TMPDIR or /tmp)
-  --accounting H:P     ask the slurmdbd there (default: no accounting)
+  --accounting H:P     ask the slurmdbd there (default: no accounting); THINWIRE_SLURM_BEFORE may name a program that starts it
 
 Exit status: 0; 2 for a wrong command line; 3, after 'SKIPPED: reason' on stderr, where the machine lacks packages or rights.
 USAGE
@@ -159,7 +159,7 @@ MinJobAge=3600
 InactiveLimit=0
 CONF
   if [ -n "$accounting" ]; then
-    printf 'AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=%s\nAccountingStoragePort=%s\n' "${accounting%:*}" "${accounting##*:}"
+    printf 'AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=%s\nAccountingStoragePort=%s\nAccountingStoragePass=%s\n' "${accounting%:*}" "${accounting##*:}" "$folder/munge.socket"
   else
     echo 'AccountingStorageType=accounting_storage/none'
   fi
@@ -205,6 +205,8 @@ up() {
   (umask 077; head -c 1024 /dev/urandom >"$folder/munge.key")
   munged --force --socket="$folder/munge.socket" --key-file="$folder/munge.key" --pid-file="$folder/munged.pid" \
     --log-file="$folder/munged.log" --seed-file="$folder/munged.seed" >/dev/null 2>&1 || skip "munged does not start: $(tail -n 1 "$folder/munged.log" 2>/dev/null)"
+  # A database must answer before the controller starts, and needs munge itself.
+  [ -z "${THINWIRE_SLURM_BEFORE:-}" ] || "$THINWIRE_SLURM_BEFORE" "$folder" >&2
   slurmctld -c >/dev/null 2>&1 || skip "slurmctld does not start: $(tail -n 1 "$folder/slurmctld.log" 2>/dev/null)"
   if [ "$nodes" = 0 ]; then
     slurmd >/dev/null 2>&1 || skip "slurmd does not start: $(tail -n 1 "$folder"/slurmd.*.log 2>/dev/null)"
@@ -214,6 +216,7 @@ up() {
     done
   fi
   for _ in $(seq 200); do
+    kill -0 "$(pid_of "$folder/slurmctld.pid")" 2>/dev/null || skip "slurmctld ended: $(tail -n 1 "$folder/slurmctld.log" 2>/dev/null)"
     ready=$(sinfo --noheader --states=idle --format=%D 2>/dev/null || true)
     if [ "${ready:-0}" = $((nodes > 0 ? nodes : 1)) ]; then
       echo "export SLURM_CONF=$conf"

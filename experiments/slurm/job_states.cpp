@@ -16,13 +16,13 @@ constexpr std::array table = {
     JobState{"CONFIGURING", waiting, "QUEUED", false, "manual", "has nodes, which are being made ready"},
     JobState{"REQUEUED", waiting, "QUEUED", false, "recorded", "is put back into the queue"},
     JobState{"REQUEUE_FED", waiting, "QUEUED", false, "manual", "is put back into the queue of a federation"},
-    JobState{"REQUEUE_HOLD", waiting, "HELD", false, "recorded", "was requeued and is held: scontrol release, or scancel and submit again"},
+    JobState{"REQUEUE_HOLD", waiting, "HELD", false, "manual", "was requeued and is held: scontrol release, or scancel and submit again"},
     JobState{"RESV_DEL_HOLD", waiting, "HELD", false, "manual", "is held, its reservation was deleted: scontrol release, or scancel"},
     JobState{"SPECIAL_EXIT", waiting, "HELD", false, "recorded", "was requeued with a mark and is held: scontrol release, or scancel"},
     JobState{"RUNNING", running, "RUNNING", false, "recorded", "runs"},
     JobState{"COMPLETING", running, "RUNNING", false, "recorded", "has ended; some of its processes may still be active"},
     JobState{"SUSPENDED", running, "SUSPENDED", false, "recorded", "has nodes but does not run: scontrol resume goes on"},
-    JobState{"STOPPED", running, "SUSPENDED", false, "manual", "has its cores but was sent SIGSTOP"},
+    JobState{"STOPPED", running, "SUSPENDED", false, "recorded", "has its cores but was sent SIGSTOP"},
     JobState{"RESIZING", running, "RUNNING", false, "manual", "is about to change its size"},
     JobState{"SIGNALING", running, "RUNNING", false, "manual", "is being signalled"},
     JobState{"STAGE_OUT", running, "RUNNING", false, "manual", "has ended, its files are being copied"},
@@ -105,6 +105,13 @@ const JobState& job_state(std::string_view name) {
   for (const JobState& state : table)
     if (name == state.name) return state;
   return unheard_of;
+}
+
+const char* shown_as(const JobRecord& record) {
+  const JobState& state = job_state(record.state);
+  const bool held = state.phase == JobPhase::waiting &&
+                    (record.reason.starts_with("JobHeld") || record.reason.find("held state") != std::string::npos);
+  return held ? "HELD" : state.shown;
 }
 
 std::vector<JobRecord> parse_sacct(std::string_view text) { return parse(text); }

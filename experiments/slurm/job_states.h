@@ -35,6 +35,9 @@ struct JobRecord {
   std::string state;  ///< word of the table
   std::string reason; ///< why it waits, or its exit code
 };
+/// What `sweep status` counts a cell without a record as: the table's word, but HELD for a job that the queue calls PENDING and says only
+/// in its reason to be held (JobHeldUser, "job requeued in held state").
+const char* shown_as(const JobRecord& record);
 /// Output of `sacct -X --parsable2 --format=JobID,JobName,State,ExitCode` (a heading and lines of other kinds are passed over).
 /// Ranges of waiting tasks, 12_[3-5,8%2], become one record each.
 std::vector<JobRecord> parse_sacct(std::string_view text);

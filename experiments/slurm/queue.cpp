@@ -81,7 +81,7 @@ CellJob judge(const SubmissionSummary& s, std::size_t k, std::size_t task, const
     const JobState& state = job_state(record.state);
     result.job = record.job;
     result.state = record.state;
-    result.shown = state.shown;
+    result.shown = shown_as(record);
     result.resubmit = state.resubmit;
     result.reason = "job " + record.job + " " + record.state + ": " + state.meaning;
     if (state.phase == JobPhase::waiting && !record.reason.empty() && record.reason != "None") result.reason += " (" + record.reason + ")";

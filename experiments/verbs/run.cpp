@@ -1,6 +1,8 @@
 // sweep run: what is missing or broken. sweep resume: the same, in a folder where a study was started.
 #include "experiments/verbs/run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "experiments/sweep/archive.h"
+#include "experiments/sweep/claims.h"
 #include "experiments/sweep/lock.h"
 #include "experiments/sweep/saved_study.h"
 #include "experiments/verbs/verb.h"
@@ -24,6 +27,22 @@ std::size_t choice_among(const std::vector<std::string>& known, const std::strin
   for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
   throw UsageError(option + " " + name + ": there is no such value; did you mean " + nearest_name(name, known.data(), known.data() + known.size()) +
                    "? (" + list + ")");
+}
+
+RunHooks hooks_of(Claims& claims) {
+  RunHooks hooks;
+  hooks.claim = [&claims](std::vector<PlannedCell> cells) {
+    std::vector<std::string> ids;
+    for (const PlannedCell& cell : cells) ids.push_back(cell.cell_id);
+    const std::map<std::string, std::string> held = claims.take(ids);
+    std::map<std::string, int> owners;
+    for (const auto& [cell, owner] : held) ++owners[owner];
+    for (const auto& [owner, count] : owners) log_info(std::to_string(count) + " cells are left to " + owner + ", which is running them");
+    std::erase_if(cells, [&](const PlannedCell& cell) { return held.contains(cell.cell_id); });
+    return cells;
+  };
+  hooks.keep_alive = [&claims] { return claims.renew(); };
+  return hooks;
 }
 
 // The caller sees how this process ended.
@@ -77,7 +96,7 @@ RunOptions run_options_of(const RunVerbOptions& options) {
 int run_study(const RunVerbOptions& options, bool resume) {
   const Study study = study_of(options);
   const std::vector<PlannedCell> cells = planned(options, study);
-  const RunOptions run_options = run_options_of(options);
+  RunOptions run_options = run_options_of(options);
   const Places& places = run_options.places;
   if (resume && !std::filesystem::exists(saved_study_path(places.out, study.name)))
     throw UsageError(places.out + ": the study `" + study.name + "` was not started in this folder, so there is nothing to resume; `sweep run` starts it");
@@ -87,6 +106,9 @@ int run_study(const RunVerbOptions& options, bool resume) {
   int status = 0;
   {
     const FolderLock lock(places.out);
+    // Tasks of `sweep submit` may be at work in the same folder: what they hold is theirs.
+    Claims claims(places.out, "run", "sweep run, process " + std::to_string(getpid()));
+    run_options.hooks = hooks_of(claims);
     save_study(study, places.out);
     report = run_cells(cells, states_of(cells, places.out), run_options);
     const std::vector<CellState> states = states_of(cells, places.out);
@@ -95,11 +117,11 @@ int run_study(const RunVerbOptions& options, bool resume) {
       log_error("stopped after " + std::to_string(options.max_failures) + " failures in a row (--max-failures); the rest was not run");
     status = exit_status_of(states);
   }
-  if (report.signal != 0) end_by(report.signal);
-  if (report.asked_to_stop) {
-    log_warning("a program ended early on request; the same command goes on from what it saved");
+  if (report.asked_to_stop || report.signal == SIGUSR1) {
+    log_warning("ended early on request; the same command goes on from what was saved");
     return static_cast<int>(ExitCode::stopped);
   }
+  if (report.signal != 0) end_by(report.signal);
   return status;
 }
 
