@@ -2,12 +2,26 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
+#include "results/files.h"
 #include "results/journal.h"
 
 namespace thinwire::sweep {
+
+namespace {
+// Program and link of a launch of which this study has no cell; nothing when its file is gone or damaged: an estimate can do without.
+std::optional<std::pair<std::string, std::string>> launch_of(const std::string& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const auto json = nlohmann::json::parse(results::read_file(path), nullptr, /*allow_exceptions=*/false);
+  const auto text = [&](const char* key) { return json.is_object() && json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : ""; };
+  if (text("program").empty()) return std::nullopt;
+  return std::pair(text("program"), text("link"));
+}
+}  // namespace
 
 Estimates::Estimates(std::span<const PlannedCell> cells, const std::string& out) {
   std::unordered_map<std::string, const PlannedCell*> by_id;
@@ -15,7 +29,7 @@ Estimates::Estimates(std::span<const PlannedCell> cells, const std::string& out)
   std::error_code error;
   for (const auto& file : std::filesystem::directory_iterator(out + "/journal", error)) {
     if (file.path().extension() != ".jsonl") continue;
-    const PlannedCell* any = nullptr;  // all cells of a launch share program and link
+    std::optional<std::pair<std::string, std::string>> what;  // all cells of a launch share program and link
     std::set<std::string> finished;
     double seconds = 0;
     for (const results::JournalEntry& entry : results::JournalReader(file.path().string()).poll()) {
@@ -24,10 +38,12 @@ Estimates::Estimates(std::span<const PlannedCell> cells, const std::string& out)
       seconds = std::max(seconds, entry.elapsed);
       if (entry.event != "cell_finished") continue;
       finished.insert(entry.cell_id);
-      if (const auto found = by_id.find(entry.cell_id); any == nullptr && found != by_id.end()) any = found->second;
+      if (const auto found = by_id.find(entry.cell_id); !what && found != by_id.end()) what = {found->second->program, found->second->link};
     }
-    if (any == nullptr) continue;
-    Pace& pace = paces_[{any->program, any->link}];
+    if (finished.empty()) continue;
+    if (!what) what = launch_of(out + "/launches/" + file.path().stem().string() + ".json");
+    if (!what) continue;
+    Pace& pace = paces_[*what];
     pace.seconds += seconds;
     pace.cells += finished.size();
   }

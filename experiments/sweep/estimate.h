@@ -13,8 +13,8 @@ namespace thinwire::sweep {
 
 class Estimates {
  public:
-  /// Reads the journals of `out`: a launch's monotonic time over the cells it finished, start-up and failures included. Journals that
-  /// name no cell of `cells` are passed over.
+  /// Reads the journals of `out`: a launch's monotonic time over the cells it finished, calibrations and failures included. Cells of other
+  /// studies in the folder count as well, by the program and link of their launch.
   Estimates(std::span<const PlannedCell> cells, const std::string& out);
   /// Expected seconds of the cell: the mean over finished cells of its program and link, else the study's `minutes`, else nothing.
   std::optional<double> seconds_of(const PlannedCell& cell) const;

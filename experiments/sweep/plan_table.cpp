@@ -47,7 +47,7 @@ struct Tally {
   std::string hours_text() const {
     if (to_run == 0) return "-";
     if (unknown == to_run) return "unknown";
-    return fmt::format("{}{:.3g}", unknown > 0 ? ">" : "", hours);
+    return fmt::format("{}{:.{}f}", unknown > 0 ? ">" : "", hours, hours < 0.1 ? 4 : 2);
   }
 };
 

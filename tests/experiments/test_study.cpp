@@ -423,10 +423,15 @@ TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramAndLinkElseFromTheStudy) {
   std::filesystem::create_directories(folder.path() + "/journal");
   folder.write("journal/0001.jsonl", line("cell_finished", shm[0].cell_id, 5000000, 6) +
                                          line("cell_finished", shm[1].cell_id, 1, 10) + line("cell_verdict", shm[1].cell_id, 1, 900));
+  // A cell of another study counts where its launch says what ran; without that it does not.
   folder.write("journal/0002.jsonl", line("cell_finished", "unknown", 0, 70));
+  folder.write("journal/0003.jsonl", line("cell_finished", "other study", 0, 12));
+  std::filesystem::create_directories(folder.path() + "/launches");
+  folder.write("launches/0003.json", R"({"program":"q","link":"shm"})");
   const Estimates measured(cells, folder.path());
   EXPECT_EQ(measured.seconds_of(shm[1]), 5);
   EXPECT_EQ(measured.seconds_of(netns[0]), 120);
+  EXPECT_EQ(measured.seconds_of(q[0]), 12);
   EXPECT_DOUBLE_EQ(node_hours(shm[0], 1800, 2), 0.25);
 }
 
