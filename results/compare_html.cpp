@@ -43,7 +43,7 @@ std::string escaped(const std::string& text) {
 /// Interval and estimate on a logarithmic axis from half to twice the time.
 std::string bar(const ComparedCell& cell) {
   if (!std::isfinite(cell.change)) return "";
-  const auto x = [](double fraction) { return 60 + 60 * std::clamp(std::log2(1 + fraction), -1.0, 1.0); };
+  const auto x = [](double fraction) { return 60 + 55 * std::clamp(std::log2(1 + fraction), -1.0, 1.0); };
   return fmt::format(
       R"(<svg width="120" height="14" role="img" aria-label="{}"><path d="M60 0V14" stroke="#cbd2d9"/><path d="M{:.1f} 7H{:.1f}" stroke="#7b8794" stroke-width="2"/><circle cx="{:.1f}" cy="7" r="3.5" fill="{}"/></svg>)",
       fmt::format("change {:+.1f} %, interval {:+.1f} % to {:+.1f} %", 100 * cell.change, 100 * cell.low,

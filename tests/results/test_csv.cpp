@@ -1,5 +1,4 @@
 // labels: unit
-// needs: sweep
 #include <gtest/gtest.h>
 
 #include <cmath>
