@@ -39,7 +39,6 @@ class Runner {
     Attempt attempt(options_.places, options_.hooks, launch, cells, number_, progress_, streak_);
     const Attempt::End end = attempt.watch();
     std::vector<PlannedCell> left = attempt.unfinished(cells);
-    report.ran += cells.size() - left.size();
     for (const PlannedCell& cell : cells)
       if (const auto failed = attempt.failed_records().find(cell.cell_id); failed != attempt.failed_records().end())
         try_again(attempt, cell, failed->second);
@@ -87,7 +86,6 @@ class Runner {
       if (!only.empty() && cell.cell_id != only) return false;
       write_verdict(options_.places, attempt.id(), cell, status, counted);
       attempt.note("cell_verdict", cell, std::string(results::name_of(status)) + ": " + counted);
-      ++report.ran;
       progress_.cell_ended(cell, status == Status::skipped);
       if (status != Status::skipped) try_again(attempt, cell, reason);
       return true;
@@ -103,7 +101,6 @@ class Runner {
                  "attempt " + std::to_string(number_) + " of " + std::to_string(options_.retries + 1) + " failed: " + reason);
     again_.push_back(cell);
     progress_.cell_again(cell);
-    --report.ran;
   }
 
   const RunOptions& options_;

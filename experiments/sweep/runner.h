@@ -24,7 +24,6 @@ struct RunOptions {
 
 struct RunReport {
   Seconds seconds;
-  std::size_t ran = 0;         ///< cells that got a new record
   int signal = 0;              ///< SIGINT, SIGTERM or SIGUSR1 that ended the run early
   bool stopped = false;        ///< by max_failures
   bool asked_to_stop = false;  ///< a program ended early on request (ExitCode::stopped) and keeps what it needs to go on

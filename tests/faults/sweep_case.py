@@ -1,0 +1,106 @@
+"""What the fault tests of `sweep` share: a study whose program is tests/programs/launch_player.cpp, which plays what it is told."""
+import collections
+import glob
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import h5py
+
+BUILD = os.environ["THINWIRE_BUILD_DIR"]
+SWEEP = BUILD + "/bin/sweep"
+PLAYERS = BUILD + "/tests/programs"
+
+STUDY = """
+[study]
+name = "played"
+program = "launch_player"
+ranks = {ranks}
+link = "{link}"
+timeout = {timeout}
+[parameters]
+seconds = {seconds}
+[[zip]]
+value = {values}
+act = {acts}
+corpus = {corpora}
+"""
+
+
+def text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def players():
+    """Process ids of launch_player programs that are alive, anywhere on the machine, by the study's mark."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if b"launch_player" in file.read():
+                    found.append(int(path.split("/")[2]))
+        except OSError:
+            continue
+    return found
+
+
+class SweepCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="thinwire-sweep-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.out = self.folder + "/out"
+
+    def study(self, acts, seconds=0.01, timeout=30, ranks=1, values=None, link="shm", corpora=None):
+        path = self.folder + "/study.toml"
+        values = values or [f"v{i}" for i in range(len(acts))]
+        corpora = corpora or [""] * len(acts)
+        quoted = lambda texts: "[" + ", ".join("'" + t + "'" for t in texts) + "]"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(STUDY.format(ranks=ranks, link=link, timeout=timeout, seconds=seconds, values=quoted(values),
+                                    acts=quoted(acts), corpora=quoted(corpora)))
+        return path
+
+    def command(self, verb, study, *more, out=None):
+        command = [SWEEP, verb] + ([study] if study else []) + ["--out", out or self.out, "--bin", PLAYERS]
+        return command + list(more)
+
+    def sweep(self, verb, study, *more, out=None, limit=120):
+        return subprocess.run(self.command(verb, study, *more, out=out), capture_output=True, text=True, timeout=limit, check=False)
+
+    def rows(self, out=None):
+        result = self.sweep("collect", None, "--allow-mixed-corpus", out=out)
+        self.assertIn(result.returncode, (0, 6), result.stderr)
+        with h5py.File((out or self.out) + "/collected.h5") as file:
+            return file["cells"][:]
+
+    def statuses(self, out=None):
+        return {text(r["method"]) or text(r["cell_id"]): text(r["status"]) for r in self.rows(out)}
+
+    def count(self, out=None):
+        return collections.Counter(text(r["status"]) for r in self.rows(out))
+
+    def runs(self):
+        with open(self.out + "/ran.txt", encoding="utf-8") as file:
+            return collections.Counter(file.read().split("\n")[:-1])
+
+    def wait_for_records(self, count, limit=30):
+        start = time.monotonic()
+        while len(glob.glob(self.out + "/cells/*.h5")) < count:
+            self.assertLess(time.monotonic() - start, limit, "the sweep did not get going")
+            time.sleep(0.01)
+
+    def wait_for_no_player(self, limit):
+        start = time.monotonic()
+        while (left := [p for p in players() if self.belongs(p)]):
+            self.assertLess(time.monotonic() - start, limit, f"processes {left} outlived the sweep")
+            time.sleep(0.05)
+
+    def belongs(self, pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return self.folder.encode() in file.read()
+        except OSError:
+            return False
