@@ -29,6 +29,7 @@ packages=(
   python3 python3-numpy python3-h5py python3-matplotlib                           # figures and report
   iproute2 util-linux procps                                                      # links in network namespaces
   git ca-certificates                                                             # provenance of results
+  munge slurmctld slurmd slurm-client                                             # a Slurm to try sweeps on (13 MB), and its tests
   zstd                                                                            # archives (1 MB)
 )
 
