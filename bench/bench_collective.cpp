@@ -10,6 +10,9 @@
 #include "bench/common/twin.h"
 #include "core/formulas.h"
 #include "core/main_guard.h"
+#include "core/statistics.h"
+#include "models/predict/machine_file.h"
+#include "results/files.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;
@@ -138,6 +141,41 @@ void run_cell(BenchContext& context, const Cell& cell) {
   context.finish(cell, std::move(measured));
 }
 
+/// Ring sums of 8 B per rank to 4 MiB, each the median of nine laps; latency and rate into `path`, beside the links that it holds.
+void fit_machine(BenchContext& context, const std::string& path) {
+  Communicator& world = context.world;
+  if (world.size() < 2) throw UsageError("--fit measures a link; start two ranks or more");
+  Channel channel(world, {TrafficClass::control, "none", Form::fair, Protocol::dense, DType::f32, DenseAlgorithm::ring, false});
+  channel.empty_bucket_before_transfers(token_bucket_bytes(context.link));
+  std::vector<FitPoint> points;
+  std::fprintf(context.text, world.rank() == 0 ? "#%11s %12s %12s\n" : "", "bytes", "time (us)", "fit (us)");
+  for (std::int64_t elements = 2 * world.size(); elements * 4 <= 4 << 20; elements *= 4) {
+    Tensor in = filled(elements, world.rank(), DType::f32), out(Shape{elements, 1});
+    const auto body = [&] { return channel.all_reduce(in.view(), out.view(), MessageKey()).wait(); };
+    lap(world, body);
+    std::vector<double> times;
+    double bytes = 0;
+    for (int i = 0; i < 9; ++i) {
+      double slowest = 0;
+      for (const OperationReport& r : lap(world, body)) {
+        slowest = std::max(slowest, r.total_us);
+        bytes = std::max(bytes, static_cast<double>(r.link_bytes));
+      }
+      times.push_back(slowest);
+    }
+    points.push_back({2.0 * (world.size() - 1), bytes, median(times)});
+  }
+  if (world.rank() != 0) return;
+  const LinkFit fit = fit_link(points);
+  for (const FitPoint& p : points)
+    std::fprintf(context.text, "%12.0f %12.1f %12.1f\n", p.bytes, p.us, p.messages * fit.link.latency_us + 8e-3 * p.bytes / fit.link.gbps);
+  std::fprintf(context.text, "%s: %.4g Gbit/s, %.3g us latency; farthest point %.0f %% off\n", context.link.c_str(), fit.link.gbps, fit.link.latency_us,
+               100 * fit.worst);
+  MachineFile machine = MachineFile::read(path);
+  machine.links[context.link] = fit.link;
+  results::write_file_atomically(path, machine.to_toml());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -149,7 +187,9 @@ int main(int argc, char** argv) {
                        {"bytes", "1048576", "bytes of the whole tensor"},
                        {"dtype", "f32", "f32 | f16 | bf16"},
                        {"algorithm", "library", "library | ring (all_reduce, reduce_scatter, all_gather)"}};
+    program.run_options = {{"fit", "measure latency and rate of the link and write them into this machine file (TOML; docs/training.md)"}};
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) {
+      if (const auto file = context.run_options.find("fit"); file != context.run_options.end()) return fit_machine(context, file->second);
       for (const Cell& cell : cells) {
         context.start(cell);
         guarded(context, cell, [&] { run_cell(context, cell); });

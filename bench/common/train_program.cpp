@@ -77,6 +77,7 @@ BenchProgram train_program() {
       {"print-config", "write the whole configuration as TOML and stop", false},
       {"show-mesh", "write the groups of ranks and stop", false},
       {"show-memory", "write the bytes of each rank in closed form and stop", false},
+      {"machine", "machine file (bench_collective --fit) whose link the step model takes, instead of a ping and the calibrated rate"},
       {"trace", "write the last step's timeline to this file (JSON; opens in Chrome or Perfetto)"}};
   program.has_timing_options = false;
   program.prepare = prepare;

@@ -22,6 +22,7 @@
 #include "core/stop_request.h"
 #include "models/checkpoint.h"
 #include "models/parallel_trainer.h"
+#include "models/predict/machine_file.h"
 #include "results/files.h"
 
 namespace thinwire::bench {
@@ -222,7 +223,13 @@ class Training {
   void predict(const TrainRun& run, const Measured& measured) {
     if (config_.compute == ComputeMode::real || world_.size() < 2) return;
     LinkModel link;
-    if (EmulatedLink::is_emulated(context_.link)) {
+    if (const auto file = context_.run_options.find("machine"); file != context_.run_options.end()) {
+      const MachineFile machine = MachineFile::read(file->second);
+      const auto found = machine.links.find(context_.link);
+      if (found == machine.links.end())
+        throw UsageError(file->second + " has no link \"" + context_.link + "\"; measure it: bench_collective --link " + context_.link + " --fit " + file->second);
+      link = found->second;
+    } else if (EmulatedLink::is_emulated(context_.link)) {
       const EmulatedLink emulated = EmulatedLink::parse(context_.link);
       link = {emulated.latency_us, emulated.gbps};
     } else if (std::isnan(nominal_link_gbps(context_.link))) {

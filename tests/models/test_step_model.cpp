@@ -5,9 +5,12 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "models/epilogue.h"
 #include "models/predict/link_model.h"
+#include "models/predict/machine_file.h"
 #include "models/predict/step_model.h"
+#include "support/temporary_folder.h"
 
 namespace thinwire {
 namespace {
@@ -100,6 +103,41 @@ TEST(LinkModel, CountsMessagesOfARing) {
   EXPECT_DOUBLE_EQ(link.ring_all_reduce_us(4000, 1), 0);
   EXPECT_DOUBLE_EQ(link.ring_all_gather_us(1000, 4), 3 * 11);
   EXPECT_DOUBLE_EQ(LinkModel{}.message_us(1e9), 0);
+}
+
+TEST(LinkFit, FindsLatencyAndRateOfExactTimesAndOfScatteredOnes) {
+  const LinkModel truth{25, 4};
+  Random random(3, "link fit");
+  for (const double scatter : {0.0, 0.02}) {
+    std::vector<FitPoint> points;
+    std::uint64_t draw = 0;
+    for (double bytes = 64; bytes < 1e7; bytes *= 2)
+      points.push_back({6, 1.5 * bytes, truth.ring_all_reduce_us(bytes, 4) * (1 + scatter * random.normal(draw++))});
+    const LinkFit fit = fit_link(points);
+    EXPECT_NEAR(fit.link.latency_us, 25, 25 * (1e-9 + 2 * scatter));
+    EXPECT_NEAR(fit.link.gbps, 4, 4 * (1e-9 + 2 * scatter));
+    EXPECT_LE(fit.worst, 1e-9 + 4 * scatter);
+  }
+  const std::vector<FitPoint> one = {{6, 1000, 50}};
+  EXPECT_THROW(fit_link(one), UsageError);
+  const std::vector<FitPoint> alike = {{6, 1000, 50}, {12, 2000, 100}};
+  EXPECT_THROW(fit_link(alike), UsageError);
+  const std::vector<FitPoint> no_latency = {{2, 1000, 1}, {2, 4000, 4.4}};
+  EXPECT_EQ(fit_link(no_latency).link.latency_us, 0);
+}
+
+TEST(MachineFile, ComesBackAsItWasWrittenAndRefusesOthersByName) {
+  const testing::TemporaryFolder folder;
+  MachineFile machine;
+  machine.links["netns:1gbit"] = {62.5, 0.93};
+  machine.links["shm"] = {1.25, std::numeric_limits<double>::infinity()};
+  const MachineFile back = MachineFile::read(folder.write("m.toml", machine.to_toml()));
+  EXPECT_EQ(back.to_toml(), machine.to_toml());
+  EXPECT_EQ(back.links.at("netns:1gbit").latency_us, 62.5);
+  EXPECT_TRUE(std::isinf(back.links.at("shm").gbps));
+  EXPECT_TRUE(MachineFile::read(folder.path() + "/none.toml").links.empty());
+  for (const char* bad : {"x = 1\n", "[link.a]\nlatency = 1\n", "[link.a]\ngbps = 0\n", "[link.a]\ngbps = \"fast\"\n", "[link\n", "[link.a]\nlatency_us = -1\n"})
+    EXPECT_NE(testing::message_of<UsageError>([&] { (void)MachineFile::read(folder.write("bad.toml", bad)); }).find("bad.toml"), std::string::npos) << bad;
 }
 
 }  // namespace
