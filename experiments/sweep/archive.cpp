@@ -151,6 +151,9 @@ ArchiveReport write_archive(const std::string& path, const ArchiveOptions& optio
     }
     json["left_out"].push_back(std::move(left));
   }
+  if (std::find(kept.begin(), kept.end(), "machine.toml") == kept.end() &&
+      !fs::exists(options.out + "/slurm"))
+    report.remarks.push_back("no machine profile: the built-in `local` was used");
   const Source source = source_of(origins, options.source.empty() ? THINWIRE_SOURCE_FOLDER : options.source);
   report.remarks.insert(report.remarks.end(), source.remarks.begin(), source.remarks.end());
   json["remarks"] = report.remarks;

@@ -48,7 +48,7 @@ struct CheckReport {
 CheckReport check_archive(const std::string& path);
 CheckReport check_result_folder(const std::string& out);
 
-/// For `sweep run --from ARCHIVE`: puts the study into `out` (and the machine profile and the capture, where
+/// For `sweep run --from ARCHIVE`: puts the study into `out` (and the capture, and the machine profile as archived_machine.toml, where
 /// the archive has them), unless it is there already, and returns its path. Throws UsageError when `out`
 /// belongs to another study.
 std::string study_from_archive(const std::string& archive, const std::string& out);

@@ -243,10 +243,12 @@ std::string study_from_archive(const std::string& archive, const std::string& ou
   // A note on top may differ; the cells must not.
   if (fs::exists(target) && to_toml(read_study(target)) != to_toml(read_study(from)))
     throw UsageError(target + " is another study of this name; name a new folder with --out");
-  for (const char* file : {"machine.toml", "capture.h5"})
-    if (const std::string there = scratch.path + "/out/" + file;
-        fs::exists(there) && !fs::exists(out + "/" + file))
-      fs::rename(there, out + "/" + file);
+  // The profile is for reference: what is measured now is measured on the machine that is named now.
+  for (const auto& [from_name, to_name] :
+       {std::pair{"machine.toml", "archived_machine.toml"}, {"capture.h5", "capture.h5"}})
+    if (const std::string there = scratch.path + "/out/" + from_name;
+        fs::exists(there) && !fs::exists(out + "/" + to_name))
+      fs::rename(there, out + "/" + to_name);
   const Json json = Json::parse(results::read_file(scratch.path + "/archive.json"), nullptr, false);
   if (json.is_object() && !fs::exists(out + "/capture.h5"))
     for (const Json& left : json.value("left_out", Json::array()))

@@ -25,6 +25,15 @@ void save_study(const Study& study, const std::string& out) {
                                            ") with its includes and --set resolved. Written by sweep;\n# `sweep resume` continues from here.\n" + body);
 }
 
+void save_machine(const Machine& machine, const std::string& out) {
+  const std::string path = out + "/machine.toml";
+  std::error_code ignored;
+  if (machine.text.empty())
+    std::filesystem::remove(path, ignored);
+  else if (!std::filesystem::exists(path) || results::read_file(path) != machine.text)
+    results::write_file_atomically(path, machine.text);
+}
+
 std::string find_saved_study(const std::string& out) {
   std::vector<std::string> found;
   std::error_code error;

@@ -110,6 +110,7 @@ int run_study(const RunVerbOptions& options, bool resume) {
     Claims claims(places.out, "run", "sweep run, process " + std::to_string(getpid()));
     run_options.hooks = hooks_of(claims);
     save_study(study, places.out);
+    save_machine(*places.machine, places.out);
     report = run_cells(cells, states_of(cells, places.out), run_options);
     const std::vector<CellState> states = states_of(cells, places.out);
     print_summary(cells, states, report.seconds.empty() ? Seconds{{{"", ""}, 0.0}} : report.seconds);

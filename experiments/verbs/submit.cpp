@@ -90,6 +90,7 @@ int submit(const RunVerbOptions& options) {
   make_out(places);
   const FolderLock lock(places.out);
   save_study(study, places.out);
+  save_machine(*places.machine, places.out);
   const std::vector<CellState> states = states_of(cells, places.out);
   const std::vector<PlannedCell> todo =
       free_cells(cells_to_run(cells, states, run_options.choice, places.bin, places.out), places);

@@ -274,6 +274,19 @@ TEST_F(Archive, WhatCannotBeArchivedIsSaidAndLeavesTheOldOne) {
   EXPECT_THROW(write(), UsageError);
 }
 
+TEST_F(Archive, TheMachineOfTheLastRunIsTheOneKept) {
+  Machine machine;
+  machine.text = "name = 'cluster'\n";
+  save_machine(machine, out);
+  write();
+  EXPECT_EQ(members().at("out/machine.toml"), machine.text);
+  save_machine(Machine(), out);
+  fs::remove_all(out + "/slurm");
+  const ArchiveReport report = write();
+  EXPECT_FALSE(members().contains("out/machine.toml"));
+  EXPECT_TRUE(std::any_of(report.remarks.begin(), report.remarks.end(), [](const std::string& r) { return r.find("built-in") != std::string::npos; }));
+}
+
 TEST_F(Archive, ItsStudyRunsAgainInANewFolderOnly) {
   write();
   const std::string again = folder / "again";
@@ -283,6 +296,8 @@ TEST_F(Archive, ItsStudyRunsAgainInANewFolderOnly) {
   for (const PlannedCell& cell : cells) expected.push_back(cell.cell_id);
   EXPECT_EQ(ids, expected);
   EXPECT_FALSE(fs::exists(again + "/cells"));
+  EXPECT_EQ(TemporaryFolder::read(again + "/archived_machine.toml"), "content of machine.toml");
+  EXPECT_FALSE(fs::exists(again + "/machine.toml"));
   EXPECT_EQ(study_from_archive(archive, again), path);  // the same command continues
   folder.write("again/small.study.toml", "[study]\nname = \"small\"\nprogram = \"bench_codec\"\nranks = 1\nlink = \"none\"\n[axes]\nseed = [7]\n");
   EXPECT_THROW(study_from_archive(archive, again), UsageError);
