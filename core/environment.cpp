@@ -18,6 +18,12 @@ const std::vector<Environment::Variable>& Environment::documented() {
       {"OMPI_COMM_WORLD_SIZE", "set by mpirun; tells a test program that it runs under MPI"},
       {"PMIX_RANK", "set by srun --mpi=pmix; as OMPI_COMM_WORLD_RANK"},
       {"SLURM_NTASKS", "set by srun; with PMIX_RANK as OMPI_COMM_WORLD_SIZE"},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", "set by mpirun; which GPU of a machine profile a rank gets"},
+      {"SLURM_LOCALID", "set by srun; as OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"SLURM_JOB_ID", "set in a job; the job that sweep task asks about and requeues"},
+      {"SLURM_ARRAY_JOB_ID", "set in a job of an array; shown as the owner of cells"},
+      {"SLURM_ARRAY_TASK_ID", "set in a job of an array; the task that sweep task runs"},
+      {"SLURM_RESTART_COUNT", "set in a job that was requeued; shown in the task's journal"},
   };
   return all;
 }
