@@ -219,14 +219,25 @@ Comparison compare(const std::vector<CollectedFile>& a, const std::vector<Collec
   };
   std::vector<const Pending*> everything;
   for (const Pending& p : pending) everything.push_back(&p);
+  const Spread* widest = nullptr;
+  for (const auto& [name, members] : groups)
+    if (Spread own = estimate_spread(members, "this group"); !own.source.empty()) {
+      const Spread& kept = spreads[name] = own;
+      if (widest == nullptr || kept.variance > widest->variance) widest = &kept;
+    }
   for (const auto& [name, members] : groups) {
-    Spread spread;
-    if (options.run_spread >= 0)
+    Spread spread = spreads[name];
+    if (options.run_spread >= 0) {
       spread = {2 * options.run_spread * options.run_spread, options.run_spread, 1e6, "given"};
-    else if (spread = estimate_spread(members, "this group"); spread.source.empty())
+    } else if (spread.source.empty() && widest != nullptr) {
+      // Too few cells of its own: quiet groups do not speak for it, the least quiet one may.
+      spread = *widest;
+      spread.source = "the widest of the other groups";
+    } else if (spread.source.empty()) {
       if (spread = estimate_spread(everything, "all groups"); spread.source.empty())
         spread = {2 * assumed_run_spread * assumed_run_spread, assumed_run_spread, 1e6,
                   "assumed: too few cells to tell"};
+    }
     spreads[name] = spread;
     std::vector<double> shifts;
     for (const Pending* p : members) shifts.push_back(p->estimate.shift);
