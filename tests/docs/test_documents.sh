@@ -26,7 +26,7 @@ done < <(grep -rhoE --include='*.md' --include='*.h' --include='*.cpp' --include
 
 property "every program that README runs from build/bin has its main"
 while IFS= read -r program; do
-  [ -e "bench/$program.cpp" ] || [ -e "experiments/$program.cpp" ] || fail "README names build/bin/$program, which has no source"
+  [ -e "bench/$program.cpp" ] || [ -e "experiments/$program.cpp" ] || [ -e "experiments/programs/$program.cpp" ] || fail "README names build/bin/$program, which has no source"
 done < <(grep -oE 'build/bin/[a-z_]+' README.md docs/*.md | sed 's|.*build/bin/||' | sort -u)
 
 property "exit codes in the document are those of core/error.h"
