@@ -88,11 +88,13 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(rows) + " rows of " +
                          str(c.model.hidden) + "); nothing would be saved");
     }
-    if (!pipeline)
-      for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
-        if (wrapper.name == "lep")
+    for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
+      if (wrapper.name == "lep") {
+        if (stack.codec->traits().lossless) throw UsageError("lep: the codec loses nothing, so there is no error to pass on; drop +lep or choose a lossy codec");
+        if (!pipeline)
           throw UsageError("lep passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
                            "ranks; use +ef");
+      }
     if (rule.protocol == Protocol::dense)
       throw UsageError("protocol dense carries tensors as they are; use automatic");
   } catch (const UsageError& error) {

@@ -8,7 +8,6 @@
 #include "kernels/codec/registry.h"
 #include "kernels/codec/residuals.h"
 #include "kernels/codec/state.h"
-#include "kernels/codec/wire_values.h"
 
 namespace thinwire {
 namespace {
@@ -29,9 +28,9 @@ class LazyErrorPropagation final : public Wrapper {
   }
   void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) override { residuals_.store(x, own_decoded, key); }
   void after_decode(TensorView, const MessageKey&) override {}
-  void after_reduce(ConstTensorView, ConstTensorView, ConstTensorView, const MessageKey& key) override {
-    throw UsageError("lep: " + text_of(key) + " is summed over ranks; lazy error propagation belongs to messages from stage to stage "
-                     "(pp_forward, pp_backward). Use +ef for reductions");
+  // Made for messages from stage to stage (the trainer refuses it elsewhere); in a reduction it is error feedback.
+  void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean, const MessageKey& key) override {
+    residuals_.store(local, own_decoded.elements() == local.elements() ? own_decoded : reduced_mean, key);
   }
   // With leftover=drop nothing outlives a step, and checkpoints lie between steps.
   void save_state(StateWriter& to) const override {
@@ -55,8 +54,7 @@ const bool registered = register_wrapper(
      .source = "Song et al., Optimus-CC, ASPLOS 2023 (arXiv 2301.09830); released code, megatron/p2p_communication.py",
      .parameters = {{"leftover", ParameterSpec::Kind::choice, "carry", 0, 0, {"carry", "drop"},
                      "residual of a mini-batch's last message: added to the next mini-batch's first, or forgotten"}},
-     .make = [](const Parameters& p, const CodecTraits& traits) -> std::unique_ptr<Wrapper> {
-       if (traits.lossless) throw UsageError("lep: the codec loses nothing, so there is no error to propagate; drop +lep or choose a lossy codec");
+     .make = [](const Parameters& p, const CodecTraits&) -> std::unique_ptr<Wrapper> {
        return std::make_unique<LazyErrorPropagation>(p.choice("leftover") == "carry");
      }});
 

@@ -80,12 +80,14 @@ TEST(LazyErrorPropagation, ASavedStateGoesOnAsIfNothingHappened) {
   }
 }
 
-TEST(LazyErrorPropagation, IsRefusedWhereNothingIsLostAndWhereRanksAreSummed) {
-  EXPECT_THROW(make_codec("none+lep"), UsageError);
-  CodecStack stack = make_codec("topk:fraction=0.5+lep");
-  const Pair x = {1, 2};
-  const ConstTensorView view(x.data(), Shape{1, 2});
-  EXPECT_THROW(stack.wrappers[0]->after_reduce(view, view, view, key_of(0, 0)), UsageError);
+TEST(LazyErrorPropagation, InAReductionIsErrorFeedback) {
+  CodecStack lep = make_codec("topk:fraction=0.5+lep"), ef = make_codec("topk:fraction=0.5+ef");
+  const Pair x = {3, 2}, own = {3, 0}, mean = {2, 1};
+  const Shape shape{1, 2};
+  for (CodecStack* stack : {&lep, &ef})
+    stack->wrappers[0]->after_reduce(ConstTensorView(x.data(), shape), ConstTensorView(own.data(), shape), ConstTensorView(mean.data(), shape), key_of(0, 0));
+  EXPECT_EQ(leftover(lep, key_of(1, 0)), (Pair{0, 2}));
+  EXPECT_EQ(leftover(ef, key_of(1, 0)), (Pair{0, 2}));
 }
 
 }  // namespace
