@@ -63,6 +63,23 @@ build() {
   cmake --build "$build_dir" -j "$(build_jobs)" --target "${programs[@]}"
 }
 
+# A study between the nodes of a Slurm cluster: four nodes on this machine, a network namespace each. Machines without the packages or
+# the rights go on without it, and say why.
+cluster() {
+  local lab=$root/experiments/lab/slurm.sh study=$root/experiments/studies/cluster.toml folder environment status=0
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/thinwire-cluster.XXXXXX")
+  if ! environment=$("$lab" up --nodes 4 --link netns:1gbit --folder "$folder/lab"); then
+    rmdir -- "$folder"
+    return 0
+  fi
+  # shellcheck disable=SC2064 # the folder of now
+  trap "'$lab' down --folder '$folder/lab'; rm -rf '$folder'" EXIT
+  eval "$environment"
+  "$bin/sweep" submit "$study" --out "$out" --machine local-slurm --if-code-changed redo || status=$?
+  [ $status -ne 0 ] || "$bin/sweep" status "$study" --out "$out" --machine local-slurm --watch 10 || status=$?
+  return $status
+}
+
 [ $skip_setup = yes ] || quiet_stage setup scripts/setup.sh
 [ -n "${THINWIRE_BUILD_DIR-}" ] || quiet_stage configure cmake --preset default
 quiet_stage build build
@@ -72,6 +89,7 @@ selection=()
 [ -z "$ranks" ] || selection=(--where "ranks=$ranks")
 # What another build measured is measured again: one report never mixes two.
 stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${selection[@]}"
+case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; esac
 stage collect "$bin/sweep" collect --out "$out"
 stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
 stage summary /usr/bin/python3 plots/summary.py --collected "$out/collected.h5"

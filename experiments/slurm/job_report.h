@@ -9,7 +9,7 @@
 namespace thinwire::sweep {
 
 struct JobCounts {
-  int waiting = 0, running = 0;  ///< cells without a record whose jobs wait (also HELD) or run, or that a runner holds
+  int waiting = 0, running = 0;  ///< cells without a record, or to be measured again, whose jobs wait (also HELD) or run, or that a runner holds
   int lost = 0;                  ///< whose jobs are over: submit takes them again
   bool operator==(const JobCounts&) const = default;
 };
