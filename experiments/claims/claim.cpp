@@ -12,6 +12,8 @@
 namespace thinwire::claims {
 namespace {
 
+const std::vector<std::string> profile_names = {"smoke", "quick", "standard", "full"};
+
 std::map<std::string, Claim>& registry() {
   static std::map<std::string, Claim> claims;
   return claims;
@@ -36,6 +38,17 @@ std::string name_of(Verdict verdict) {
 std::string name_of(Basis basis) {
   constexpr std::array names = {"exact", "event model", "emulated link", "namespaces", "training", "device"};
   return names[static_cast<std::size_t>(basis)];
+}
+
+std::string name_of(Profile profile) {
+  return profile_names[static_cast<std::size_t>(profile)];
+}
+
+Profile profile_named(const std::string& name) {
+  for (std::size_t i = 0; i < profile_names.size(); ++i)
+    if (profile_names[i] == name) return static_cast<Profile>(i);
+  throw UsageError("no profile `" + name + "`; did you mean `" + nearest_name(name, profile_names.data(), profile_names.data() + profile_names.size()) +
+                   "`? (smoke, quick, standard, full)");
 }
 
 bool register_claim(Claim claim) {

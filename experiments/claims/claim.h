@@ -25,15 +25,36 @@ struct Measure {
   std::string unit;
 };
 
+/// Numbers behind a verdict that a figure draws: one curve, one bar chart, one sweep. NaN where a row has no such number.
+struct Table {
+  std::string name;                  ///< "stacks", "sweep of K"; one claim's tables have different names
+  std::vector<std::string> columns;  ///< with units: "step (ms)"
+  struct Row {
+    std::string label;               ///< the arm, the setting
+    std::vector<double> values;      ///< one per column
+  };
+  std::vector<Row> rows;
+};
+
 struct Outcome {
   Verdict verdict = Verdict::invalid;
   std::string because;            ///< the rule's inequality with its numbers, in words
   std::vector<Measure> measures;
+  std::vector<Table> tables = {};
 };
 
 /// Where the numbers come from; a verdict is always read together with it.
 enum class Basis { exact, event_model, emulated_link, namespaces, training, device };
 std::string name_of(Basis basis);
+
+class JudgeContext;  // experiments/claims/context.h
+
+/// How much a run of the claims may cost; a claim is judged from its own profile upwards. smoke: seconds in all; quick: two minutes;
+/// standard: hours on two cores (300 training steps); full: 1000 training steps and twice the seeds.
+enum class Profile { smoke, quick, standard, full };
+std::string name_of(Profile profile);
+/// UsageError with the nearest name.
+Profile profile_named(const std::string& name);
 
 struct Claim {
   std::string id;          ///< "optimus_cc.C4"; claims with parts append a letter ("optimus_cc.C5b")
@@ -41,7 +62,8 @@ struct Claim {
   std::string provenance;  ///< of the statement: read, second-hand, recollected or derived, and where
   std::string rule;        ///< when which verdict is given
   Basis basis = Basis::exact;
-  std::function<Outcome()> judge;
+  Profile from = Profile::smoke;  ///< the smallest profile that judges it
+  std::function<Outcome(JudgeContext&)> judge;
 };
 
 /// Called by the last line of a claim's file. Throws std::logic_error for an id given twice.

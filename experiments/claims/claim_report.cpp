@@ -30,15 +30,47 @@ std::string now_utc() {
 
 }  // namespace
 
-Judged judge(const Claim& claim) {
-  Judged result{claim.id, claim.statement, claim.provenance, claim.rule, name_of(claim.basis), now_utc(), {}};
+Judged judge(const Claim& claim, JudgeContext& context) {
+  Judged result{claim.id, claim.statement, claim.provenance, claim.rule, name_of(claim.basis), name_of(context.profile), "", {}};
   try {
-    result.outcome = claim.judge();
+    result.outcome = claim.judge(context);
   } catch (const Error& error) {
-    result.outcome = {Verdict::invalid, std::string("could not be judged: ") + error.what(), {}};
+    result.outcome.because = std::string("could not be judged: ") + error.what();
   }
+  result.when = now_utc();
   return result;
 }
+
+namespace {
+
+Json tables_to_json(const std::vector<Table>& tables) {
+  Json all = Json::array();
+  for (const Table& t : tables) {
+    Json rows = Json::array();
+    for (const Table::Row& row : t.rows) {
+      Json values = Json::array();
+      for (const double v : row.values) values.push_back(number(v));
+      rows.push_back({{"label", row.label}, {"values", values}});
+    }
+    all.push_back({{"name", t.name}, {"columns", t.columns}, {"rows", rows}});
+  }
+  return all;
+}
+
+std::vector<Table> tables_from_json(const Json& all) {
+  std::vector<Table> tables;
+  for (const Json& t : all) {
+    Table table{t.at("name"), t.at("columns"), {}};
+    for (const Json& row : t.at("rows")) {
+      table.rows.push_back({row.at("label"), {}});
+      for (const Json& v : row.at("values")) table.rows.back().values.push_back(number(v));
+    }
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+}  // namespace
 
 std::string to_json(const std::vector<Judged>& judged) {
   Json all = Json::array();
@@ -46,19 +78,19 @@ std::string to_json(const std::vector<Judged>& judged) {
     Json measures = Json::array();
     for (const Measure& m : j.outcome.measures)
       measures.push_back({{"name", m.name}, {"value", number(m.value)}, {"low", number(m.low)}, {"high", number(m.high)}, {"margin", number(m.margin)}, {"unit", m.unit}});
-    all.push_back({{"id", j.id}, {"statement", j.statement}, {"provenance", j.provenance}, {"rule", j.rule}, {"basis", j.basis}, {"when", j.when},
-                   {"verdict", name_of(j.outcome.verdict)}, {"because", j.outcome.because}, {"measures", measures}});
+    all.push_back({{"id", j.id}, {"statement", j.statement}, {"provenance", j.provenance}, {"rule", j.rule}, {"basis", j.basis}, {"profile", j.profile}, {"when", j.when},
+                   {"verdict", name_of(j.outcome.verdict)}, {"because", j.outcome.because}, {"measures", measures}, {"tables", tables_to_json(j.outcome.tables)}});
   }
-  return Json{{"schema", 1}, {"claims", all}}.dump(1) + "\n";
+  return Json{{"schema", 2}, {"claims", all}}.dump(1) + "\n";
 }
 
 std::vector<Judged> from_json(const std::string& text, const std::string& where) {
   std::vector<Judged> judged;
   try {
     const Json file = Json::parse(text);
-    if (file.at("schema") != 1) throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads 1; run the claims again");
+    if (file.at("schema") != 2) throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads 2; run the claims again");
     for (const Json& j : file.at("claims")) {
-      Judged one{j.at("id"), j.at("statement"), j.at("provenance"), j.at("rule"), j.at("basis"), j.at("when"), {}};
+      Judged one{j.at("id"), j.at("statement"), j.at("provenance"), j.at("rule"), j.at("basis"), j.at("profile"), j.at("when"), {}};
       bool known = false;
       for (const Verdict v : verdicts)
         if (j.at("verdict") == name_of(v)) {
@@ -69,6 +101,7 @@ std::vector<Judged> from_json(const std::string& text, const std::string& where)
       one.outcome.because = j.at("because");
       for (const Json& m : j.at("measures"))
         one.outcome.measures.push_back({m.at("name"), number(m.at("value")), number(m.at("low")), number(m.at("high")), number(m.at("margin")), m.at("unit")});
+      one.outcome.tables = tables_from_json(j.at("tables"));
       judged.push_back(std::move(one));
     }
   } catch (const Json::exception& error) {
@@ -81,7 +114,7 @@ std::string to_text(const std::vector<Judged>& judged) {
   std::string text;
   char line[256];
   for (const Judged& j : judged) {
-    text += j.id + "  " + name_of(j.outcome.verdict) + "  (" + j.basis + ", at this scale)\n  " + j.statement + "  [" + j.provenance + "]\n";
+    text += j.id + "  " + name_of(j.outcome.verdict) + "  (" + j.basis + ", profile " + j.profile + ", at this scale)\n  " + j.statement + "  [" + j.provenance + "]\n";
     for (const Measure& m : j.outcome.measures) {
       std::snprintf(line, sizeof line, "    %-52s %.6g", m.name.c_str(), m.value);
       text += line;

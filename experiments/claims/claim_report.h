@@ -4,17 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "experiments/claims/claim.h"
+#include "experiments/claims/context.h"
 
 namespace thinwire::claims {
 
 struct Judged {
-  std::string id, statement, provenance, rule, basis, when;  ///< when: UTC
+  std::string id, statement, provenance, rule, basis;
+  std::string profile, when;  ///< under which it was judged; UTC
   Outcome outcome;
 };
 
 /// Judges a claim now. A thinwire::Error of the judgement makes it INVALID with the error as the reason.
-Judged judge(const Claim& claim);
+Judged judge(const Claim& claim, JudgeContext& context);
 
 std::string to_json(const std::vector<Judged>& judged);
 /// CorruptData, naming `where`, for anything that to_json did not write.

@@ -1,10 +1,12 @@
 // claims: the papers' claims as executable experiments. list | run | show.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
 #include "core/error.h"
 #include "core/main_guard.h"
+#include "core/log.h"
 #include "experiments/claims/claim_report.h"
 #include "results/files.h"
 
@@ -15,7 +17,7 @@ using namespace thinwire::claims;
 
 struct Options {
   std::vector<std::string> patterns;
-  std::string out = "out/claims";
+  std::string out = "out/claims", profile = "smoke", bin, lab, if_code_changed = "error";
   bool json = false;
 };
 
@@ -31,7 +33,7 @@ std::string file_of(const Options& options) { return options.out + "/claims.json
 
 int list(const Options& options) {
   for (const Claim* claim : chosen(options))
-    std::printf("%-18s %-14s %s\n", claim->id.c_str(), name_of(claim->basis).c_str(), claim->statement.c_str());
+    std::printf("%-18s %-14s %-9s %s\n", claim->id.c_str(), name_of(claim->basis).c_str(), name_of(claim->from).c_str(), claim->statement.c_str());
   return 0;
 }
 
@@ -40,12 +42,32 @@ int print(const Options& options, const std::vector<Judged>& judged) {
   return exit_status_of(judged);
 }
 
+CellRunner cells_of(const Options& options) {
+  sweep::Places places;
+  places.out = std::filesystem::absolute(options.out);
+  places.bin = options.bin.empty() ? sweep::default_bin() : std::string(std::filesystem::absolute(options.bin));
+  places.lab = options.lab.empty() ? sweep::default_lab(places.bin) : std::string(std::filesystem::absolute(options.lab));
+  const std::vector<std::string> known = {"keep", "redo", "error"};
+  const auto found = std::find(known.begin(), known.end(), options.if_code_changed);
+  if (found == known.end()) throw UsageError("--if-code-changed " + options.if_code_changed + ": keep, redo or error");
+  return {places, static_cast<sweep::IfCodeChanged>(found - known.begin())};
+}
+
 int run(const Options& options) {
+  const Profile profile = profile_named(options.profile);
+  CellRunner cells = cells_of(options);
+  JudgeContext context(profile, std::filesystem::absolute(options.out), cells);
   std::vector<Judged> all;
   if (std::filesystem::exists(file_of(options))) all = from_json(results::read_file(file_of(options)), file_of(options));
   std::vector<Judged> now;
   for (const Claim* claim : chosen(options)) {
-    now.push_back(judge(*claim));
+    if (claim->from > profile) {
+      log_info(claim->id + " is judged from the profile " + name_of(claim->from) + " upwards");
+      continue;
+    }
+    log_info(claim->id + ": " + claim->statement);
+    now.push_back(judge(*claim, context));
+    log_info(claim->id + ": " + name_of(now.back().outcome.verdict));
     std::erase_if(all, [&](const Judged& j) { return j.id == claim->id; });
     all.push_back(now.back());
     results::make_folder(options.out);
@@ -74,13 +96,17 @@ int dispatch(int argc, char** argv) {
     command->add_option("claim", options.patterns, "ids or their beginnings (optimus_cc, optimus_cc.C5); default: all");
     return command;
   };
-  CLI::App* list_verb = verb("list", "ids, bases and statements");
+  CLI::App* list_verb = verb("list", "ids, bases, smallest profiles and statements");
   CLI::App* run_verb = verb("run", "judge, keep the verdicts in OUT/claims.json, print them");
   CLI::App* show_verb = verb("show", "print the verdicts that were kept");
   for (CLI::App* command : {run_verb, show_verb}) {
     command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
     command->add_flag("--json", options.json, "as JSON");
   }
+  run_verb->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
+  run_verb->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
+  run_verb->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
+  run_verb->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -89,7 +115,15 @@ int dispatch(int argc, char** argv) {
     throw UsageError("claims: " + std::string(error.what()) + ". All options: claims --help, claims VERB --help");
   }
   if (list_verb->parsed()) return list(options);
-  return run_verb->parsed() ? run(options) : show(options);
+  if (!run_verb->parsed()) return show(options);
+  try {
+    return run(options);
+  } catch (const Interrupted& interrupted) {
+    log_error("interrupted; the same command goes on from what is finished");
+    std::signal(interrupted.signal, SIG_DFL);
+    std::raise(interrupted.signal);
+    return 0;  // not reached: the signal ends the process
+  }
 }
 
 }  // namespace

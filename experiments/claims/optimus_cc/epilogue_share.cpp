@@ -8,7 +8,7 @@
 namespace thinwire::claims {
 namespace {
 
-Outcome judge() {
+Outcome judge(JudgeContext&) {
   int schedules = 0, wrong_count = 0, disagreements = 0;
   double share_4_16 = no_number;
   for (int p = 2; p <= 8; ++p)

@@ -31,7 +31,7 @@ Times times(double message, SendMode sends) {
           step([](int, int) { return true; })};
 }
 
-Outcome judge_saving() {
+Outcome judge_saving(JudgeContext&) {
   Outcome o;
   bool exact = true;
   for (const double message : {0.1, 0.3, 1.0}) {
@@ -47,7 +47,7 @@ Outcome judge_saving() {
   return o;
 }
 
-Outcome judge_share() {
+Outcome judge_share(JudgeContext&) {
   Outcome o;
   double least = 1, most = 0;
   for (const double message : {0.1, 0.3, 1.0}) {

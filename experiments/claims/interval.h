@@ -1,0 +1,27 @@
+// Student's interval of a mean, and the rule of doubled seeds.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "experiments/claims/context.h"
+
+namespace thinwire::claims {
+
+/// Mean of paired differences (or of repetitions) and its two-sided 95 % interval by Student's t with n - 1 degrees of freedom.
+struct Interval {
+  double mean = no_number, low = no_number, high = no_number;
+  double deviation = no_number;  ///< standard deviation of one value
+  int count = 0;
+};
+/// NaN bounds for fewer than two values.
+Interval interval_of(std::span<const double> values);
+/// b[i] - a[i]; UsageError when the lengths differ.
+Interval paired_interval(std::span<const double> a, std::span<const double> b);
+
+Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit);
+
+/// Judges with the profile's seeds and, when that is inconclusive, once more with twice as many. `judge` gets the number of seeds.
+Outcome with_doubled_seeds(const JudgeContext& context, const std::function<Outcome(int seeds)>& judge);
+
+}  // namespace thinwire::claims
