@@ -94,6 +94,22 @@ MeshGroups mesh_groups(const MeshShape& shape) {
   return groups;
 }
 
+std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, Form form) {
+  check_mesh(shape);
+  std::vector<std::vector<int>> groups(form == Form::released ? 1 : static_cast<std::size_t>(shape.tp));
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const MeshCoordinates c = mesh_coordinates(shape, rank);
+    if (c.pp == 0 || c.pp == shape.pp - 1) groups[form == Form::released ? 0 : static_cast<std::size_t>(c.tp)].push_back(rank);
+  }
+  return groups;
+}
+
+int group_of(const std::vector<std::vector<int>>& groups, int rank) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (std::find(groups[g].begin(), groups[g].end(), rank) != groups[g].end()) return static_cast<int>(g);
+  return -1;
+}
+
 std::string describe_mesh(const MeshShape& shape) {
   const MeshGroups groups = mesh_groups(shape);
   return "mesh " + shape.order + ": tp " + std::to_string(shape.tp) + ", pp " + std::to_string(shape.pp) +

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "kernels/codec/codec.h"
 
 namespace thinwire {
 
@@ -36,6 +37,12 @@ MeshCoordinates mesh_coordinates(const MeshShape& shape, int rank);
 int mesh_rank(const MeshShape& shape, const MeshCoordinates& coordinates);
 /// Groups in ascending order of their first rank; members in ascending order of their coordinate.
 MeshGroups mesh_groups(const MeshShape& shape);
+/// Who sums the tied table's gradient in one fused reduction (Optimus-CC, papers/optimus_cc.md section 2.4): per tensor coordinate
+/// first and last stage of all replicas, which hold the same rows of the vocabulary. `released`: all of them at once, as
+/// megatron/mpu/initialize.py of the authors' code, which for tp > 1 sums different rows (section 7, defect 1).
+std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, Form form);
+/// Which of the groups `rank` is in; -1: none.
+int group_of(const std::vector<std::vector<int>>& groups, int rank);
 /// One line per group kind, for --show-mesh.
 std::string describe_mesh(const MeshShape& shape);
 

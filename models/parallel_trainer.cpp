@@ -202,8 +202,7 @@ class Trainer3d final : public ParallelTrainer {
     if (m.pp == 1) return;
     const bool holds_table = mesh_.first_stage() || mesh_.last_stage();
     if (config_.embedding_sync == "fused") {
-      // All copies of this tensor rank's rows of the table: {first, last stage} x replicas.
-      embedding_group_ = world_.split(holds_table ? at_.tp : -1, world_.rank());
+      embedding_group_ = world_.split(group_of(fused_embedding_groups(m, config_.form), world_.rank()), world_.rank());
       if (embedding_group_) gradient_lanes_.embedding_dp = open_lane("embedding", *embedding_group_, TrafficClass::embedding);
     } else {
       if (holds_table && m.dp > 1) gradient_lanes_.embedding_dp = open_lane("embedding.replicas", mesh_.dp(), TrafficClass::embedding);

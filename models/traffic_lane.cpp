@@ -8,7 +8,6 @@ namespace {
 ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
   ChannelOptions o;
   o.traffic = traffic;
-  o.form = lane.form;
   o.wire = lane.wire;
   o.average = lane.average;
   // On a slow link the library's all_reduce takes up to twice the ring's time (64 KiB, 2 ranks, 100 Mbit/s: 10.6 against 5.6 ms),
@@ -30,6 +29,7 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
   if (!rule.active()) return;
   ChannelOptions coded = options_of(traffic, options);
   coded.codec = rule.codec;
+  coded.form = lane.form;  // a dense channel has no forms
   coded.protocol = rule.protocol;
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;

@@ -20,7 +20,15 @@ struct ReductionPlan {
   std::vector<std::unique_ptr<Communicator>> steps;  ///< reduced over one after another
   std::unique_ptr<Series> series;        ///< this rank's input
   int part = 0;
-  std::vector<std::pair<std::unique_ptr<Series>, int>> everybody;  ///< all ranks' inputs, for the reference
+  std::vector<std::pair<std::unique_ptr<Series>, int>> everybody;  ///< inputs of all ranks whose sum this is, for the reference
+  /// Which of how many equal parts of the result this rank verifies; 0 parts: the rank's of the world's.
+  int share = 0, shares = 0;
+  /// The result is compared with what these reductions, dense in f32, make of the same input, instead of with the float64 sum.
+  std::vector<std::unique_ptr<Communicator>> compared_with = {};
+  /// `steps` are those of the released form: then a dense codec, which has no forms, goes with it.
+  bool released_steps = false;
+  /// False: another sum than the reference by design (a released defect); its error is recorded, whatever it is.
+  bool verified = true;
 };
 
 class ReductionGroup {

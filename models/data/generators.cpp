@@ -78,6 +78,11 @@ void check_range(const Generator& g) {
   if (g.kind == "low_rank") require("rank", 1, 1e6), require("noise", 0, 1e6);
   if (g.kind == "sparse") require("zeros", 0, 1);
   if (g.kind == "log_normal") require("sigma", 0, 5);  // beyond, exp(sigma * normal) leaves f16
+  if (g.kind == "integers") {
+    require("largest", 1, 32768);  // sums over 512 ranks stay below 2^24
+    if (g.parameters.at("largest") != std::floor(g.parameters.at("largest")))
+      throw UsageError("Generator integers: largest=" + number_text(g.parameters.at("largest")) + " is not a whole number.");
+  }
 }
 
 std::string known_kinds() {
@@ -99,6 +104,7 @@ const std::vector<GeneratorDescription>& generators() {
        {{"rank", 16}, {"noise", 0.01}}},
       {"sparse", "a fraction `zeros` of exact zeros, the others standard normal", {{"zeros", 0.99}}},
       {"log_normal", "random sign times exp(sigma * normal)", {{"sigma", 2.0}}},
+      {"integers", "whole numbers from -largest to largest, equally likely: their sums are exact in f32", {{"largest", 8}}},
   };
   return all;
 }
@@ -184,6 +190,10 @@ void generate(const Generator& g, const Shape& shape, std::uint64_t seed, std::i
     const auto zeros = static_cast<float>(g.parameters.at("zeros"));
     for (std::size_t i = 0; i < to.size(); ++i)
       if (choice.uniform(i) < zeros) to[i] = 0;
+  } else if (g.kind == "integers") {
+    const auto largest = static_cast<std::int64_t>(g.parameters.at("largest"));
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = static_cast<float>(static_cast<std::int64_t>(choice.uniform(i) * static_cast<double>(2 * largest + 1)) - largest);
   } else {
     TW_ASSERT(g.kind == "log_normal", g.kind);
     fill_normal(random, to, g.parameters.at("sigma"));

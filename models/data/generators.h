@@ -8,6 +8,7 @@
 //   low_rank:rank=16,noise=0.01    rank-r signal of root mean square 1 plus normal noise
 //   sparse:zeros=0.99              a fraction `zeros` of exact zeros, the others standard normal
 //   log_normal:sigma=2.0           sign * exp(sigma * normal): heavy-tailed magnitude
+//   integers:largest=8             whole numbers from -largest to largest, equally likely: their sums are exact in f32
 #pragma once
 
 #include <cstdint>
