@@ -29,7 +29,7 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
   if (!rule.active()) return;
   ChannelOptions coded = options_of(traffic, options);
   coded.codec = rule.codec;
-  coded.form = lane.form;  // a dense channel has no forms
+  coded.form = options.form;  // a dense channel has no forms
   coded.protocol = rule.protocol;
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;

@@ -162,5 +162,20 @@ TEST(Links, RatesAndBucketsFollowFromTheName) {
   EXPECT_EQ(token_bucket_bytes("netns:1gbit"), 60000);   // 480 us
 }
 
+// papers/optimus_cc.md section 8, vector 7: Megatron-LM puts replicas before stages.
+TEST(FusedEmbeddingGroups, JoinTheReplicasThatHoldTheSameRowsOfTheVocabulary) {
+  EXPECT_EQ(fused_embedding_groups({8, 4, 4, "tp-dp-pp"}, Form::fair)[1], (std::vector<int>{1, 9, 17, 25, 97, 105, 113, 121}));
+  EXPECT_EQ(fused_embedding_groups({2, 2, 2, "tp-dp-pp"}, Form::fair), (std::vector<std::vector<int>>{{0, 2, 4, 6}, {1, 3, 5, 7}}));
+}
+
+TEST(FusedEmbeddingGroups, OfTheReleasedFormJoinAllTensorRanks) {
+  const auto groups = fused_embedding_groups({8, 4, 4, "tp-dp-pp"}, Form::released);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].size(), 64u);
+  EXPECT_EQ(fused_embedding_groups({1, 4, 2, "tp-dp-pp"}, Form::released), fused_embedding_groups({1, 4, 2, "tp-dp-pp"}, Form::fair)) << "with one tensor rank the two agree";
+  EXPECT_EQ(group_of(groups, 8), 0);
+  EXPECT_EQ(group_of(fused_embedding_groups({2, 4, 1, "tp-dp-pp"}, Form::fair), 2), -1) << "a stage between holds no table";
+}
+
 }  // namespace
 }  // namespace thinwire

@@ -2,6 +2,7 @@
 // timeout: 120
 // Generators against their stated properties; input files against tensors written here byte by byte; damaged
 // files are refused at every length.
+#include <map>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -103,6 +104,14 @@ TEST(Generators, SparseHasItsFractionOfZerosAndLogNormalItsSpread) {
   EXPECT_NEAR(sign, 0, 0.02);
 }
 
+TEST(Generators, IntegersAreWholeAndReachBothEnds) {
+  const Tensor t = generate(parse_generator("integers:largest=3"), {300, 100}, 7);
+  std::map<float, int> counts;
+  for (float v : t.as<float>()) ++counts[v];
+  ASSERT_EQ(counts.size(), 7u);
+  for (int v = -3; v <= 3; ++v) EXPECT_NEAR(counts[static_cast<float>(v)], 30000 / 7.0, 300) << v;
+}
+
 TEST(Generators, StepRankAndSeedGiveDifferentTensorsAndTheSameKeyTheSame) {
   for (const GeneratorDescription& d : generators()) {
     const Generator g = parse_generator(d.kind);
@@ -124,7 +133,7 @@ TEST(Generators, UnknownKindsKeysAndValuesAreRefused) {
   for (const char* bad :
        {"", "uniform", "power_law:", "power_law:slope=1", "power_law:exponent", "power_law:exponent=x",
         "power_law:exponent=-1", "sparse:zeros=1.5", "low_rank:rank=0", "gaussian:a=1",
-        "power_law:exponent=nan", "log_normal:sigma=1e9"})
+        "power_law:exponent=nan", "log_normal:sigma=1e9", "integers:largest=0", "integers:largest=1.5"})
     EXPECT_THROW(parse_generator(bad), UsageError) << bad;
 }
 

@@ -1,0 +1,133 @@
+// optimus_cc.C6: the fused embedding synchronisation gives the gradient of the two steps. One synchronisation of equal gradients
+// (bench_embedding, whose reference is then the two steps, dense in f32), and a training run each (train_gpt). The control is the
+// authors' single group over all tensor ranks (papers/optimus_cc.md section 7, defect 1), which must be told from it.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "core/error.h"
+#include "experiments/claims/context.h"
+
+namespace thinwire::claims {
+namespace {
+
+constexpr double random_bound = 1e-6, loss_bound = 1e-5;
+constexpr int most_steps = 100;
+
+struct Sync {
+  int tp, dp;
+  std::string generator, form;
+};
+
+CellRequest sync_request(const Sync& s) {
+  CellRequest r;
+  r.program = "bench_embedding";
+  r.ranks = 2 * s.tp * s.dp;
+  r.parameters.set("tp", std::int64_t{s.tp});
+  r.parameters.set("dp", std::int64_t{s.dp});
+  r.parameters.set("scheme", "fused");
+  r.parameters.set("reference", "two_step");
+  r.parameters.set("generator", s.generator);
+  r.parameters.set("wire", "f32");
+  r.parameters.set("rows", std::int64_t{251});  // a prime: no block of a ring is like another
+  r.parameters.set("hidden", std::int64_t{128});
+  r.parameters.set("repetitions", std::int64_t{1});
+  if (s.form != "fair") r.parameters.set("form", s.form);
+  r.tags = {"optimus_cc.C6"};
+  return r;
+}
+
+CellRequest training_request(const std::string& sync, const std::string& form, int steps) {
+  CellRequest r;
+  r.program = "train_gpt";
+  r.ranks = 8;
+  for (const auto& [name, value] : std::map<std::string, std::int64_t>{{"tp", 2}, {"pp", 2}, {"dp", 2}, {"layers", 4}, {"hidden", 128},
+                                                                        {"heads", 4}, {"seq", 64}, {"micro-batch", 2}, {"global-batch", 16}})
+    r.parameters.set(name, value);
+  r.parameters.set("steps", std::int64_t{steps});
+  r.parameters.set("schedule-steps", std::int64_t{most_steps});
+  r.parameters.set("wire", "f32");
+  r.parameters.set("embedding-sync", sync);
+  if (form != "fair") r.parameters.set("form", form);
+  r.tags = {"optimus_cc.C6"};
+  return r;
+}
+
+double relative(double a, double b) { return std::abs(a - b) / std::abs(b); }
+
+struct Distance {
+  double last = 0, largest = 0;  ///< of the last step's and validation's losses; over all steps
+};
+Distance distance(const results::CellRecord& a, const results::CellRecord& b) {
+  const auto &x = a.training.curve, &y = b.training.curve;
+  if (x.empty() || x.size() != y.size()) throw RuntimeFailure("optimus_cc.C6: two training runs have " + std::to_string(x.size()) + " and " +
+                                                              std::to_string(y.size()) + " steps; remove their records and run again");
+  Distance d;
+  for (std::size_t i = 0; i < x.size(); ++i) d.largest = std::max(d.largest, relative(x[i].loss, y[i].loss));
+  d.last = std::max(relative(x.back().loss, y.back().loss), relative(x.back().validation_loss, y.back().validation_loss));
+  return d;
+}
+
+Outcome judge_identity(JudgeContext& context) {
+  std::vector<Sync> syncs;
+  for (const int tp : {1, 2})
+    for (const int dp : {1, 2, 4})
+      for (const char* generator : {"integers", "gaussian"}) syncs.push_back({tp, dp, generator, "fair"});
+  syncs.push_back({2, 2, "integers", "released"});
+  const int steps = std::min(context.steps(), most_steps);
+  std::vector<CellRequest> requests;
+  for (const Sync& s : syncs) requests.push_back(sync_request(s));
+  requests.push_back(training_request("two_step", "fair", steps));
+  requests.push_back(training_request("fused", "fair", steps));
+  requests.push_back(training_request("fused", "released", steps));
+  const std::vector<results::CellRecord> records = context.cells.run(requests);
+
+  Outcome o;
+  double integers = 0, random = 0, control = 0;
+  Table table{"fused against two steps", {"T", "D", "relative difference"}, {}};
+  for (std::size_t i = 0; i < syncs.size(); ++i) {
+    const double error = records[i].rows.front().relative_l2;
+    const bool released = syncs[i].form == "released";
+    double& worst = released ? control : syncs[i].generator == "integers" ? integers : random;
+    worst = std::isnan(error) ? error : std::max(worst, error);
+    table.rows.push_back({(released ? "released, " : "") + syncs[i].generator, {double(syncs[i].tp), double(syncs[i].dp), error}});
+  }
+  const std::size_t first = syncs.size();
+  const Distance fused = distance(records[first + 1], records[first]), released = distance(records[first + 2], records[first]);
+  const std::string after = " after " + std::to_string(steps) + " steps";
+  o.measures = {{"integer gradients, relative difference", integers, no_number, no_number, 0, ""},
+                {"random gradients, relative difference", random, no_number, no_number, random_bound, ""},
+                {"losses" + after + ", relative difference", fused.last, no_number, no_number, loss_bound, ""},
+                {"losses of any step, largest relative difference", fused.largest, no_number, no_number, no_number, ""},
+                {"control: released group at T = 2, gradient", control, no_number, no_number, random_bound, ""},
+                {"control: released group at T = 2, losses" + after, released.last, no_number, no_number, loss_bound, ""}};
+  o.tables.push_back(std::move(table));
+  char text[300];
+  if (!(control > random_bound) || !(released.last > loss_bound)) {
+    std::snprintf(text, sizeof text, "the control does not differ (gradient %.2g, losses %.2g): the test could not tell a wrong group", control,
+                  released.last);
+    o.verdict = Verdict::invalid;
+  } else {
+    const bool holds = integers == 0 && random <= random_bound && fused.last <= loss_bound;
+    std::snprintf(text, sizeof text, "integers %s, random %.2g (bound %.0e), losses%s %.2g (bound %.0e); the released group is off by %.2g and %.2g",
+                  integers == 0 ? "bit for bit" : "differ", random, random_bound, after.c_str(), fused.last, loss_bound, control, released.last);
+    o.verdict = holds ? Verdict::pass : Verdict::fail;
+  }
+  o.because = text;
+  return o;
+}
+
+const bool registered = register_claim(
+    {.id = "optimus_cc.C6",
+     .statement = "Fusing the embedding's two reductions into one changes no number",
+     .provenance = "method read in megatron/training.py and megatron/model/distributed.py of the authors' code; identity derived",
+     .rule = "One synchronisation of equal gradients at T 1 and 2, D 1, 2 and 4, and 100 training steps (10 in the profile quick) at T 2, P 2, D 2. "
+             "PASS if integers agree bit for bit, random f32 gradients to 1e-6 relative and the losses of the last step and the validation to "
+             "1e-5 relative. Control: the released single group at T 2 must differ by more than these bounds, else INVALID",
+     .basis = Basis::training,
+     .from = Profile::quick,
+     .judge = judge_identity});
+
+}  // namespace
+}  // namespace thinwire::claims
