@@ -236,9 +236,21 @@ void GradientSync<T>::finish() {
   finish_embedding();
 }
 
+// Optimus-CC's released reducer leaves zeros where the table is, and its caller copies the whole buffer back: with the fused
+// synchronisation a compressed stage then contributes nothing to the table's gradient (papers/optimus_cc.md section 7, defect 2).
+template <typename T>
+bool GradientSync<T>::reducer_zeroes_table() const {
+  if (config_.form != Form::released || config_.embedding_sync != "fused" || !lanes_.gradient || !lanes_.gradient->coded()) return false;
+  if (lanes_.gradient->coded()->codec().expression.codec.name != "powersgd") return false;
+  return std::any_of(messages_.begin(), messages_.end(), [&](const Message& m) {
+    return m.members.size() == 1 && is_matrix(*m.members[0]) && lanes_.gradient->codes(m.layer, at_.pp, key_of(m.name));
+  });
+}
+
 template <typename T>
 void GradientSync<T>::start_embedding() {
   if (!table_ || !lanes_.embedding_dp) return;
+  if (reducer_zeroes_table()) std::fill_n(table_->g(), table_->elements(), T{0});
   const MessageKey key = key_of("embedding.token");
   const TensorView view = table_->gradient.view();
   table_operation_ = lanes_.embedding_dp->at(-1, 0, key).all_reduce(view, view, key);

@@ -75,6 +75,7 @@ class GradientSync {
   void complete(Message& message);
   void sum_over_tensor_group();
   void start_embedding();
+  bool reducer_zeroes_table() const;
   void finish_embedding();
   TensorView view_of(Message& message);
   MessageKey key_of(const std::string& name) const;

@@ -9,14 +9,10 @@
 #include "models/data/batches.h"
 #include "models/gradient_sync.h"
 #include "models/pipeline.h"
+#include "models/released_form.h"
 
 namespace thinwire {
 namespace {
-
-CompressRule rule_of(const TrainConfig& config, TrafficClass traffic) {
-  const auto found = config.compress.find(traffic);
-  return found == config.compress.end() ? CompressRule{} : found->second;
-}
 
 Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
   ChannelOptions o;
@@ -159,7 +155,7 @@ class Trainer3d final : public ParallelTrainer {
   TrafficLane* open_lane(const char* name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false) {
     LaneOptions o{wire(), config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.mesh.pp,
                   static_cast<int>(config_.micro_batches())};
-    lanes_.push_back(std::make_unique<TrafficLane>(group, traffic, rule_of(config_, traffic), o));
+    lanes_.push_back(std::make_unique<TrafficLane>(group, traffic, rule_in_form(config_, traffic), o));
     lane_names_.push_back(name);
     return lanes_.back().get();
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/released_form.h"
+
 namespace thinwire {
 
 template <typename T>
@@ -13,7 +15,8 @@ Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std:
       lanes_(lanes),
       clock_(clock),
       // Under sequence parallelism a boundary tensor is scattered already.
-      scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel) {}
+      scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
+      positions_first_(sends_positions_first(config)) {}
 
 template <typename T>
 double Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches,
@@ -144,6 +147,21 @@ void Pipeline<T>::reap(bool all) {
 }
 
 template <typename T>
+std::unique_ptr<Tensor> Pipeline<T>::swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i) {
+  std::unique_ptr<Tensor> result = gradient_buffer();
+  const std::int64_t h = config_.model.hidden;
+  result->reshape({outer * inner, h}, dtype_of<T>);
+  clock_.run("reorder gradient", first_layer(i.chunk), i.micro, [&] {
+    const T* from = gradient->template as<T>().data();
+    T* to = result->template as<T>().data();
+    for (std::int64_t o = 0; o < outer; ++o)
+      for (std::int64_t n = 0; n < inner; ++n) std::copy_n(from + (o * inner + n) * h, h, to + (n * outer + o) * h);
+  });
+  spare_.push_back(std::move(gradient));
+  return result;
+}
+
+template <typename T>
 void Pipeline<T>::gather(Channel* channel, Tensor& part, Tensor& whole, std::int64_t rows, const MessageKey& message) {
   whole.reshape({rows, config_.model.hidden}, dtype_of<T>);
   wait(channel->all_gather(part.view(), whole.view(), message));
@@ -198,6 +216,8 @@ void Pipeline<T>::receive_backward(const Instruction& i, const PassContext& pass
   if (compares(pass) && lanes_.backward->codes(boundary, i.peer, message))
     lanes_.backward->compare_received(arriving.view(), i.peer, message);
   if (scatters_) gather(lanes_.gather_backward, part_, *gradient, rows, message);
+  if (positions_first_ && lanes_.backward->codes(boundary, i.peer, message))
+    gradient = swapped(std::move(gradient), pass.seq, pass.batch, i);
   gradients_[{i.chunk, i.micro}] = std::move(gradient);
 }
 
@@ -225,6 +245,8 @@ void Pipeline<T>::send_backward(const Instruction& i, const PassContext& pass) {
   const auto found = gradients_.find({i.chunk, i.micro});
   std::unique_ptr<Tensor> gradient = std::move(found->second);
   gradients_.erase(found);
+  if (positions_first_ && lanes_.backward->codes(boundary, at_.pp, message))
+    gradient = swapped(std::move(gradient), pass.batch, pass.seq, i);
   const RowBlock mine = travelling(pass.rows());
   const std::int64_t h = config_.model.hidden;
   const ConstTensorView view = gradient->view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});

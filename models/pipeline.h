@@ -69,6 +69,8 @@ class Pipeline {
   MessageKey key(int boundary, int micro, const PassContext& pass) const;
   /// Rows of a boundary tensor that this rank sends or receives.
   RowBlock travelling(std::int64_t rows) const;
+  /// Swaps the two outer axes of a gradient [outer, inner, hidden] (rows outer * inner): batch-major to position-major and back.
+  std::unique_ptr<Tensor> swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i);
   void gather(Channel* channel, Tensor& part, Tensor& whole, std::int64_t rows, const MessageKey& key);
 
   const TrainConfig& config_;
@@ -76,7 +78,7 @@ class Pipeline {
   std::vector<Gpt<T>*> chunks_;
   BoundaryLanes lanes_;
   ComputeClock& clock_;
-  bool scatters_;
+  bool scatters_, positions_first_;
   std::vector<std::unique_ptr<Activations>> owned_;
   std::map<Slot, Activations*> live_;
   std::vector<Activations*> free_;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "kernels/codec/registry.h"
 #include "models/number_ranges.h"
+#include "models/released_form.h"
 #include "models/schedule/schedule.h"
 
 namespace thinwire {
@@ -51,7 +52,7 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
                      " beside --dtype f64: the parity mode compares exact sums and compresses nothing; use "
                      "--dtype f32, or codec none");
   try {
-    const CodecStack stack = make_codec(rule.codec, c.form);
+    const CodecStack stack = make_codec(rule_in_form(c, traffic).codec, c.form);
     const bool pipeline = traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
     if (pipeline && rule.protocol != Protocol::automatic && rule.protocol != Protocol::point_to_point)
       throw UsageError("protocol " + name_of(rule.protocol) +
@@ -83,11 +84,17 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     const std::int64_t rows = c.micro_batch * c.seq / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
     const bool activation = pipeline || traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward;
     if (activation && stack.expression.codec.name == "powersgd") {
-      const std::int64_t rank = stack.expression.codec.parameters.integer("rank"), most = std::min(rows, c.model.hidden);
+      const Parameters& p = stack.expression.codec.parameters;
+      const std::int64_t elements = rows * c.model.hidden, n = p.integer("rows") > 0 ? p.integer("rows") : rows;
+      if (elements % n != 0)
+        throw UsageError("rows " + str(n) + " do not divide the " + str(elements) + " elements of these messages (" + str(rows) + " x " +
+                         str(c.model.hidden) + ")");
+      const std::int64_t rank = p.integer("rank"), most = std::min(n, elements / n);
       if (rank > most)
-        throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(rows) + " rows of " +
-                         str(c.model.hidden) + "); nothing would be saved");
+        throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(n) + " rows of " +
+                         str(elements / n) + "); nothing would be saved");
     }
+    if (traffic == TrafficClass::pp_backward) check_released(c);
     for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
       if (wrapper.name == "lep") {
         if (stack.codec->traits().lossless) throw UsageError("lep: the codec loses nothing, so there is no error to pass on; drop +lep or choose a lossy codec");
@@ -107,7 +114,9 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         if (numbers.contains(i)) return true;
       return false;
     }();
-    if (some && numbers.largest() >= count)
+    // The released code compares pipeline indices only: `way` beyond the last stage means all of them.
+    const bool any_stage = what == "stages" && c.form == Form::released;
+    if (some && numbers.largest() >= count && !any_stage)
       throw UsageError(name + "." + what + " = " + ranges + " names " + str(numbers.largest()) + ", but there are only " + str(count) + " " + what +
                        ", which count from 0");
     if (some) return;

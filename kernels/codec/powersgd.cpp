@@ -22,7 +22,9 @@ namespace {
 struct Options {
   std::int64_t rank = 4;
   bool warm_start = true;
-  bool orthogonalise_start = true;  // also the start Q, not only P
+  bool orthogonalise_start = true;  // also the start Q, not only P; of messages of one rank
+  bool orthogonalise_summed = true;  // likewise of sums over ranks
+  std::int64_t rows = 0;             // M is the tensor seen as so many rows; 0: as it is
   double min_ratio = 0;             // below this ratio of elements the tensor travels dense
   DType wire = DType::f32;
   std::uint64_t seed = 0;
@@ -40,13 +42,15 @@ class PowerSgd final : public Codec {
 
   const CodecTraits& traits() const override { return traits_; }
 
-  std::size_t max_payload_bytes(const Shape& shape) const override {
-    if (shape.elements() == 0) return 0;
+  std::size_t max_payload_bytes(const Shape& of) const override {
+    if (of.elements() == 0) return 0;
+    const Shape shape = matrix_of(of);
     return wire_.bytes(dense(shape) ? shape.elements() : rank_for(shape) * (shape.rows() + shape.columns()));
   }
 
   std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     const std::size_t size = max_payload_bytes(x.shape());
+    x = x.reshaped(matrix_of(x.shape()));
     TW_ASSERT(payload.size() >= size);
     if (size == 0) return 0;
     if (dense(x.shape())) {
@@ -57,7 +61,7 @@ class PowerSgd final : public Codec {
     float* factors = factors_.as<float>(static_cast<std::size_t>(r * (n + m)));
     float* p = factors;
     float* q = factors + n * r;
-    project(x, start(key, m, r), p, key);
+    project(x, start(key, m, r, options_.orthogonalise_start), p, key);
     orthonormalise(p, n, r);
     back_project(x, p, q);
     // Both ends must go on from the same Q, so what is kept is what was sent.
@@ -72,12 +76,13 @@ class PowerSgd final : public Codec {
   // Round 0: sum of P (or of the dense tensor). Round 1: sum of Q (nothing when dense).
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int) override {
     TW_ASSERT(r == 0 || r == 1);
+    x = x.reshaped(matrix_of(x.shape()));
     const std::int64_t n = x.shape().rows(), m = x.shape().columns(), k = rank_for(x.shape());
     if (r == 0) {
       round_shape_ = x.shape();
       if (dense(x.shape())) return round(send_p_, receive_p_, x.as<float>(), "powersgd: a value", key, x);
       float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
-      if (x.elements() > 0) project(x, start(key, m, k), p, key);
+      if (x.elements() > 0) project(x, start(key, m, k, options_.orthogonalise_summed), p, key);
       return round(send_p_, receive_p_, {p, static_cast<std::size_t>(n * k)}, "powersgd: P", key, x);
     }
     if (dense(x.shape()) || x.elements() == 0) return round(send_q_, receive_q_, {}, "powersgd: Q", key, x);
@@ -133,6 +138,13 @@ class PowerSgd final : public Codec {
     std::vector<float> previous;  // start of the last one, for its recomputation
   };
 
+  Shape matrix_of(const Shape& s) const {
+    if (options_.rows == 0 || s.elements() == 0) return Shape{s.rows(), s.columns()};
+    if (s.elements() % options_.rows != 0)
+      throw UsageError("powersgd: a tensor " + s.to_string() + " cannot be seen as rows=" + std::to_string(options_.rows) +
+                       ", which do not divide its " + std::to_string(s.elements()) + " elements");
+    return Shape{options_.rows, s.elements() / options_.rows};
+  }
   std::int64_t rank_for(const Shape& s) const { return std::min({s.rows(), s.columns(), options_.rank}); }
   // PyTorch's PowerSGD hook: compress iff (n + m) r min_ratio < n m.
   bool dense(const Shape& s) const {
@@ -156,7 +168,7 @@ class PowerSgd final : public Codec {
   }
 
   // The start Q [m, r]: the last one of this tensor, or N(0, 1) numbers that are equal on all ranks.
-  const float* start(const MessageKey& key, std::int64_t m, std::int64_t r) {
+  const float* start(const MessageKey& key, std::int64_t m, std::int64_t r, bool orthogonal) {
     float* q = start_.as<float>(static_cast<std::size_t>(m * r));
     const Random random(options_.seed, mix_stream(hash_name("powersgd.start"), key.state_key()));
     const auto draw = [&](std::int64_t i, std::int64_t j) { return static_cast<float>(random.normal(static_cast<std::uint64_t>(j * m + i))); };
@@ -181,7 +193,7 @@ class PowerSgd final : public Codec {
         }
     }
     used_.assign(q, q + m * r);
-    if (options_.orthogonalise_start) orthonormalise(q, m, r);
+    if (orthogonal) orthonormalise(q, m, r);
     return q;
   }
 
@@ -215,6 +227,7 @@ class PowerSgd final : public Codec {
   void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
     check_payload_size(payload.size(), max_payload_bytes(out.shape()), "powersgd", out.shape(), key);
     if (out.elements() == 0) return;
+    out = out.reshaped(matrix_of(out.shape()));
     const auto values = wire_.read(payload, "powersgd: a factor", key);
     const auto to = out.as<float>();
     if (dense(out.shape())) {
@@ -242,7 +255,9 @@ const bool registered = register_codec(
      .source = "Vogels et al., NeurIPS 2019 (arXiv 1905.13727); as a message: Optimus-CC, ASPLOS 2023",
      .parameters = {{"rank", Kind::integer, "4", 1, 65536, {}, "columns of P and Q; clipped to min(rows, columns)"},
                     {"warm_start", Kind::flag, "true", 0, 0, {}, "start from the last training message's Q"},
-                    {"orthogonalise", Kind::choice, "both", 0, 0, {"both", "p"}, "orthonormalise the start Q and P, or P alone"},
+                    {"orthogonalise", Kind::choice, "automatic", 0, 0, {"automatic", "both", "p"},
+                     "orthonormalise the start Q and P, or P alone; automatic: both, but p in released sums over ranks"},
+                    {"rows", Kind::integer, "0", 0, 2147483647, {}, "see the tensor as a matrix of so many rows; 0: as it is"},
                     {"min_ratio", Kind::real, "0", 0, 1e6, {}, "send dense where rows*columns / (rank*(rows+columns)) is not above this"},
                     {"wire", Kind::choice, "f32", 0, 0, {"f32", "f16"}, "type of P and Q on the wire"},
                     {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the first start"}},
@@ -251,7 +266,11 @@ const bool registered = register_codec(
        Options o;
        o.rank = p.integer("rank");
        o.warm_start = p.flag("warm_start");
-       o.orthogonalise_start = p.choice("orthogonalise") == "both";
+       const std::string& orthogonalise = p.choice("orthogonalise");
+       o.orthogonalise_start = orthogonalise != "p";
+       // Active in the released reducer at the time of the paper, commented out since (papers/optimus_cc.md section 2.5).
+       o.orthogonalise_summed = orthogonalise == "both" || (orthogonalise == "automatic" && form == Form::fair);
+       o.rows = p.integer("rows");
        o.min_ratio = p.real("min_ratio");
        o.wire = parse_dtype(p.choice("wire"));
        o.seed = static_cast<std::uint64_t>(p.integer("seed"));

@@ -2,7 +2,6 @@
 // timeout: 120
 // Generators against their stated properties; input files against tensors written here byte by byte; damaged
 // files are refused at every length.
-#include <map>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "core/half.h"
 #include "core/random.h"

@@ -222,6 +222,9 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"compress.pp_backward", "none+lep"}}, {"lep", "lossy"}},
       {{{"compress.pp_backward", "powersgd:rank=100000"}}, {"rank"}},
       {{{"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}, {"stages", "7"}},
+      {{{"form", "released"}, {"pp", "2"}, {"micro-batch", "4"}, {"compress.pp_backward", "powersgd"}}, {"compress.pp_backward", "multiple of 8", "4"}},
+      {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=7"}}, {"rows 7", "do not divide"}},
+      {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=2,rank=4"}}, {"rank 4", "2 rows"}},
       {{{"compute-scale", "2"}}, {"compute-scale", "timed"}},
       {{{"compute", "timed"}, {"compute-scale", "0"}}, {"compute-scale", "above 0"}},
       {{{"checkpoint-interval", "3"}}, {"--checkpoint-interval 3"}},
@@ -235,6 +238,8 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
     for (const std::string& says : c.says)
       EXPECT_NE(message.find(says), std::string::npos) << says << " not in: " << message;
   }
+  // `way` of the released code beyond the last stage means all stages (papers/optimus_cc.md section 7, defect 10).
+  EXPECT_NO_THROW(make_train_config({{"form", "released"}, {"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}).check());
   TrainConfig config = make_train_config({});
   config.compress[TrafficClass::control].codec = "topk";
   EXPECT_NE(message_of<UsageError>([&] { config.check(); }).find("never compressed"), std::string::npos);

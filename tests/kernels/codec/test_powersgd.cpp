@@ -225,6 +225,35 @@ TEST(PowerSgd, ReleasedFormIsOptimusGramSchmidtAndClose) {
     EXPECT_LT(relative_difference(round_trip(*released.codec, x, shape, key_of(step)), round_trip(*fair.codec, x, shape, key_of(step))), 1e-4);
 }
 
+TEST(PowerSgd, RowsOfItsOwnSeeTheTensorAsAnotherMatrixOfTheSameElements) {
+  const auto x = normal_numbers(96, 4);
+  CodecStack own = make_codec("powersgd:rank=2,rows=8"), same = make_codec("powersgd:rank=2");
+  EXPECT_EQ(own.codec->max_payload_bytes({24, 4}), 4u * 2 * (8 + 12));
+  for (int step = 0; step < 3; ++step)
+    EXPECT_EQ(round_trip(*own.codec, x, {24, 4}, key_of(step)), round_trip(*same.codec, x, {8, 12}, key_of(step)));
+  EXPECT_THROW(own.codec->max_payload_bytes({5, 5}), UsageError);
+  auto two = testing::codec_of_every_rank("powersgd:rank=8,rows=8", 2);
+  EXPECT_LT(relative_difference(testing::reduce_by_rounds(two, {x, x}, {24, 4}, key_of()), std::vector<float>(testing::reduce_by_rounds(two, {x, x}, {8, 12}, key_of()))), 1e-6);
+}
+
+// papers/optimus_cc.md section 2.5: the re-orthonormalisation of Q, active at the time of the paper, changes rounding only.
+TEST(PowerSgd, ReleasedSumsLeaveTheStartAsItIs) {
+  const Shape shape{40, 30};
+  const auto x = normal_numbers(shape.elements(), 9), y = normal_numbers(shape.elements(), 10);
+  const auto sum_of = [&](const std::string& codec, Form form) {
+    std::vector<CodecStack> ranks;
+    for (int r = 0; r < 2; ++r) ranks.push_back(make_codec(codec, form));
+    std::vector<float> sum;
+    for (int step = 0; step < 3; ++step) sum = testing::reduce_by_rounds(ranks, {x, y}, shape, key_of(step));
+    return sum;
+  };
+  const auto plain = sum_of("powersgd:rank=4,orthogonalise=p", Form::released), both = sum_of("powersgd:rank=4,orthogonalise=both", Form::released);
+  EXPECT_EQ(sum_of("powersgd:rank=4", Form::released), plain);
+  EXPECT_NE(both, plain);
+  EXPECT_LT(relative_difference(plain, both), 1e-4);
+  EXPECT_EQ(sum_of("powersgd:rank=4", Form::fair), sum_of("powersgd:rank=4,orthogonalise=both", Form::fair));
+}
+
 TEST(PowerSgd, RefusesCorruptPayloadsAndNamesBadInputs) {
   const Shape shape{8, 6};
   auto x = normal_numbers(48, 1);
