@@ -16,6 +16,7 @@
 #include "collectives/ring.h"
 #include "collectives/sections.h"
 #include "collectives/task.h"
+#include "kernels/codec/message.h"
 #include "kernels/codec/message_memory.h"
 
 namespace thinwire {
@@ -55,6 +56,7 @@ struct ChannelState {
   // Scratch of the collective operation at the front.
   Buffer wire_in, wire_out, payload, received;
   Tensor local, own, mean, sum;
+  MessageScratch message;  ///< of a point-to-point message while it is encoded
   std::vector<std::int64_t> sizes, offsets, peer_sizes;
   /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for
   /// its replay.

@@ -1,6 +1,5 @@
 // Protocol `point_to_point`: one message from rank to rank. No header: both ends know codec and shape, and
 // the size of a varying payload is the size of the message.
-#include <cstring>
 #include <utility>
 
 #include "collectives/channel_state.h"
@@ -36,25 +35,6 @@ TensorView travelling(const Operation::State& op, const Shape& full, Buffer& mem
   return {memory.as<float>(static_cast<std::size_t>(shape.elements())), shape};
 }
 
-/// Encodes `in` with the sender's hooks around it; returns the payload's size.
-std::size_t encode_message(Operation::State& op, ConstTensorView in, std::span<std::byte> payload) {
-  ChannelState& c = op.channel;
-  Codec& codec = *c.stack.codec;
-  if (!c.wrapped()) return codec.encode(in, op.key, payload);
-  c.local.reshape(in.shape());
-  std::memcpy(c.local.view().data(), in.data(), in.bytes());
-  for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
-  const ConstTensorView x = std::as_const(c.local).view();
-  const std::size_t bytes = codec.encode(x, op.key, payload);
-  c.own.reshape(in.shape());
-  // A look at the own message, not its arrival: nothing to remember.
-  codec.decode(payload.first(bytes), op.key.with_pass(Pass::evaluate), c.own.view());
-  for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-    (*wrapper)->after_encode(x, std::as_const(c.own).view(), op.key);
-  }
-  return bytes;
-}
-
 Task send_message(Operation::State& op) {
   ChannelState& c = op.channel;
   const DType wire = c.options.wire;
@@ -71,7 +51,7 @@ Task send_message(Operation::State& op) {
     const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
     (*buffer).reserve(most);
     bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] {
-      return encode_message(op, x, {(*buffer).data(), most});
+      return encode_message(c.stack, x, op.key, {(*buffer).data(), most}, c.message);
     });
     data = (*buffer).data();
   } else if (x.dtype() != wire) {
@@ -107,9 +87,7 @@ Task receive_message(Operation::State& op) {
   if (!direct) {
     op.compute(Stage::decode, [&] {
       if (c.dense()) return from_wire(data, wire, x);
-      c.stack.codec->decode({(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
-      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper)
-        (*wrapper)->after_decode(x, op.key);
+      decode_message(c.stack, {(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
     });
   }
   if (reshaped(op)) op.compute(Stage::decode, [&] { op.activation->encode_backward(x, op.key, op.out); });

@@ -136,6 +136,10 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
     }
     blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d);
     if (observer && layer > 0) observer->boundary_gradient(layer, own, config_.hidden, d);
+    if (boundary_ && layer > 0) {
+      boundary_(layer, pass, gradient);
+      TW_ASSERT(gradient.as<T>().data() == d, "a boundary hook must leave the tensor where it is");
+    }
     if (layer_done) layer_done(layer);
   }
   if (!part_.embedding) return;
@@ -143,9 +147,13 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
     clock.run("embedding dropout backward", -1, pass.micro, [&] { drop_embedded(pass, d); });
   // The look-up's share goes through a buffer of its own when somebody wants to see it.
   T* first_use = token_->g();
-  if (observer) {
+  if (observer || boundary_) {
+    const bool fresh = first_use_.elements() != table;
     first_use = shaped<T>(first_use_, token_->value.shape());
-    std::fill(first_use, first_use + table, T{0});
+    if (observer || fresh) {
+      TW_ASSERT(!(observer && boundary_), "an observer would see sums of several micro-batches");
+      std::fill(first_use, first_use + table, T{0});
+    }
   }
   embedding_->backward(pass, batch.tokens.data(), *token_, d, first_use);
   if (observer) {
@@ -180,7 +188,15 @@ Parameter<T>& Gpt<T>::parameter(const std::string& name) {
 }
 
 template <typename T>
+void Gpt<T>::join_table_gradients() {
+  if (!boundary_ || !token_ || first_use_.elements() == 0) return;
+  nn::add_into<T>(token_->elements(), data_of<T>(first_use_), token_->g());
+  first_use_.fill_zero();
+}
+
+template <typename T>
 void Gpt<T>::zero_gradients() {
+  if (boundary_ && first_use_.elements() > 0) first_use_.fill_zero();
   for (Parameter<T>* p : parameters_) p->gradient.fill_zero();
 }
 

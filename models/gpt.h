@@ -58,6 +58,10 @@ class Gpt {
   /// then layer by layer, -1 for the embedding.
   using LayerDone = std::function<void(int layer)>;
 
+  /// Called in the backward pass with the gradient [own rows, hidden] of the input of each layer but the first, which it may change: what a
+  /// pipeline stage that begins with this layer would send.
+  using BoundaryHook = std::function<void(int layer, const PassContext& pass, Tensor& gradient)>;
+
   explicit Gpt(const GptConfig& config, const GptPart& part = {}, const GptRuntime<T>& runtime = {});
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
@@ -75,6 +79,13 @@ class Gpt {
   double forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
                  TrafficObserver<T>* observer = nullptr);
   void backward(const TokenBatch& batch, Activations& saved, TrafficObserver<T>* observer = nullptr);
+
+  /// From now on; empty: none. With a hook, gradients of the tied table's two uses are summed apart, as on the first and last stage of a
+  /// pipeline: join_table_gradients() before the table's gradient is used.
+  void at_boundaries(BoundaryHook hook) { boundary_ = std::move(hook); }
+
+  /// Adds the look-up's share to the table's gradient where it was summed apart (once: a second call adds nothing).
+  void join_table_gradients();
 
   /// What the part hands to the next stage.
   Tensor& output(Activations& saved) const { return blocks_.empty() ? saved.input : saved.blocks.back().output; }
@@ -109,6 +120,7 @@ class Gpt {
   typename Block<T>::Workspace work_;
   typename Block<T>::Saved again_;  ///< activations of the block that is recomputed
   Tensor gradient_, first_use_;
+  BoundaryHook boundary_;
 };
 
 }  // namespace thinwire

@@ -1,7 +1,5 @@
 #include "models/traffic_lane.h"
 
-#include "models/epilogue.h"
-
 namespace thinwire {
 namespace {
 
@@ -20,12 +18,7 @@ ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
 }  // namespace
 
 TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options)
-    : rule_(rule),
-      pipeline_stages_(options.stages),
-      micro_batches_(options.micro_batches),
-      layers_(NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers)),
-      stages_(NumberRanges::parse("compress." + name_of(traffic) + ".stages", rule.stages)),
-      dense_(group, options_of(traffic, options)) {
+    : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options)) {
   if (!rule.active()) return;
   ChannelOptions coded = options_of(traffic, options);
   coded.codec = rule.codec;
@@ -37,17 +30,6 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
   probe.wire = DType::f32;
   probe.keep_for_recompute = false;
   probe_.emplace(group, probe);
-}
-
-bool TrafficLane::codes(int layer, int stage, const MessageKey& key) const {
-  if (!coded_) return false;
-  if (key.pass == Pass::evaluate) {
-    if (!rule_.at_evaluation) return false;
-  } else if (key.step < rule_.warmup_steps) {
-    return false;
-  }
-  if (rule_.epilogue_only && !in_epilogue(key.micro_batch, stage, pipeline_stages_, micro_batches_)) return false;
-  return layers_.contains(layer) && stages_.contains(stage);
 }
 
 void TrafficLane::add_error(ConstTensorView approximate, ConstTensorView exact) {

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "collectives/channel.h"
-#include "models/compress_rule.h"
-#include "models/number_ranges.h"
+#include "models/rule_coverage.h"
 #include "models/traffic_record.h"
 
 namespace thinwire {
@@ -27,7 +26,7 @@ class TrafficLane {
   TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options);
 
   /// Whether the rule covers the message of this layer (and pipeline stage: of the sender, or of the group).
-  bool codes(int layer, int stage, const MessageKey& key) const;
+  bool codes(int layer, int stage, const MessageKey& key) const { return coded_ && coverage_.covers(layer, stage, key); }
   Channel& at(int layer, int stage, const MessageKey& key) { return codes(layer, stage, key) ? *coded_ : dense_; }
   Channel& dense() { return dense_; }
   /// Null when the class is never compressed.
@@ -51,9 +50,7 @@ class TrafficLane {
 
  private:
   void add_error(ConstTensorView approximate, ConstTensorView exact);
-  CompressRule rule_;
-  int pipeline_stages_, micro_batches_;
-  NumberRanges layers_, stages_;
+  RuleCoverage coverage_;
   Channel dense_;
   std::optional<Channel> coded_, probe_;
   Tensor exact_;

@@ -32,13 +32,15 @@ class Trainer {
   /// loss alone: what replica `micro` of a data-parallel group would send.
   using AfterMicroBatch = std::function<void(int micro)>;
 
-  /// One step over micro-batches of equal size; the gradient is the mean of theirs. `observer_of(m)` may give
-  /// an observer for micro-batch m. RuntimeFailure with the step when the loss or a gradient is not finite.
+  /// One step over micro-batches of equal size; the gradient is the mean of theirs: each backward pass starts from its share of the step's
+  /// loss (from its own mean loss where `after` is given). `observer_of(m)` may give an observer for micro-batch m. RuntimeFailure with the step when the loss or a gradient is not finite.
   StepReport step(std::span<const TokenBatch> micro_batches,
                   const std::function<TrafficObserver<T>*(int micro)>& observer_of = {},
                   const AfterMicroBatch& after = {});
   std::int64_t steps_taken() const { return optimizer_.steps_taken(); }
   Gpt<T>& model() { return model_; }
+  /// Of the micro-batch whose passes run, or ran last: for hooks that want to see its inputs.
+  const typename Gpt<T>::Activations& activations() const { return saved_; }
 
  private:
   Gpt<T>& model_;

@@ -12,6 +12,7 @@
 #include "core/formulas.h"
 #include "core/statistics.h"
 #include "kernels/codec/autoencoder.h"
+#include "kernels/codec/message.h"
 #include "kernels/matrix/product.h"
 #include "kernels/memory_rate.h"
 
@@ -114,34 +115,22 @@ double timed_us(const std::function<void()>& body) {
 /// One message, as a sender with its wrappers and then a receiver would handle it.
 class Message {
  public:
-  Message(CodecStack& stack, ConstTensorView x)
-      : stack_(stack), x_(x), copy_(stack.wrappers.empty() ? Shape{0} : x.shape()), out_(x.shape()), own_(stack.wrappers.empty() ? Shape{0} : x.shape()),
-        payload_(stack.codec->max_payload_bytes(x.shape())) {
+  Message(CodecStack& stack, ConstTensorView x) : stack_(stack), x_(x), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
     key_.tensor = hash_name("bench");
   }
   void encode() {
     ++key_.step;
-    if (stack_.wrappers.empty()) {
-      size_ = stack_.codec->encode(x_, key_, {payload_.data(), payload_.capacity()});
-      return;
-    }
-    std::memcpy(copy_.as<float>().data(), x_.data(), x_.bytes());
-    for (auto& w : stack_.wrappers) w->before_encode(copy_.view(), key_);
-    size_ = stack_.codec->encode(copy_.view(), key_, {payload_.data(), payload_.capacity()});
-    stack_.codec->decode({payload_.data(), size_}, key_, own_.view());
-    for (auto& w : stack_.wrappers) w->after_encode(copy_.view(), own_.view(), key_);
+    size_ = encode_message(stack_, x_, key_, {payload_.data(), payload_.capacity()}, scratch_);
   }
-  void decode() {
-    stack_.codec->decode({payload_.data(), size_}, key_, out_.view());
-    for (auto& w : stack_.wrappers) w->after_decode(out_.view(), key_);
-  }
+  void decode() { decode_message(stack_, {payload_.data(), size_}, key_, out_.view()); }
   std::size_t payload_bytes() const { return size_; }
 
  private:
   CodecStack& stack_;
   ConstTensorView x_;
   MessageKey key_;
-  Tensor copy_, out_, own_;
+  Tensor out_;
+  MessageScratch scratch_;
   Buffer payload_;
   std::size_t size_ = 0;
 };

@@ -18,13 +18,12 @@ class LazyErrorPropagation final : public Wrapper {
 
   bool needs_own_decoded() const override { return true; }
   void before_encode(TensorView x, const MessageKey& key) override {
-    if (key.pass != Pass::train) return;
-    if (!carries_) {
-      const auto [step, is_new] = steps_.try_emplace(key.state_key(), key.step);
-      if (!is_new && step->second != key.step) residuals_.forget(key);
-      step->second = key.step;
-    }
+    begin(key);
     residuals_.add_to(x, 1.0f, key);
+  }
+  TensorView lend_residual(ConstTensorView x, const MessageKey& key) override {
+    begin(key);
+    return residuals_.lend(x, key);
   }
   void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) override { residuals_.store(x, own_decoded, key); }
   void after_decode(TensorView, const MessageKey&) override {}
@@ -43,6 +42,14 @@ class LazyErrorPropagation final : public Wrapper {
   }
 
  private:
+  /// Forgets the leftover of an earlier step where it is not carried.
+  void begin(const MessageKey& key) {
+    if (carries_ || key.pass != Pass::train) return;
+    const auto [step, is_new] = steps_.try_emplace(key.state_key(), key.step);
+    if (!is_new && step->second != key.step) residuals_.forget(key);
+    step->second = key.step;
+  }
+
   bool carries_;
   std::map<std::uint64_t, std::int64_t> steps_;  ///< of the last message, by key.state_key()
   Residuals residuals_{"lep"};

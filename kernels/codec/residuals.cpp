@@ -49,6 +49,19 @@ void Residuals::store(ConstTensorView x, ConstTensorView seen, const MessageKey&
   });
 }
 
+TensorView Residuals::lend(ConstTensorView x, const MessageKey& key) {
+  if (key.pass != Pass::train) return {};
+  Tensor& residual = residuals_[key.state_key()];
+  if (residual.elements() == 0) {
+    residual.reshape(x.shape());
+    if (x.bytes() > 0) std::memcpy(residual.view().data(), x.data(), x.bytes());
+  } else {
+    check_shape(residual, x.shape(), key);
+    accumulate(residual.as<float>(), x.as<float>());
+  }
+  return residual.view();
+}
+
 void Residuals::save(StateWriter& to) const {
   for (const auto& [key, residual] : residuals_) to.put("residual", key, residual.shape(), residual.as<float>());
 }

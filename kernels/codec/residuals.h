@@ -23,6 +23,9 @@ class Residuals {
   void add_to(TensorView x, float beta, const MessageKey& key) const;
   /// residual = x - seen. Shapes as above.
   void store(ConstTensorView x, ConstTensorView seen, const MessageKey& key);
+  /// The residual itself, after x was added to it (to zero, for a tensor without one): whoever takes it leaves the new residual there.
+  /// Empty for messages that leave no trace. Shapes as above.
+  TensorView lend(ConstTensorView x, const MessageKey& key);
   void forget(const MessageKey& key) { residuals_.erase(key.state_key()); }
   void forget_all() { residuals_.clear(); }
 

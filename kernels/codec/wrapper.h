@@ -15,6 +15,10 @@ class Wrapper {
   virtual bool needs_own_decoded() const = 0;
   /// Sender: `x` is the channel's private copy of the input and may be changed (e.g. x += residual).
   virtual void before_encode(TensorView x, const MessageKey& key) = 0;
+  /// Sender of a point-to-point message, instead of before_encode and after_encode: a wrapper whose only state is what the last message
+  /// lost may lend that memory, one tensor instead of three. On return it holds `x` + residual, which is encoded; then the caller leaves
+  /// in it what this message lost. Empty (the default): not this wrapper, or not this message.
+  virtual TensorView lend_residual(ConstTensorView /*x*/, const MessageKey&) { return {}; }
   /// Sender of a point-to-point message: `x` as encoded, `own_decoded` what the receiver will see.
   virtual void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) = 0;
   /// Receiver of a point-to-point message: may change the decoded tensor (delta caches add their memory).

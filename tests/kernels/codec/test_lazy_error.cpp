@@ -2,6 +2,7 @@
 // Lazy error propagation against worked examples and conservation (papers/optimus_cc.md sections 2.2 and 8).
 #include <gtest/gtest.h>
 
+#include "kernels/codec/message.h"
 #include "kernels/codec/state.h"
 #include "support/codec_rounds.h"
 
@@ -77,6 +78,26 @@ TEST(LazyErrorPropagation, ASavedStateGoesOnAsIfNothingHappened) {
     other.wrappers[0]->load_state(reader);
     reader.check_all_taken();
     EXPECT_EQ(send(one, {1, 1}, key_of(1, 0)), send(other, {1, 1}, key_of(1, 0))) << expression;
+  }
+}
+
+// encode_message() works in the residual itself; the hooks around a private copy are the definition.
+TEST(LazyErrorPropagation, AMessageInTheResidualsOwnMemoryIsThatOfThePrivateCopyWithoutTheCopies) {
+  const Shape shape{7, 5};
+  for (const char* expression : {"topk:fraction=0.2+lep", "topk:fraction=0.2+lep:leftover=drop", "quantize:bits=4+lep", "randomk:fraction=0.3+lep",
+                                 "powersgd:rank=2+lep", "powersgd:rank=2+lep:leftover=drop"}) {
+    CodecStack in_place = make_codec(expression), copied = make_codec(expression);
+    MessageScratch scratch;
+    for (int n = 0; n < 12; ++n) {
+      const std::vector<float> x = testing::normal_numbers(shape.elements(), static_cast<std::uint64_t>(n));
+      const MessageKey key = key_of(n / 4, n % 4);
+      std::vector<std::byte> payload(in_place.codec->max_payload_bytes(shape));
+      const std::size_t bytes = encode_message(in_place, {x.data(), shape}, key, payload, scratch);
+      std::vector<float> arrived(x.size());
+      decode_message(in_place, {payload.data(), bytes}, key, {arrived.data(), shape});
+      EXPECT_LE(testing::relative_difference(arrived, testing::send_message(copied, x, shape, key)), 1e-5) << expression << ", message " << n;
+    }
+    EXPECT_EQ(scratch.local.elements() + scratch.own.elements(), 0) << expression;
   }
 }
 
