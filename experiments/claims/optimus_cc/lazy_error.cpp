@@ -12,7 +12,7 @@ using namespace optimus_cc;
 int rank_that_hurts(JudgeContext& context, bool epilogue_only, Outcome& o) {
   const double baseline = pilot_loss(context, dense());
   for (int rank = boundary_rank; rank >= 1; rank /= 2) {
-    const double loss = pilot_loss(context, backward(rank, false, epilogue_only)) - baseline;
+    const double loss = pilot_loss(context, backward(rank, Lep::off, epilogue_only)) - baseline;
     o.measures.push_back({"pilot: what rank " + std::to_string(rank) + " without LEP loses", loss, no_number, no_number, 2 * eps, "nats per token"});
     if (loss >= 2 * eps) return rank;
   }
@@ -28,20 +28,20 @@ Outcome judge_mode(JudgeContext& context, bool epilogue_only) {
     return pilot;
   }
   return with_doubled_seeds(context, [&](int seeds) {
-    const std::vector<Arm> arms = {dense(), backward(rank, true, epilogue_only), backward(rank, false, epilogue_only)};
+    const std::vector<Arm> arms = {dense(), backward(rank, Lep::carry, epilogue_only), backward(rank, Lep::off, epilogue_only)};
     const std::vector<std::vector<double>> of = losses(context, arms, seeds);
     const Interval gain = paired_interval(of[1], of[2]);
     Outcome o = pilot;
     o.measures.push_back(measure_of("G = L(without LEP) - L(with LEP)", gain, eps, "nats per token"));
     o.measures.push_back(measure_of("L(without LEP) - L(dense)", paired_interval(of[0], of[2]), no_number, "nats per token"));
     o.tables = tables_of(context, arms, seeds);
-    o.because = invalid_because(of[0], gain);
+    o.because = invalid_because(of[0], gain, eps);
     if (!o.because.empty()) return o;
     o.verdict = gain.low > 0 && gain.mean >= eps ? Verdict::confirmed : gain.high < eps ? Verdict::refuted : Verdict::inconclusive;
     char text[160];
     std::snprintf(text, sizeof text, "at rank %d LEP wins back %+.4f nat, 95 %% interval [%+.4f, %+.4f], %d seeds, %d steps", rank, gain.mean, gain.low, gain.high, seeds,
                   context.steps());
-    o.because = text;
+    o.because = text + remark_on_scatter(gain);
     return o;
   });
 }

@@ -23,12 +23,17 @@ Outcome judge_seeds(JudgeContext& context, int seeds) {
     o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", harm, delta, "nats per token"));
     tried = arms.back().name;
     harmless_at_all = harmless_at_all && harm.high < delta;
-    // A harmful arm may scatter by more than delta; it is the arm that must not lose which the control is for.
-    o.because = invalid_because(of[0], full);
+    o.because = invalid_because(of[0], full, delta);
     if (!o.because.empty()) return o;
     if (harm.low > delta) break;
   }
   o.measures.push_back(measure_of("L(CB+FE+SC) - L(dense)", full, delta, "nats per token"));
+  // Not part of the verdict: the two other treatments of the residual.
+  for (const Lep lep : {Lep::drop, Lep::off}) {
+    arms.push_back(full_stack(lep));
+    const std::vector<std::vector<double>> of = losses(context, {dense(), arms.back()}, seeds);
+    o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", paired_interval(of[0], of[1]), no_number, "nats per token"));
+  }
   o.tables = tables_of(context, arms, seeds);
   if (harm.low > delta && full.high < delta)
     o.verdict = Verdict::confirmed;
@@ -39,7 +44,7 @@ Outcome judge_seeds(JudgeContext& context, int seeds) {
   char text[240];
   std::snprintf(text, sizeof text, "the full stack changes the loss by %+.4f [%+.4f, %+.4f] nat, %s by %+.4f [%+.4f, %+.4f], %d seeds, %d steps, margin %.2f", full.mean,
                 full.low, full.high, tried.c_str(), harm.mean, harm.low, harm.high, seeds, context.steps(), delta);
-  o.because = text;
+  o.because = text + remark_on_scatter(full);
   return o;
 }
 

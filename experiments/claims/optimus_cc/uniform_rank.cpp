@@ -96,13 +96,13 @@ Outcome judge_seeds(JudgeContext& context, int seeds) {
   o.measures.push_back(measure_of("mean of G_K over K", gain, 0, "nats per token"));
   o.tables = tables_of(context, arms, seeds);
   o.tables.push_back(times);
-  o.because = invalid_because(of[0], gain);
+  o.because = invalid_because(of[0], gain, 0);
   if (!o.because.empty()) return o;
   o.verdict = gain.low > 0 ? Verdict::confirmed : gain.high < 0 ? Verdict::refuted : Verdict::inconclusive;
   char text[200];
   std::snprintf(text, sizeof text, "at equal modelled time (%g Gbit/s, K* = %d) selecting stages is better by %+.4f nat, 95 %% interval [%+.4f, %+.4f], %d seeds, %d steps", link.gbps,
                 enough, gain.mean, gain.low, gain.high, seeds, context.steps());
-  o.because = text;
+  o.because = text + remark_on_scatter(gain);
   return o;
 }
 
