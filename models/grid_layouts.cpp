@@ -1,4 +1,4 @@
-#include "models/grid_layouts.h"
+#include "models/grid_sharding.h"
 
 namespace thinwire {
 namespace {
@@ -33,43 +33,68 @@ LinearLayouts row_parallel(const std::string& name, std::int64_t in, std::int64_
 }
 
 LinearLayouts summa_2d(const std::string& name, std::int64_t in, std::int64_t out, int q, int rank) {
-  const SplitGroup row{"row", q, rank / q}, column{"column", q, rank % q};
-  LinearLayouts l;
-  l.input = l.output = Layout{{row}, {}, {column}};
-  l.weight = ParameterLayout(weight_of(name), {in, out}, {row}, {column});
-  // The bias lies on grid row 0 and is broadcast down the columns.
-  l.bias = ParameterLayout(bias_of(name), {out}, {}, {column});
-  if (row.index != 0) l.bias = l.bias.absent();
-  return l;
+  return grid_linear({GridKind::two_d, {q, q, 1}}, name, in, out, rank, false);
 }
 
 LinearLayouts tesseract_25d(const std::string& name, std::int64_t in, std::int64_t out, int q, int d,
                             int rank) {
-  const SplitGroup column{"column", q, rank % q}, row{"row", q, rank / q % q},
-      depth{"depth", d, rank / (q * q)};
-  LinearLayouts l;
-  l.input = l.output = Layout{{depth, row}, {}, {column}};
-  l.weight = ParameterLayout(weight_of(name), {in, out}, {row}, {column}, {depth});
-  l.bias = ParameterLayout(bias_of(name), {out}, {}, {column}, {depth});
-  if (row.index != 0) l.bias = l.bias.absent();
-  return l;
+  return grid_linear({GridKind::two_and_half_d, {q, q, d}}, name, in, out, rank, false);
 }
 
 LinearLayouts cube_3d(const std::string& name, std::int64_t in, std::int64_t out, int q, int rank,
                       bool swapped) {
-  const SplitGroup weight{"weight", q, rank % q};
-  SplitGroup input{"input", q, rank / q % q}, output{"output", q, rank / (q * q)};
-  if (swapped) std::swap(input, output);
+  return grid_linear({GridKind::three_d, {q, q, q}}, name, in, out, rank, swapped);
+}
+
+LinearLayouts grid_linear(const GridShape& shape, const std::string& name, std::int64_t in, std::int64_t out, int rank, bool swapped,
+                          WeightCut cut) {
+  TW_ASSERT(shape.kind != GridKind::one_d, name);
+  const SplitGroup first = shape.group(0, rank), second = shape.group(1, rank), third = shape.group(2, rank);
   LinearLayouts l;
-  l.input = Layout{{weight, input}, {}, {output}};
-  l.output = Layout{{weight, output}, {}, {input}};
-  l.weight = ParameterLayout(weight_of(name), {in, out}, {output, weight}, {input});
-  // Diagonal form: the bias acts on Y (columns by `input`, row sub-blocks by `output`); piece (block,
-  // sub-block i) lies where the row sub-index equals the column index.
-  l.bias = ParameterLayout(bias_of(name), {out}, {}, {input, weight});
-  if (output.index != input.index) l.bias = l.bias.absent();
-  l.partial_over = {output};
+  l.input = grid_activation(shape, rank, swapped);
+  l.output = grid_activation(shape, rank, !swapped);
+  l.bias = vector_layout(shape, bias_of(name), out, rank, swapped);
+  if (shape.kind == GridKind::three_d) {
+    const SplitGroup& input = swapped ? third : second;
+    const SplitGroup& output = swapped ? second : third;
+    l.weight = cut == WeightCut::rows ? ParameterLayout(weight_of(name), {in, out}, {output, first}, {input})
+                                      : ParameterLayout(weight_of(name), {in, out}, {output}, {input, first});
+    l.partial_over = {output};
+    return l;
+  }
+  const SplitGroups copies = shape.kind == GridKind::two_and_half_d ? SplitGroups{third} : SplitGroups{};
+  l.weight = ParameterLayout(weight_of(name), {in, out}, {second}, {first}, copies);
   return l;
+}
+
+Layout grid_activation(const GridShape& shape, int rank, bool swapped) {
+  const SplitGroup first = shape.group(0, rank), second = shape.group(1, rank), third = shape.group(2, rank);
+  switch (shape.kind) {
+    case GridKind::one_d: return Layout::replicated();
+    case GridKind::two_d: return {{second}, {}, {first}};
+    case GridKind::two_and_half_d: return {{third, second}, {}, {first}};
+    case GridKind::three_d: return swapped ? Layout{{first, third}, {}, {second}} : Layout{{first, second}, {}, {third}};
+  }
+  return {};
+}
+
+VectorAxes vector_axes(const GridShape& shape, bool swapped) {
+  if (shape.kind == GridKind::three_d) return swapped ? VectorAxes{2, 1, 0, -1} : VectorAxes{1, 2, 0, -1};
+  return {0, 1, -1, shape.kind == GridKind::two_and_half_d ? 2 : -1};
+}
+
+int VectorAxes::root(const GridShape& shape, int rank) const {
+  if (sub < 0) return 0;
+  return shape.index(columns, rank) % shape.sides[static_cast<std::size_t>(across)];
+}
+
+ParameterLayout vector_layout(const GridShape& shape, const std::string& name, std::int64_t extent, int rank, bool swapped) {
+  const VectorAxes axes = vector_axes(shape, swapped);
+  SplitGroups columns = {shape.group(axes.columns, rank)}, copies;
+  if (axes.sub >= 0) columns.push_back(shape.group(axes.sub, rank));
+  if (axes.depth >= 0) copies.push_back(shape.group(axes.depth, rank));
+  const ParameterLayout layout(name, {extent}, {}, columns, copies);
+  return shape.index(axes.across, rank) == axes.root(shape, rank) ? layout : layout.absent();
 }
 
 }  // namespace thinwire

@@ -1,24 +1,11 @@
 #include "models/layers/linear.h"
 
 #include "kernels/nn/elementwise.h"
+#include "models/layers/local_product.h"
 
 namespace thinwire {
-namespace {
 
 using nn::Transpose;
-
-/// f64 has one compute type; f32 has two.
-void product(nn::ComputeType compute, Transpose ta, Transpose tb, std::int64_t m, std::int64_t n,
-             std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
-             float* c) {
-  nn::gemm(compute, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, beta, c, n);
-}
-void product(nn::ComputeType, Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k,
-             const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c) {
-  nn::gemm<double>(ta, tb, m, n, k, 1.0, a, lda, b, ldb, beta, c, n);
-}
-
-}  // namespace
 
 template <typename T>
 Linear<T>::Linear(const LinearLayouts& layouts, std::uint64_t seed, double deviation, nn::ComputeType compute)
@@ -29,12 +16,12 @@ Linear<T>::Linear(const LinearLayouts& layouts, std::uint64_t seed, double devia
 template <typename T>
 void Linear<T>::forward(std::int64_t rows, const T* x, T* y) const {
   nn::fill_rows<T>(rows, out(), bias.w(), y);
-  product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{1}, y);
+  local_product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{1}, y);
 }
 
 template <typename T>
 void Linear<T>::partial(std::int64_t rows, const T* x, T* y) const {
-  product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{0}, y);
+  local_product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{0}, y);
 }
 
 template <typename T>
@@ -44,12 +31,12 @@ void Linear<T>::add_bias(std::int64_t rows, T* y) const {
 
 template <typename T>
 void Linear<T>::input_gradient(std::int64_t rows, const T* dy, T* dx) const {
-  product(compute_, Transpose::no, Transpose::yes, rows, in(), out(), dy, out(), weight.w(), out(), T{0}, dx);
+  local_product(compute_, Transpose::no, Transpose::yes, rows, in(), out(), dy, out(), weight.w(), out(), T{0}, dx);
 }
 
 template <typename T>
 void Linear<T>::weight_gradient(std::int64_t rows, const T* x, const T* dy) {
-  product(compute_, Transpose::yes, Transpose::no, in(), out(), rows, x, in(), dy, out(), T{1}, weight.g());
+  local_product(compute_, Transpose::yes, Transpose::no, in(), out(), rows, x, in(), dy, out(), T{1}, weight.g());
 }
 
 template <typename T>

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "models/grid_layouts.h"
+#include "models/grid_sharding.h"
 
 namespace thinwire {
 namespace {
@@ -132,6 +132,56 @@ TEST(ActivationLayouts, SequenceParallelismSplitsTheSequenceInOrder) {
   const Layout l{{}, {{"tensor", 4, 2}}, {}};
   EXPECT_EQ(l.local({8, 128, 512}), (Shape{8, 32, 512}));
   EXPECT_EQ(split_axis("sequence", 128, l.sequence), (AxisRange{64, 32}));
+}
+
+std::string refusal(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "";
+}
+void expect_all(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is missing in: " << text;
+}
+
+TEST(GridShapes, ANumberOfRanksThatMakesNoGridIsRefusedNamingTheNearestAndWhatItMakes) {
+  expect_all(refusal([] { parse_grid("2d", 8); }), {"square", "not 8", "4 (2x2)", "9 (3x3)", "2.5d 2x2x2", "3d 2x2x2"});
+  expect_all(refusal([] { parse_grid("2.5d:depth=2", 12); }), {"q x q x 2", "not 12", "8 (2x2x2)", "18 (3x3x2)"});
+  expect_all(refusal([] { parse_grid("3d", 12); }), {"cube", "not 12", "8 (2x2x2)", "27 (3x3x3)", "sides"});
+  expect_all(refusal([] { parse_grid("3d:sides=2x2x2", 12); }), {"8", "12"});
+  for (const char* bad : {"", "4d", "2d:q=2", "2.5d", "2.5d:depth=0", "2.5d:depth=x", "3d:sides=2x2", "3d:sides=2x2x2x2", "3d:2x2x2", "3D"})
+    EXPECT_FALSE(refusal([&] { parse_grid(bad, 8); }).empty()) << bad;
+  EXPECT_EQ(parse_grid("3d:sides=1x2x4", 8), (GridShape{GridKind::three_d, {1, 2, 4}}));
+  EXPECT_EQ(parse_grid("2.5d:depth=2", 8), (GridShape{GridKind::two_and_half_d, {2, 2, 2}}));
+}
+
+TEST(GridShapes, SizesThatDoNotDivideAreRefusedTogetherWithTheNearestThatDo) {
+  const GridShape cube = parse_grid("3d", 8);
+  expect_all(refusal([&] { check_grid(cube, {6, 66, 5}); }), {"micro-batch 6", "4 or 8", "hidden size 66", "64 or 68", "heads 5", "4 or 6", "3d 2x2x2"});
+  check_grid(cube, {8, 64, 8});
+  check_grid(parse_grid("2.5d:depth=2", 8), {4, 64, 2});
+}
+
+TEST(GridShapes, EveryGridOfANumberOfRanksIsEnumerated) {
+  std::string all;
+  for (const GridShape& s : grids_of(64)) all += s.describe() + " ";
+  EXPECT_EQ(all, "1d 64 2d 8x8 2.5d 4x4x4 3d 4x4x4 ");
+  EXPECT_EQ(grids_of(7).size(), 1u);
+}
+
+TEST(GridShapes, BoxesOfUnequalSidesShareEveryTensorOutExactlyOnce) {
+  for (const std::array<int, 3>& sides : {std::array{2, 3, 2}, {1, 2, 4}, {3, 1, 2}, {2, 2, 3}})
+    for (const bool swapped : {false, true})
+      for (const WeightCut cut : {WeightCut::rows, WeightCut::columns}) {
+        const GridShape shape{GridKind::three_d, sides};
+        const Scheme s{"box", shape.ranks(), [&](int r) { return grid_linear(shape, "l", 72, 144, r, swapped, cut); }};
+        for (int n : owners(s, [](const LinearLayouts& l) -> const ParameterLayout& { return l.weight; })) ASSERT_EQ(n, 1) << shape.describe();
+        for (int n : owners(s, [](const LinearLayouts& l) -> const ParameterLayout& { return l.bias; })) ASSERT_EQ(n, 1) << shape.describe();
+        for (int n : holders(s, {72, 2, 72}, [](const LinearLayouts& l) -> const Layout& { return l.input; })) ASSERT_EQ(n, 1);
+        for (int n : holders(s, {72, 2, 144}, [](const LinearLayouts& l) -> const Layout& { return l.output; })) ASSERT_EQ(n, 1);
+      }
 }
 
 TEST(ParameterLayouts, AnExtentThatCannotBeSplitIsRefusedNamingBothNumbers) {
