@@ -9,18 +9,20 @@ usage() {
 usage: ./run_all.sh [--profile smoke|quick|standard|full] [--ranks N] [--out DIR] [--skip-setup] [--help]
 
 Installs what is missing, builds, trains a small GPT and captures its traffic, measures codecs on that traffic
-over MPI ranks on shared memory and on rate-limited links, and writes DIR/collected.h5, DIR/figures/ and
-DIR/report.html. Started again, it does only what is not finished.
+over MPI ranks on shared memory and on rate-limited links, judges the papers' claims that the profile affords, and
+writes DIR/collected.h5, DIR/claims/claims.json, DIR/figures/ and DIR/report.html. Started again, it does only what is
+not finished.
 
   --profile P    after the build: smoke (1 minute), quick (18 minutes; the default), standard (hours), full (days)
-  --ranks N      only the cells that run on N ranks (default: all of the profile)
+  --ranks N      only the cells that run on N ranks (default: all of the profile), and no claims
   --out DIR      where everything goes (default out/PROFILE)
   --skip-setup   install nothing
   --help         this text
 
 THINWIRE_BUILD_DIR names a configured build folder to use in place of build/.
 
-Exit status: 0 done; 2 wrong usage; 3 the machine lacks something; else that of the stage that failed.
+Exit status: 0 done; 1 an exact claim failed (a defect; the report is drawn all the same; a refuted claim is a result);
+2 wrong usage; 3 the machine lacks something; else that of the stage that failed.
 USAGE
 }
 wrong_usage() { echo "run_all.sh: $1" >&2; usage >&2; exit 2; }
@@ -58,7 +60,7 @@ capture=$out/capture.h5
 # tests are left to run_tests.sh.
 build() {
   local source programs=()
-  for source in bench/*.cpp experiments/*.cpp; do programs+=("$(basename "$source" .cpp)"); done
+  for source in bench/*.cpp experiments/*.cpp experiments/programs/*.cpp; do programs+=("$(basename "$source" .cpp)"); done
   [ -z "$(sed -n 's/^CMAKE_CUDA_COMPILER:[^=]*=\(.*\)/\1/p' "$build_dir/CMakeCache.txt" | grep -v NOTFOUND)" ] || programs+=(thinwire_cuda)
   cmake --build "$build_dir" -j "$(build_jobs)" --target "${programs[@]}"
 }
@@ -80,6 +82,16 @@ cluster() {
   return $status
 }
 
+# The papers' claims that this profile affords. A FAIL is remembered: the report shows it, and the job ends with it.
+claims_status=0
+judge_claims() {
+  mkdir -p "$out/claims" || return
+  "$bin/claims" list --json >"$out/claims/list.json.tmp" || return
+  mv "$out/claims/list.json.tmp" "$out/claims/list.json"
+  "$bin/claims" run --profile "$profile" --out "$out/claims" --if-code-changed redo || claims_status=$?
+  [ $claims_status -le 1 ] || return $claims_status
+}
+
 [ $skip_setup = yes ] || quiet_stage setup scripts/setup.sh
 [ -n "${THINWIRE_BUILD_DIR-}" ] || quiet_stage configure cmake --preset default
 quiet_stage build build
@@ -91,9 +103,14 @@ selection=()
 stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${selection[@]}"
 case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; esac
 stage collect "$bin/sweep" collect --out "$out"
+[ -n "$ranks" ] || stage claims judge_claims
 stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
 stage summary /usr/bin/python3 plots/summary.py --collected "$out/collected.h5"
 print_stage_times
 echo "Report:  $out/report.html"
 echo "Figures: $out/figures/"
 echo "Results: $out/collected.h5 (docs/results-schema.md says what is in it)"
+if [ $claims_status -ne 0 ]; then
+  echo "run_all.sh: an exact claim FAILED, which is a defect of this code: $bin/claims show --out '$out/claims'" >&2
+  exit $claims_status
+fi

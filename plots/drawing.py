@@ -27,6 +27,12 @@ class Drawing:
     tables: list = field(default_factory=list)
     svg: str = ""
     width_px: int = 1056
+    sha256: str = ""  # of the input, where it is not the collected file
+
+    def skipped(self, reason):
+        """Leaves this figure out, saying why: no picture and no file, a line in the report."""
+        self.figure, self.rows, self.gaps = None, [], [reason]
+        return self
 
     def without_data(self, reason):
         """Makes this an explicit empty figure."""

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws every figure from one collected.h5 and writes OUT/figures/NAME.{pdf,png,csv} and OUT/report.html.
+"""Draws every figure from one collected.h5 and from judged claims, and writes OUT/figures/NAME.{pdf,png,csv} and OUT/report.html.
 
-    report.py --collected OUT/collected.h5 --out OUT [--only NAME ...] [--recollected] [--profile TEXT]
+    report.py --collected OUT/collected.h5 --out OUT [--claims DIR] [--only NAME ...] [--recollected] [--profile TEXT]
+    report.py --claims DIR --out OUT [--only NAME ...]      # only what the claims show
 
-Reads collected data only. Exit codes: 0 ok, 2 usage, 3 environment, 6 corrupt input or full disk (docs/exit-codes.md)."""
+Reads collected data and claims.json only. Exit codes: 0 ok, 2 usage, 3 environment, 6 corrupt input or full disk (docs/exit-codes.md)."""
 import argparse
 import os
 import sys
@@ -31,6 +32,21 @@ FIGURES = (
     "timeline",
 )
 
+# From claims.json of `claims run` (plots/claims.py); one without its numbers is left out with the reason.
+CLAIM_FIGURES = (
+    "optimus_cc_stacks",
+    "optimus_cc_curves",
+    "optimus_cc_breakdown",
+    "optimus_cc_errors",
+    "optimus_cc_memory",
+    "optimus_cc_throughput",
+    "optimus_cc_stages",
+    "optimus_cc_uniform",
+    "optimus_cc_gain",
+    "optimus_cc_cluster",
+)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 
 def run():
     options = _options()
@@ -39,32 +55,41 @@ def run():
     )
     try:
         import importlib
-        from plots import data, drawing, page
+        from plots import claims, data, drawing, published
 
-        modules = {name: importlib.import_module(f"plots.{name}") for name in FIGURES}
+        modules = {name: importlib.import_module(f"plots.{name}") for name in FIGURES + CLAIM_FIGURES}
     except ImportError as error:
         raise EnvironmentFailure(
             f"the figures need numpy, h5py and matplotlib of /usr/bin/python3 ({error}); "
             "run scripts/setup.sh, or apt-get install python3-h5py python3-matplotlib"
         ) from error
-    collected = data.load(options.collected)
+    collected = data.load(options.collected) if options.collected else None
+    judged = claims.load(options.claims or os.path.join(options.out, "claims"), options.reference, options.profile)
+    judged.published = published.load(options.published, options.recollected)
     folder = os.path.join(options.out, "figures")
     try:
         os.makedirs(folder, exist_ok=True)
-        drawings = []
-        for name in options.only or FIGURES:
-            drawings.append(modules[name].draw(collected))
-            drawing.save(drawings[-1], folder, collected.sha256)
+        drawings, left_out = [], []
+        for name in options.only or (FIGURES if collected else ()) + CLAIM_FIGURES:
+            of_claims = name in CLAIM_FIGURES
+            drawn = modules[name].draw(judged if of_claims else collected)
+            if drawn.figure is None:
+                left_out.append(drawn)
+                continue
+            drawings.append(drawn)
+            drawing.save(drawn, folder, drawn.sha256 if of_claims else collected.sha256)
         from plots import story
 
         path = os.path.join(options.out, "report.html")
-        drawing.write_file(path, story.tell(collected, drawings, options).encode())
+        drawing.write_file(path, story.tell(collected, judged, drawings, left_out, options).encode())
     except OSError as error:
         raise from_os_error(error, "cannot write the figures") from error
     print(f"{len(drawings)} figures in {folder}, report in {path}")
     empty = [d.name for d in drawings if not d.rows]
     if empty:
         print(f"without data (each says why): {', '.join(empty)}")
+    if left_out:
+        print(f"left out (the report says why): {', '.join(d.name for d in left_out)}")
     return 0
 
 
@@ -73,13 +98,22 @@ def _options():
         description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--collected", required=True, metavar="FILE", help="the collected.h5 that `sweep collect` wrote"
+        "--collected", metavar="FILE", help="the collected.h5 that `sweep collect` wrote; without it, claims only"
+    )
+    parser.add_argument(
+        "--claims", metavar="DIR", help="folder of claims.json that `claims run` wrote (default: OUT/claims)"
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="FILE",
+        default=os.path.join(ROOT, "results", "reference", "cpu-2-cores", "optimus_cc", "claims.json"),
+        help="claims.json of another run, shown and marked where this one judged nothing; '' for none",
     )
     parser.add_argument(
         "--out", required=True, metavar="DIR", help="folder that receives figures/ and report.html"
     )
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", default=[], help=f"draw only these: {', '.join(FIGURES)}"
+        "--only", nargs="+", metavar="NAME", default=[], help=f"draw only these: {', '.join(FIGURES + CLAIM_FIGURES)}"
     )
     parser.add_argument(
         "--profile", default="", help="name of the profile for the heading, when the file does not tell"
@@ -87,7 +121,7 @@ def _options():
     parser.add_argument(
         "--published",
         metavar="DIR",
-        default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "results", "published"),
+        default=os.path.join(ROOT, "results", "published"),
         help="folder with the papers' numbers",
     )
     parser.add_argument(
@@ -96,9 +130,19 @@ def _options():
         help="also show unverified, recollected numbers of papers, labelled so",
     )
     options = parser.parse_args()
-    unknown = [name for name in options.only if name not in FIGURES]
+    if not options.collected and not options.claims:
+        raise UsageError("--collected FILE or --claims DIR is needed: there is nothing to draw")
+    if options.claims and not os.path.exists(os.path.join(options.claims, "claims.json")):
+        raise EnvironmentFailure(
+            f"{options.claims} holds no claims.json; `claims run --out {options.claims}` writes one"
+        )
+    unknown = [name for name in options.only if name not in FIGURES + CLAIM_FIGURES]
     if unknown:
-        raise UsageError(f"--only: unknown figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+        raise UsageError(
+            f"--only: unknown figure {', '.join(unknown)}; there are {', '.join(FIGURES + CLAIM_FIGURES)}"
+        )
+    if not options.collected and (needy := [name for name in options.only if name in FIGURES]):
+        raise UsageError(f"--only {' '.join(needy)}: drawn from a collected file, give --collected FILE")
     return options
 
 

@@ -3,29 +3,44 @@ import re
 
 import numpy as np
 
-from plots import cell_table, data, page, published, verdicts, words
+from plots import cell_table, claims_table, data, page, published, verdicts, words
 
 MISTRUSTED_LIMIT = 0.10
 
 
-def tell(collected, drawings, options):
-    """The whole report as HTML."""
+def tell(collected, claims, drawings, left_out, options):
+    """The whole report as HTML. Without collected results (None) it tells of the claims only."""
+    figures = [
+        (d.name, f"{i}. {_short_title(d.title)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
+    ]
+    judged = ("claims", "Claims of the papers", claims_table.section(claims) + _left_out(left_out))
+    papers = ("papers", "What the papers say", _papers(options))
+    if collected is None:
+        lead = "Claims of papers on compressed communication, judged by rules written beforehand. Verdicts hold at this scale."
+        return page.document("thinwire claims", lead, [judged, *figures, papers])
     sections = [
         ("summary", "This run", _summary(collected, options)),
         ("verdict", "Does it pay?", _verdict(collected)),
+        judged,
+        *figures,
+        ("cells", "All cells", cell_table.section(collected)),
+        papers,
+        ("provenance", "Provenance", _provenance(collected, claims)),
     ]
-    sections += [
-        (d.name, f"{i}. {_short_title(d.title)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
-    ]
-    sections.append(("cells", "All cells", cell_table.section(collected)))
-    sections.append(("papers", "What the papers say", _papers(options)))
-    sections.append(("provenance", "Provenance", _provenance(collected)))
     lead = (
         "Compressed communication in 3D-parallel Transformer training, measured on the traffic of a small"
         " GPT. Every statement below is computed from the collected results and holds for this machine, these"
         " links and this scale."
     )
     return page.document(f"thinwire report{_profile(collected, options, ' · {} profile')}", lead, sections)
+
+
+def _left_out(drawings):
+    """Figures that could not be drawn at all, each with its reason."""
+    if not drawings:
+        return ""
+    rows = [[d.title.split(":")[0], d.gaps[0]] for d in drawings]
+    return "<h3>Figures not drawn</h3>" + page.table("", ["figure", "why"], rows)
 
 
 def _short_title(title):
@@ -234,8 +249,12 @@ def _papers(options):
     )
 
 
-def _provenance(collected):
+def _provenance(collected, claims):
     facts = [["input", collected.path.rsplit("/", 1)[-1]], ["SHA-256 of the input", collected.sha256]]
+    facts += [
+        [f"SHA-256 of the claims{f' of the reference run ({origin})' if origin else ''}", sha256]
+        for origin, sha256 in sorted(claims.sha256.items())
+    ]
     facts += [[name, value] for name, value in sorted(collected.attributes.items())]
     parts = [page.table("", ["collected file", ""], facts)]
     table = collected.provenance

@@ -118,11 +118,15 @@ def marker(form, protocol):
 
 
 def point(family, form="fair", protocol="dense", kind="measured", size=42.0):
+    """Keyword arguments of `scatter` for one point of a codec family: see `dot`."""
+    return dot(colour(family), marker(form, protocol), kind, size)
+
+
+def dot(tint, marker_="o", kind="measured", size=42.0):
     """Keyword arguments of `scatter` for one point: measured is filled, emulated hollow, modelled hollow and dotted,
     published a black outline star."""
-    tint = colour(family)
     style = {
-        "marker": marker(form, protocol),
+        "marker": marker_,
         "s": size,
         "linewidths": 0.8,
         "edgecolors": "white",
@@ -136,6 +140,30 @@ def point(family, form="fair", protocol="dense", kind="measured", size=42.0):
     elif kind == "published":
         style.update(marker="*", facecolors="white", edgecolors="black", linewidths=1.0, s=1.8 * size)
     return style
+
+
+def bar(tint, kind="measured"):
+    """Keyword arguments of `bar` and `barh`, told apart as points are; published values are never bars."""
+    look = {"facecolor": tint, "edgecolor": tint, "linewidth": 0.0, "zorder": 3}
+    if kind == "emulated":
+        look.update(facecolor="white", linewidth=1.6)
+    elif kind == "modelled":
+        look.update(facecolor="none", linewidth=1.6, linestyle=(0, (1, 1)))
+    return look
+
+
+def part(tint, kind="measured"):
+    """Keyword arguments of a stacked bar's part, which must keep its colour: measured is full, emulated pale with an edge, modelled
+    pale with a dotted edge."""
+    if kind == "measured":
+        return {"facecolor": tint, "linewidth": 0, "zorder": 3}
+    pale = tuple(0.55 + 0.45 * c for c in matplotlib.colors.to_rgb(tint))
+    return {"facecolor": pale, "edgecolor": tint, "linewidth": 1.1, "linestyle": "-" if kind == "emulated" else (0, (1, 1)), "zorder": 3}
+
+
+def curve(tint, kind="measured"):
+    """Keyword arguments of `plot` for a line through points: solid where measured or emulated, dotted where modelled."""
+    return {"color": tint, "linestyle": (0, (1, 1.2)) if kind == "modelled" else "-", "linewidth": 1.4, "zorder": 2.5}
 
 
 def scatter(axes, points):
@@ -159,17 +187,25 @@ def link_name(link, rate=float("nan")):
 # ---- canvases ------------------------------------------------------------------------------------------------------
 
 
-def canvas(rows, columns, height, legend_rows=0, width=WIDTH, **subplots):
-    """A figure whose panels leave `legend_rows` lines free at the top for `legend`. `height` is the panels' height."""
+def canvas(rows, columns, height, legend_rows=0, width=WIDTH, foot="", **subplots):
+    """A figure whose panels leave `legend_rows` lines free at the top for `legend`. `height` is the panels' height. `foot` is
+    written below all panels: where the numbers are from, when not from this run."""
     apply()
     band = 0.24 * legend_rows + (0.08 if legend_rows else 0.0)
-    total = height + band
+    below = 0.24 if foot else 0.0
+    total = height + band + below
     figure, axes = plt.subplots(rows, columns, figsize=(width, total), squeeze=False, **subplots)
     figure.set_layout_engine(
         ConstrainedLayoutEngine(
-            rect=(0.0, 0.0, 1.0, 1.0 - band / total), w_pad=0.06, h_pad=0.06, wspace=0.03, hspace=0.04
+            rect=(0.0, below / total, 1.0, 1.0 - (band + below) / total),
+            w_pad=0.06,
+            h_pad=0.06,
+            wspace=0.03,
+            hspace=0.04,
         )
     )
+    if foot:
+        figure.text(0.995, 0.05 / total, foot, ha="right", va="bottom", fontsize=7.5, color=SOFT)
     return figure, axes
 
 
@@ -218,21 +254,23 @@ def protocol_handles(pairs):
     ]
 
 
-def kind_handles(kinds):
-    """Entries for points that are not plainly measured."""
+def kind_handles(kinds, measured=False):
+    """Entries for points that are not plainly measured; with `measured` for those, too, where several kinds stand together."""
     looks = {
+        "measured": {"markeredgecolor": "white"},
         "emulated": {"markerfacecolor": "white"},
-        "modelled": {"markerfacecolor": "none", "markeredgewidth": 0.8},
         "published": {"marker": "*", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 9},
     }
+    shown = [
+        k
+        for k in ("measured", "emulated", "modelled", "published")
+        if k in kinds and (k != "measured" or (measured and len(kinds) > 1))
+    ]
+    dotted = {"fill": False, "edgecolor": SOFT, "linestyle": (0, (1, 1)), "linewidth": 1.2}  # a marker's edge cannot be
+    plain = {"marker": "o", "linestyle": "", "color": SOFT, "markersize": 6.5}
     return [
-        Line2D(
-            [],
-            [],
-            **{"marker": "o", "linestyle": "", "color": SOFT, "markersize": 6.5, "label": k, **looks[k]},
-        )
-        for k in ("emulated", "modelled", "published")
-        if k in kinds
+        plt.Rectangle((0, 0), 1, 1, label=k, **dotted) if k == "modelled" else Line2D([], [], **{**plain, "label": k, **looks[k]})
+        for k in shown
     ]
 
 

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/main_guard.h"
@@ -32,6 +33,14 @@ std::vector<const Claim*> chosen(const Options& options) {
 std::string file_of(const Options& options) { return options.out + "/claims.json"; }
 
 int list(const Options& options) {
+  if (options.json) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const Claim* claim : chosen(options))
+      all.push_back({{"id", claim->id}, {"statement", claim->statement}, {"provenance", claim->provenance}, {"rule", claim->rule},
+                     {"basis", name_of(claim->basis)}, {"from", name_of(claim->from)}});
+    std::puts(nlohmann::json{{"schema", 1}, {"claims", all}}.dump(1).c_str());
+    return 0;
+  }
   for (const Claim* claim : chosen(options))
     std::printf("%-18s %-14s %-9s %s\n", claim->id.c_str(), name_of(claim->basis).c_str(), name_of(claim->from).c_str(), claim->statement.c_str());
   return 0;
@@ -99,10 +108,8 @@ int dispatch(int argc, char** argv) {
   CLI::App* list_verb = verb("list", "ids, bases, smallest profiles and statements");
   CLI::App* run_verb = verb("run", "judge, keep the verdicts in OUT/claims.json, print them");
   CLI::App* show_verb = verb("show", "print the verdicts that were kept");
-  for (CLI::App* command : {run_verb, show_verb}) {
-    command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
-    command->add_flag("--json", options.json, "as JSON");
-  }
+  for (CLI::App* command : {run_verb, show_verb}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
+  for (CLI::App* command : {list_verb, run_verb, show_verb}) command->add_flag("--json", options.json, "as JSON");
   run_verb->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
   run_verb->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
   run_verb->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");

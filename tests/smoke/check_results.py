@@ -1,6 +1,7 @@
 """What run_all.sh must leave in a folder, read as a user would: h5py, numpy, and the files on disk."""
 import collections
 import csv
+import json
 import pathlib
 import sys
 
@@ -69,9 +70,13 @@ def main(out):
         with open(out / "figures" / f"{name}.csv", newline="") as lines:
             check(len(list(csv.reader(line for line in lines if not line.startswith("#")))) >= 1, f"{name}.csv has no rows")
     report = (out / "report.html").read_text()
+    claims = json.loads((out / "claims" / "claims.json").read_text())["claims"]
+    check(claims and all(c["verdict"] not in ("FAIL", "INVALID") for c in claims), "a claim failed, or none was judged")
+    listed = json.loads((out / "claims" / "list.json").read_text())["claims"]
+    check(len(listed) > len(claims) and all(f">{c['id']}<" in report for c in listed), "the report lacks a claim")
     check("data:image" in report or "<svg" in report, "the report holds no picture of its own")
     check("src=\"http" not in report, "the report is not self-contained")
-    print(f"{len(figures)} figures, report of {len(report) // 1024} KiB")
+    print(f"{len(figures)} figures, report of {len(report) // 1024} KiB, {len(claims)} claims judged")
 
 
 main(pathlib.Path(sys.argv[1]))

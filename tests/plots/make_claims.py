@@ -1,0 +1,164 @@
+"""Made-up claims.json files: the shapes of tables that the claims write, with numbers of no meaning."""
+import json
+import os
+
+import numpy as np
+
+STEPS = (30, 60, 90, 120, 150)
+ARMS = {
+    "dense": 0.0,
+    "CB rank 2, epilogue": 0.004,
+    "CB rank 2, all": 0.05,
+    "CB rank 2 without LEP, epilogue": 0.012,
+    "CB+FE+SC": 0.009,
+    "naive ranks 2, 16": 0.31,
+}
+STACKS = ("Base", "CB", "CB+FE", "CB+FE+SC")
+
+
+def measure(name, value, low=None, high=None, margin=None, unit=""):
+    return {"name": name, "value": value, "low": low, "high": high, "margin": margin, "unit": unit}
+
+
+def table(name, columns, rows):
+    return {"name": name, "columns": list(columns), "rows": [{"label": label, "values": list(values)} for label, values in rows]}
+
+
+def claim(identifier, verdict="CONFIRMED", basis="training", tables=(), measures=(), profile="standard", **more):
+    return {
+        "id": identifier, "statement": f"Statement of {identifier}.", "provenance": "read: the paper's abstract page", "rule": "a rule",
+        "basis": basis, "profile": profile, "when": "2026-11-20T10:11:12Z", "verdict": verdict, "because": f"because of {identifier}",
+        "measures": list(measures), "tables": list(tables), **more,
+    }  # fmt: skip
+
+
+def losses(rng, arms, seeds=5):
+    """The two tables of training arms."""
+    final = [(a, 1.9 + 0.01 * np.arange(seeds) + up + 0.002 * rng.standard_normal(seeds)) for a, up in arms.items()]
+    curves = [(a, [1.9 + up + 80.0 / (s + 30) for s in STEPS]) for a, up in arms.items()]
+    return [
+        table("validation loss (nats per token)", [f"seed {i + 1}" for i in range(seeds)], [(a, map(float, v)) for a, v in final]),
+        table("validation loss over steps", [f"step {s}" for s in STEPS], curves),
+    ]
+
+
+def quality(rng, arms=None):
+    """C1, C2 and C13 share arms."""
+    arms = arms or ARMS
+    some = lambda *words: {a: v for a, v in arms.items() if a == "dense" or any(w in a for w in words)}
+    margin = measure("L(CB rank 2, epilogue) - L(dense)", 0.004, 0.001, 0.007, 0.02, "nats per token")
+    return [
+        claim("optimus_cc.C1a", tables=losses(rng, some("CB rank 2, epilogue")), measures=[margin]),
+        claim("optimus_cc.C2b", "INCONCLUSIVE", tables=losses(rng, some("CB rank 2, epilogue", "without LEP"))),
+        claim("optimus_cc.C13", tables=losses(rng, some("CB+FE+SC", "naive", ", all")), measures=[margin]),
+    ]
+
+
+def uniform(rng):
+    ranks = {1: 40, 2: 16, 3: 16}
+    arms = {"dense": 0.0}
+    for k, rank in ranks.items():
+        arms[f"SC {k} stages rank 16"] = 0.01 * k
+        arms[f"uniform rank {rank}"] = 0.02 + 0.3 / rank
+    times = table(
+        "step time by the event model",
+        ["stages K", "SC (ms)", "uniform rank", "uniform (ms)"],
+        [(f"SC {k} stages rank 16", [k, 200.0 - 20 * k, rank, 201.0 - 20 * k]) for k, rank in ranks.items()],
+    )
+    return claim("optimus_cc.C9", "REFUTED", tables=[*losses(rng, arms), times])
+
+
+def stages(missing=()):
+    """Three settings of C8 on the emulated link; the settings in `missing` were not measured."""
+    rows, measures = [], []
+    for tb, star in ((87.0, 1), (26.0, 2), (13.0, 4)):
+        measures.append(measure(f"K* at t_dp = 46.1 ms, t_dp' = 12.5 ms, tb = {tb:g} ms", star, unit="stages"))
+        for k in range(5):
+            step = 400.0 + 4 * tb - 10.0 * min(k, star)
+            timed = [None] * 3 if tb in missing else [step, step - 1.5, step + 1.2]
+            rows.append((f"tb {tb:g} ms, K = {k}", [tb, k, star, *timed, step - 2]))
+    columns = ["tb (ms)", "K", "K*", "step (ms)", "low", "high", "model (ms)"]
+    return claim("optimus_cc.C8b", basis="emulated link", tables=[table("sweep of K", columns, rows)], measures=measures)
+
+
+def stacks():
+    """C14 by the model and on the emulated link, with Fig. 10's parts."""
+    columns = ["step (ms)", "low", "high", "model (ms)", "pp_forward (ms)", "pp_backward (ms)", "dp_gradient (ms)", "embedding (ms)", "the rest (ms)"]
+    timed = []
+    for i, name in enumerate(STACKS):
+        parts = [20.0, 18.0 - 4 * min(i, 1), 60.0 - 40 * (i == 3), 12.0 - 4 * (i > 1)]
+        step = 300.0 + sum(parts)
+        timed.append((name, [step, step - 2, step + 3, step - 4, *parts, 300.0]))
+    modelled = []
+    parts_of = ["tensor sums (ms)", "forward messages (ms)", "backward messages (ms)", "gradient sums (ms)", "embedding (ms)", "the rest (ms)"]
+    for model, size in (("2.5B", 1.0), ("8.3B", 2.5)):
+        for tflops in (10.0, 70.0):
+            for i, name in enumerate(STACKS):
+                parts = [size * v for v in (900.0, 80.0, 80.0 - 10 * min(i, 1), 600.0 - 300 * (i == 3), 30.0 - 10 * (i > 1), 60000.0 / tflops)]
+                modelled.append((f"{model} {name}", [tflops, sum(parts), *parts]))
+    return [
+        claim("optimus_cc.C14a", basis="event model", profile="smoke", tables=[table("128 ranks by the event model", ["TFLOP/s (assumed)", "step (ms)", *parts_of], modelled)]),
+        claim("optimus_cc.C14b", basis="emulated link", tables=[table("stacks on the emulated link", columns, timed)]),
+    ]
+
+
+def errors(rng):
+    pairs = [(f"pair {i + 1}", [at, *(float(s * rng.standard_normal()) for s in (0.02, 1e-9, 1e-4))]) for at in (10, 50, 100) for i in range(40)]
+    names = ("input of the last stage", "input of layer 2", "input of layer 2's attention projection")
+    others = [(n, [at, 0.001 * i, 0.001 * i - 0.004, 0.001 * i + 0.004, 0.02, 0.01]) for at in (10, 50, 100) for i, n in enumerate(names)]
+    return claim(
+        "optimus_cc.C10",
+        tables=[
+            table("error and activation, seed 1", ["training (%)", "cosine", "mean of e", "mean of dX"], pairs),
+            table("other activations", ["training (%)", "mean cosine", "low", "high", "RMS of the cosine", "|mean(dX)|/rms(dX)"], others),
+        ],
+        measures=[measure("mean cosine of e_i and X_i - X_{i+1} at 10 %", 0.001, -0.003, 0.004, 0.02)],
+    )
+
+
+def memory():
+    rows = [("dense", 0.0, 0.0)]
+    rows += [(f"CB rank 2{lep}, {mode}", 0.01, 0.25 * (not lep)) for mode in ("epilogue", "all") for lep in (" without LEP", "")]
+    stages = [(arm, [(8.0 if s in (0, 3) else 6.0) + scratch + (chunk if s else 0.0) for s in range(4)]) for arm, scratch, chunk in rows]
+    return claim("optimus_cc.C12", "PASS", "exact", tables=[table("peak memory", [f"stage {s} (MiB)" for s in range(4)], stages)], profile="quick")
+
+
+def compressor(rates=(0.1, 1.0, 10.0)):
+    """C15 with its points, and the compressor's throughput at two shapes; a gain without a number was not measured."""
+    ranks = (8, 16, 24, 32, 40)
+    columns = ["rank", "compress (Gbit/s)", "decompress (Gbit/s)", "theta (Gbit/s)"]
+    tables = [
+        table(f"compressor, {shape}", columns, [(f"rank {r}", [r, f * 60 / r, f * 300 / r, f * 50 / r]) for r in ranks])
+        for shape, f in (("1024 x 1920", 1.0), ("1024 x 3072", 1.2))
+    ]
+    points = []
+    for gbps in rates:
+        for r in ranks:
+            rho, theta = 667.8 / r, 50.0 / r
+            predicted = 1 / gbps / (1 / (rho * gbps) + 1 / theta) - 1
+            measured = None if (gbps, r) == (10.0, 40) else 0.9 * (predicted + 1) - 1
+            points.append((f"rank {r} at {gbps:g} Gbit/s", [r, gbps, theta, gbps * rho / (rho - 1), predicted, measured, 1.0]))
+    names = ["rank", "link (Gbit/s)", "theta (Gbit/s)", "w rho/(rho-1) (Gbit/s)", "predicted gain", "measured gain", "judged"]
+    tables.append(table("compression pays", names, points))
+    return claim("optimus_cc.C15a", "PASS", "emulated link", tables=tables)
+
+
+def everything(seed=1):
+    """Every claim that a figure draws."""
+    rng = np.random.default_rng(seed)
+    return [*quality(rng), uniform(rng), stages(), *stacks(), errors(rng), memory(), compressor()]
+
+
+def write(folder, claims, listed=None):
+    """FOLDER/claims.json, and FOLDER/list.json where `listed` ({id: smallest profile}) is given. Returns FOLDER."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "claims.json"), "w", encoding="utf-8") as stream:
+        json.dump({"schema": 2, "claims": claims}, stream)
+    if listed is not None:
+        entries = [
+            {"id": i, "statement": f"Statement of {i}.", "provenance": "derived", "rule": "", "basis": "training", "from": profile}
+            for i, profile in listed.items()
+        ]
+        with open(os.path.join(folder, "list.json"), "w", encoding="utf-8") as stream:
+            json.dump({"schema": 1, "claims": entries}, stream)
+    return folder
