@@ -1,5 +1,6 @@
 """The report's section on claims: one row per judged claim with its numbers, and which claims this profile does not judge."""
 import math
+import re
 
 from plots import page, words
 
@@ -72,31 +73,31 @@ def _table(caption, claims, profiles=None):
 
 
 def _row(claim, judged_from):
-    word, _, where = claim.provenance.partition(":")
-    first = next((w for w in ("second-hand", "recollected", "derived", "read") if word.strip().startswith(w)), "")
-    source = f"<br><span class=soft><b>{page.text(first)}</b>{page.text(claim.provenance[len(first):])}</span>"
-    marks = f"<br><span class=soft>{page.text(claim.origin)}</span>" if claim.reference else ""
+    marked = re.sub(r"\b(second-hand|recollected|derived|read)\b", r"<b>\1</b>", page.text(claim.provenance))
+    source = f'<br><span class="soft">{marked}</span>'
+    marks = f'<br><span class="soft">{page.text(claim.origin)}</span>' if claim.reference else ""
     if judged_from:
-        marks += f"<br><span class=soft>judged by --profile {page.text(judged_from)}</span>"
+        marks += f'<br><span class="soft">judged by --profile {page.text(judged_from)}</span>'
     metrics = "".join(f"<div>{page.text(m.name)}: <b>{page.text(value(m))}</b></div>" for m in claim.measures) or "–"
     margins = "".join(f"<div>{page.text(_margin(m))}</div>" for m in claim.measures if math.isfinite(m.margin)) or "–"
     if len({_margin(m) for m in claim.measures if math.isfinite(m.margin)}) == 1:  # the same for all is said once
         margins = page.text(next(_margin(m) for m in claim.measures if math.isfinite(m.margin)))
     return (
-        f'<tr><td class="w">{page.text(claim.id)}{marks}</td><td>{page.text(claim.statement)}{source}</td>'
+        f'<tr><td class="id">{page.text(claim.id)}{marks}</td><td>{page.text(claim.statement)}{source}</td>'
         f'<td class="w">{page.text(claim.basis)}</td><td class="m">{metrics}</td><td class="m">{margins}</td>'
-        f'<td><span class="{COLOURS.get(claim.verdict, "open")}">{page.text(claim.verdict)}</span><br><span class=soft>at this'
+        f'<td><span class="{COLOURS.get(claim.verdict, "open")}">{page.text(claim.verdict)}</span><br><span class="soft">at this'
         f' scale</span></td><td title="{page.text(claim.rule)}">{page.text(claim.because)}</td></tr>\n'
     )
 
 
 def value(measure):
     """`+0.0041 [-0.0012, +0.0094] nats per token`; an exact number has no brackets."""
-    text = words.number(measure.value, 4)
+    exact = math.isfinite(measure.value) and measure.value == round(measure.value) and abs(measure.value) < 1e15
+    text = f"{measure.value:,.0f}" if exact else words.number(measure.value, 4)
     if math.isfinite(measure.low) or math.isfinite(measure.high):
         text += f" [{words.number(measure.low, 3)}, {words.number(measure.high, 3)}]"
     return f"{text} {measure.unit}".strip()
 
 
 def _margin(measure):
-    return f"{words.number(measure.margin, 3)} {measure.unit}".strip()
+    return f"{measure.margin:.4g} {measure.unit}".strip()

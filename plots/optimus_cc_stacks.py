@@ -155,14 +155,15 @@ def _steps(axes, rows, names, tints):
         axes.text(reached + 0.03 * end / factor, y, text, va="center", fontsize=7.5)
     for y in set(range(len(names))) - {names.index(_place(r)) for r in rows}:
         axes.text(0.02 * end / factor, y, "–", va="center", fontsize=8, color=style.SOFT)
-    axes.set_xlim(0, 1.95 * end / factor)
+    axes.set_xlim(0, 2.1 * end / factor)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(f"step ({unit})")
 
 
 def _factor(row):
     """`1.02–1.14×`: from the lower to the upper end of the assumed rate of computing, where there are two."""
-    fast, slow = f"{row['speedup']:.2f}", f"{row['slow_speedup']:.2f}"
+    digits = 3 if row["kind"] == "modelled" else 2
+    fast, slow = f"{row['speedup']:.{digits}f}", f"{row['slow_speedup']:.{digits}f}"
     return f"{fast}×" if fast == slow or not math.isfinite(row["slow_speedup"]) else f"{slow}–{fast}×"
 
 

@@ -44,6 +44,7 @@ CLAIM_FIGURES = (
     "optimus_cc_uniform",
     "optimus_cc_gain",
     "optimus_cc_cluster",
+    "optimus_cc_model",
 )
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

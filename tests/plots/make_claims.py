@@ -143,10 +143,23 @@ def compressor(rates=(0.1, 1.0, 10.0)):
     return claim("optimus_cc.C15a", "PASS", "emulated link", tables=tables)
 
 
+def model():
+    """M1 on the emulated link, M2 between namespaces."""
+    steps = lambda where, late: [(f"Base on {where}", [102.0 + late, 101.0, 104.0 + late, 100.0, -0.02]), (f"CB on {where}", [97.0, 96.0, 98.0, 99.0, 0.02])]
+    columns = ["measured (ms)", "low", "high", "predicted (ms)", "distance"]
+    savings = [("CB+FE+SC after Base", [22.0, 20.0, 25.0, 20.0, 0.2, 0.1, 1.0]), ("CB after Base", [0.5, 0.1, 1.0, 1.0, 0.01, -0.5, 0.0])]
+    saved = table("savings measured and predicted", ["measured (ms)", "low", "high", "predicted (ms)", "of the step", "distance", "judged"], savings)
+    timed = lambda where, late=0.0: table("steps measured and predicted", columns, steps(where, late))
+    return [
+        claim("optimus_cc.M1", "PASS", "emulated link", tables=[timed("emulated:400mbit"), saved]),
+        claim("optimus_cc.M2", "FAIL", "namespaces", tables=[timed("netns:1gbit", 15.0)]),
+    ]
+
+
 def everything(seed=1):
     """Every claim that a figure draws."""
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), stages(), *stacks(), errors(rng), memory(), compressor()]
+    return [*quality(rng), uniform(rng), stages(), *stacks(), errors(rng), memory(), compressor(), *model()]
 
 
 def write(folder, claims, listed=None):

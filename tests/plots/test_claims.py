@@ -106,6 +106,11 @@ class CompleteClaims(unittest.TestCase):
         gain = self.rows("optimus_cc_gain")
         self.assertEqual(len(gain), 14)  # of 15: one was not measured, and that is said
         self.assertIn("rank 40 at 10 Gbit/s", " ".join(self.drawings["optimus_cc_gain"].gaps))
+        model = self.rows("optimus_cc_model")
+        self.assertEqual([(r["what"], r["kind"], r["counts"], r["within"]) for r in model], [
+            ("step", "emulated", "1", "1"), ("step", "emulated", "1", "1"), ("saving", "emulated", "1", "1"), ("saving", "emulated", "0", "0"),
+            ("step", "measured", "1", "0"), ("step", "measured", "1", "1"),
+        ])  # fmt: skip
         curve = self.rows("optimus_cc_curves", what="perplexity", arm="dense", step="150")
         self.assertAlmostEqual(float(curve[0]["value"]), math.exp(1.9 + 80 / 180))
 
@@ -207,7 +212,7 @@ class Table(unittest.TestCase):
         html = claims_table.section(claims)
         for wanted in (
             "Statement of optimus_cc.C1a.", "<b>read</b>: the paper", "training", "L(x) - L(dense)", "0.01230 [0.00100, 0.0200] nats per token",
-            "0.0200 nats per token", "INCONCLUSIVE", "at this scale", "because of optimus_cc.C1a", 'class="fail">FAIL', "FAIL: optimus_cc.C4",
+            "0.02 nats per token", "INCONCLUSIVE", "at this scale", "because of optimus_cc.C1a", 'class="fail">FAIL', "FAIL: optimus_cc.C4",
         ):  # fmt: skip
             self.assertIn(wanted, html)
 
