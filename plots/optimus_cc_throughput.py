@@ -28,6 +28,8 @@ def draw(claims):
         drawing.rows += _rows(table)
     shapes = list(dict.fromkeys(r["shape"] for r in drawing.rows))
     drawn = {r["what"] for r in drawing.rows}
+    if "compress" not in drawn:
+        drawing.gaps.append("no lines of compression and decompression alone because the claims hold the throughput of both together only.")
     handles = [
         style.Line2D([], [], color=tint, marker=m, markersize=5, label={"both": "both (theta)"}.get(what, what))
         for what, tint, m in LINES
