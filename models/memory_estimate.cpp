@@ -24,6 +24,8 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
 }  // namespace
 
 MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) {
+  if (c.tensor_parallel != "1d")
+    throw UsageError("--show-memory has no closed form for --tensor-parallel " + c.tensor_parallel + " yet (shares: docs/tensor-parallel.md); ask with 1d");
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.wire));
   const std::int64_t h = c.model.hidden, t = c.mesh.tp, rows = c.micro_batch * c.seq;
   const bool split_tokens = c.sequence_parallel && t > 1;

@@ -24,7 +24,8 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
   return Channel(group, o);
 }
 
-template <typename T>
+/// `Model`: Gpt<T>, or GridGpt<T> where the tensor group is a grid.
+template <typename T, typename Model>
 class Trainer3d final : public ParallelTrainer {
  public:
   Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus)
@@ -46,6 +47,7 @@ class Trainer3d final : public ParallelTrainer {
     const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
     clock_.reset();
     tensor_->waited_us = pipeline_->waited_us = sync_->waited_us = 0;
+    if (grid_) grid_->waited_us = 0;
     pipeline_->forward_us = pipeline_->backward_us = 0;
     clock_.run("zero gradients", -1, -1, [&] {
       for (auto& chunk : chunks_) chunk->zero_gradients();
@@ -77,7 +79,7 @@ class Trainer3d final : public ParallelTrainer {
     record.compute_us = clock_.total_us();
     record.forward_us = pipeline_->forward_us;
     record.backward_us = pipeline_->backward_us;
-    record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us;
+    record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us + (grid_ ? grid_->waited_us : 0);
     record.tokens = config_.global_batch * config_.seq;
     take_records(record.traffic);
     return record;
@@ -106,10 +108,12 @@ class Trainer3d final : public ParallelTrainer {
     clock_.set_mode(mode);
     clock_.set_scale(config_.compute_scale);
     for (auto& lane : lanes_) lane->set_compute(mode, config_.compute_scale);
+    if (grid_) grid_->set_compute(mode, config_.compute_scale);
     for (auto& channel : channels_) channel->set_compute(mode, config_.compute_scale);
   }
   void drain_link(LinkDrain* drain) override {
     for (auto& lane : lanes_) lane->drain_link(drain);
+    if (grid_) grid_->drain_link(drain);
     for (auto& channel : channels_) channel->drain_link_before_transfers(drain);
   }
   ProcessMesh& mesh() override { return mesh_; }
@@ -170,7 +174,12 @@ class Trainer3d final : public ParallelTrainer {
     tensor_control_ = open_channel(mesh_.tp(), TrafficClass::control, exact());
     for (auto [group, list] : {std::pair{&mesh_.tp(), &sum_channels_}, {&mesh_.pp(), &sum_channels_}, {&mesh_.dp(), &sum_channels_}})
       list->push_back(open_channel(*group, TrafficClass::control, DType::f64));
-    if (m.tp > 1) {
+    if constexpr (std::is_same_v<Model, GridGpt<T>>) {
+      GridOptions options;
+      options.wire = wire(), options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
+      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), parse_grid(config_.tensor_parallel, m.tp), options, clock_);
+      tensor_.emplace();
+    } else if (m.tp > 1) {
       TrafficLane* forward = tensor_forward_ = open_lane("tp_forward", mesh_.tp(), TrafficClass::tp_forward, false, true);
       TrafficLane* backward = open_lane("tp_backward", mesh_.tp(), TrafficClass::tp_backward);
       Channel* look_up = open_channel(mesh_.tp(), TrafficClass::control, wire());
@@ -212,9 +221,12 @@ class Trainer3d final : public ParallelTrainer {
     for (int v = 0; v < config_.virtual_stages; ++v) {
       const int position = global_chunk(schedule_, at_.pp, v);
       const GptPart part{position * layers, layers, position == 0, position == positions - 1};
-      chunks_.push_back(std::make_unique<Gpt<T>>(config_.model, part, GptRuntime<T>{&*tensor_, &clock_, config_.recompute}));
+      if constexpr (std::is_same_v<Model, GridGpt<T>>)
+        chunks_.push_back(std::make_unique<GridGpt<T>>(config_.model, part, *grid_, config_.recompute));
+      else
+        chunks_.push_back(std::make_unique<Gpt<T>>(config_.model, part, GptRuntime<T>{&*tensor_, &clock_, config_.recompute}));
     }
-    std::vector<Gpt<T>*> pointers;
+    std::vector<Model*> pointers;
     for (auto& chunk : chunks_) pointers.push_back(chunk.get());
     pipeline_.emplace(config_, at_, pointers, boundary_, clock_);
   }
@@ -292,6 +304,7 @@ class Trainer3d final : public ParallelTrainer {
 
   void take_records(std::vector<TrafficRecord>& records) {
     for (auto& lane : lanes_) lane->take_records(records);
+    if (grid_) grid_->take_records(records);
     for (auto& channel : channels_) {
       if (channel->meter().operations() == 0) continue;
       records.push_back({channel->options().traffic, "none", channel->meter().operations(), channel->meter().total(), 0, 0});
@@ -317,8 +330,9 @@ class Trainer3d final : public ParallelTrainer {
   TrafficLane* tensor_forward_ = nullptr;
   BoundaryLanes boundary_;
   GradientLanes gradient_lanes_;
-  std::vector<std::unique_ptr<Gpt<T>>> chunks_;
-  std::optional<Pipeline<T>> pipeline_;
+  std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
+  std::vector<std::unique_ptr<Model>> chunks_;
+  std::optional<Pipeline<T, Model>> pipeline_;
   std::optional<GradientSync<T>> sync_;
   std::optional<Optimizer<T>> optimizer_;
   std::optional<CodecTraining> codec_training_;
@@ -328,8 +342,11 @@ class Trainer3d final : public ParallelTrainer {
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
   config.check();
-  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, corpus);
-  return std::make_unique<Trainer3d<float>>(world, config, corpus);
+  const bool grid = parse_grid(config.tensor_parallel, config.mesh.tp).kind != GridKind::one_d;
+  if (config.dtype == DType::f64 && grid) return std::make_unique<Trainer3d<double, GridGpt<double>>>(world, config, corpus);
+  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double, Gpt<double>>>(world, config, corpus);
+  if (grid) return std::make_unique<Trainer3d<float, GridGpt<float>>>(world, config, corpus);
+  return std::make_unique<Trainer3d<float, Gpt<float>>>(world, config, corpus);
 }
 
 }  // namespace thinwire

@@ -6,8 +6,8 @@
 
 namespace thinwire {
 
-template <typename T>
-Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Gpt<T>*> chunks, const BoundaryLanes& lanes,
+template <typename T, typename Model>
+Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryLanes& lanes,
                       ComputeClock& clock)
     : config_(config),
       at_(at),
@@ -18,21 +18,21 @@ Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std:
       scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
       positions_first_(sends_positions_first(config)) {}
 
-template <typename T>
-double Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches,
+template <typename T, typename Model>
+double Pipeline<T, Model>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches,
                           const LayerDone& layer_done, const std::function<void()>& between) {
   return run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, layer_done, between);
 }
 
-template <typename T>
-double Pipeline<T>::evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches) {
+template <typename T, typename Model>
+double Pipeline<T, Model>::evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches) {
   PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
   pass.why = Pass::evaluate;
   return run(schedule, false, pass, micro_batches, {}, {});
 }
 
-template <typename T>
-double Pipeline<T>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches,
+template <typename T, typename Model>
+double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches,
                         const LayerDone& layer_done, const std::function<void()>& between) {
   const int count = schedule.micro_batches;
   TW_ASSERT(static_cast<int>(batches.size()) == count);
@@ -77,8 +77,8 @@ double Pipeline<T>::run(const Schedule& schedule, bool with_backward, PassContex
   return loss;
 }
 
-template <typename T>
-typename Pipeline<T>::Activations& Pipeline<T>::activations(int chunk, int micro) {
+template <typename T, typename Model>
+typename Pipeline<T, Model>::Activations& Pipeline<T, Model>::activations(int chunk, int micro) {
   auto& slot = live_[{chunk, micro}];
   if (slot) return *slot;
   if (free_.empty()) {
@@ -90,35 +90,43 @@ typename Pipeline<T>::Activations& Pipeline<T>::activations(int chunk, int micro
   return *slot;
 }
 
-template <typename T>
-std::unique_ptr<Tensor> Pipeline<T>::gradient_buffer() {
+template <typename T, typename Model>
+std::unique_ptr<Tensor> Pipeline<T, Model>::gradient_buffer() {
   if (spare_.empty()) return std::make_unique<Tensor>();
   std::unique_ptr<Tensor> buffer = std::move(spare_.back());
   spare_.pop_back();
   return buffer;
 }
 
-template <typename T>
-MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
+template <typename T, typename Model>
+MessageKey Pipeline<T, Model>::key(int boundary, int micro, const PassContext& pass) const {
   PassContext named = pass;
   named.micro = micro;
   return message_key("boundary" + std::to_string(boundary), named);
 }
 
-template <typename T>
-bool Pipeline<T>::compares(const PassContext& pass) const {
+template <typename T, typename Model>
+bool Pipeline<T, Model>::compares(const PassContext& pass) const {
   return std::is_same_v<T, float> && config_.error_interval > 0 && pass.why == Pass::train &&
          static_cast<std::int64_t>(pass.step) % config_.error_interval == 0;
 }
 
-template <typename T>
-RowBlock Pipeline<T>::travelling(std::int64_t rows) const {
-  if (scatters_) return shard_rows(rows, at_.tp, config_.mesh.tp);
-  return {0, chunks_[0]->tensor().own_rows(rows).count};
+template <typename T, typename Model>
+Shape Pipeline<T, Model>::boundary_shape(const PassContext& pass) const {
+  if constexpr (std::is_same_v<Model, GridGpt<T>>)
+    return chunks_[0]->boundary(pass);
+  else
+    return {chunks_[0]->tensor().own_rows(pass.rows()).count, config_.model.hidden};
 }
 
-template <typename T>
-void Pipeline<T>::wait(Operation operation) {
+template <typename T, typename Model>
+RowBlock Pipeline<T, Model>::travelling(const PassContext& pass) const {
+  if (scatters_) return shard_rows(pass.rows(), at_.tp, config_.mesh.tp);
+  return {0, boundary_shape(pass).rows()};
+}
+
+template <typename T, typename Model>
+void Pipeline<T, Model>::wait(Operation operation) {
   if (!operation.valid()) return;
   const std::int64_t begin = now_ns();
   const OperationReport& report = operation.wait();
@@ -127,8 +135,8 @@ void Pipeline<T>::wait(Operation operation) {
   Trace::add(TraceCategory::wait, "pipeline", begin, end);
 }
 
-template <typename T>
-void Pipeline<T>::reap(bool all) {
+template <typename T, typename Model>
+void Pipeline<T, Model>::reap(bool all) {
   for (std::size_t n = 0; n < in_flight_.size();) {
     InFlight& message = in_flight_[n];
     bool done = true;
@@ -146,8 +154,8 @@ void Pipeline<T>::reap(bool all) {
   }
 }
 
-template <typename T>
-std::unique_ptr<Tensor> Pipeline<T>::swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i) {
+template <typename T, typename Model>
+std::unique_ptr<Tensor> Pipeline<T, Model>::swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i) {
   std::unique_ptr<Tensor> result = gradient_buffer();
   const std::int64_t h = config_.model.hidden;
   result->reshape({outer * inner, h}, dtype_of<T>);
@@ -161,74 +169,76 @@ std::unique_ptr<Tensor> Pipeline<T>::swapped(std::unique_ptr<Tensor> gradient, s
   return result;
 }
 
-template <typename T>
-void Pipeline<T>::gather(Channel* channel, Tensor& part, Tensor& whole, std::int64_t rows, const MessageKey& message) {
-  whole.reshape({rows, config_.model.hidden}, dtype_of<T>);
+template <typename T, typename Model>
+void Pipeline<T, Model>::gather(Channel* channel, Tensor& part, Tensor& whole, const PassContext& pass, const MessageKey& message) {
+  whole.reshape({pass.rows(), config_.model.hidden}, dtype_of<T>);
   wait(channel->all_gather(part.view(), whole.view(), message));
 }
 
-template <typename T>
-void Pipeline<T>::receive_forward(const Instruction& i, const PassContext& pass) {
-  const std::int64_t rows = pass.rows();
+template <typename T, typename Model>
+void Pipeline<T, Model>::receive_forward(const Instruction& i, const PassContext& pass) {
   const int boundary = first_layer(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   Activations& a = activations(i.chunk, i.micro);
   Tensor& arriving = scatters_ ? part_ : a.input;
-  arriving.reshape({travelling(rows).count, config_.model.hidden}, dtype_of<T>);
+  arriving.reshape({travelling(pass).count, boundary_shape(pass).columns()}, dtype_of<T>);
   wait(lanes_.forward->at(boundary, i.peer, message).receive(arriving.view(), i.peer, message));
   if (compares(pass) && lanes_.forward->codes(boundary, i.peer, message))
     lanes_.forward->compare_received(arriving.view(), i.peer, message);
-  if (scatters_) gather(lanes_.gather_forward, part_, a.input, rows, message);
+  if (scatters_) gather(lanes_.gather_forward, part_, a.input, pass, message);
 }
 
-template <typename T>
-void Pipeline<T>::send_forward(const Instruction& i, const PassContext& pass) {
+template <typename T, typename Model>
+void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& pass) {
   const int boundary = behind(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   Tensor& output = chunks_[static_cast<std::size_t>(i.chunk)]->output(*live_.at({i.chunk, i.micro}));
-  const RowBlock mine = travelling(pass.rows());
-  const std::int64_t h = config_.model.hidden;
+  const RowBlock mine = travelling(pass);
+  const std::int64_t h = boundary_shape(pass).columns();
   const ConstTensorView view = output.view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
   InFlight& sent = in_flight_.emplace_back();
   sent.operation = lanes_.forward->at(boundary, at_.pp, message).send(view, i.peer, message);
   if (compares(pass) && lanes_.forward->codes(boundary, at_.pp, message)) sent.probe = lanes_.forward->compare_sent(view, i.peer, message);
 }
 
-template <typename T>
-double Pipeline<T>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
+template <typename T, typename Model>
+double Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
   const double share = 1.0 / micro_batches, before = clock_.total_us();
   const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(i.chunk, i.micro));
   forward_us += clock_.total_us() - before;
   return loss;
 }
 
-template <typename T>
-void Pipeline<T>::receive_backward(const Instruction& i, const PassContext& pass) {
-  const std::int64_t rows = pass.rows();
+template <typename T, typename Model>
+void Pipeline<T, Model>::receive_backward(const Instruction& i, const PassContext& pass) {
   const int boundary = behind(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   std::unique_ptr<Tensor> gradient = gradient_buffer();
   Tensor& arriving = scatters_ ? part_ : *gradient;
-  arriving.reshape({travelling(rows).count, config_.model.hidden}, dtype_of<T>);
+  arriving.reshape({travelling(pass).count, boundary_shape(pass).columns()}, dtype_of<T>);
   // The gradient comes back as the codec of the activation says, which this rank sent.
   Channel& activation = lanes_.forward->at(boundary, at_.pp, message);
   wait(lanes_.backward->at(boundary, i.peer, message).receive_backward(arriving.view(), i.peer, message, activation));
   if (compares(pass) && lanes_.backward->codes(boundary, i.peer, message))
     lanes_.backward->compare_received(arriving.view(), i.peer, message);
-  if (scatters_) gather(lanes_.gather_backward, part_, *gradient, rows, message);
+  if (scatters_) gather(lanes_.gather_backward, part_, *gradient, pass, message);
   if (positions_first_ && lanes_.backward->codes(boundary, i.peer, message))
     gradient = swapped(std::move(gradient), pass.seq, pass.batch, i);
   gradients_[{i.chunk, i.micro}] = std::move(gradient);
 }
 
-template <typename T>
-void Pipeline<T>::backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done) {
+template <typename T, typename Model>
+void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done) {
   const Slot slot{i.chunk, i.micro};
   auto& gradient = gradients_[slot];
   if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
   const double before = clock_.total_us();
   const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
-  chunks_[static_cast<std::size_t>(i.chunk)]->backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
+  Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
+  if constexpr (std::is_same_v<Model, GridGpt<T>>)
+    chunk.backward(batch, *live_.at(slot), *gradient, last ? layer_done : LayerDone{});
+  else
+    chunk.backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
   backward_us += clock_.total_us() - before;
   free_.push_back(live_.at(slot));
   live_.erase(slot);
@@ -238,8 +248,8 @@ void Pipeline<T>::backward(const Instruction& i, const TokenBatch& batch, const 
   }
 }
 
-template <typename T>
-void Pipeline<T>::send_backward(const Instruction& i, const PassContext& pass) {
+template <typename T, typename Model>
+void Pipeline<T, Model>::send_backward(const Instruction& i, const PassContext& pass) {
   const int boundary = first_layer(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   const auto found = gradients_.find({i.chunk, i.micro});
@@ -247,8 +257,8 @@ void Pipeline<T>::send_backward(const Instruction& i, const PassContext& pass) {
   gradients_.erase(found);
   if (positions_first_ && lanes_.backward->codes(boundary, at_.pp, message))
     gradient = swapped(std::move(gradient), pass.batch, pass.seq, i);
-  const RowBlock mine = travelling(pass.rows());
-  const std::int64_t h = config_.model.hidden;
+  const RowBlock mine = travelling(pass);
+  const std::int64_t h = boundary_shape(pass).columns();
   const ConstTensorView view = gradient->view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
   Channel& activation = lanes_.forward->at(boundary, i.peer, message);
   InFlight& sent = in_flight_.emplace_back();
@@ -260,5 +270,7 @@ void Pipeline<T>::send_backward(const Instruction& i, const PassContext& pass) {
 
 template class Pipeline<float>;
 template class Pipeline<double>;
+template class Pipeline<float, GridGpt<float>>;
+template class Pipeline<double, GridGpt<double>>;
 
 }  // namespace thinwire

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/process_mesh.h"
-#include "models/gpt.h"
+#include "models/grid_gpt.h"
 #include "models/schedule/schedule.h"
 #include "models/train_config.h"
 
@@ -20,11 +20,12 @@ struct BoundaryLanes {
   Channel *gather_forward = nullptr, *gather_backward = nullptr;
 };
 
-template <typename T>
+/// `Model`: Gpt<T>, or GridGpt<T>, whose boundary tensors are shards.
+template <typename T, typename Model = Gpt<T>>
 class Pipeline {
  public:
   /// `chunks`: the virtual stages of this rank, in model order.
-  Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Gpt<T>*> chunks, const BoundaryLanes& lanes,
+  Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryLanes& lanes,
            ComputeClock& clock);
 
   using LayerDone = std::function<void(int layer)>;
@@ -39,7 +40,7 @@ class Pipeline {
   double forward_us = 0, backward_us = 0;  ///< computing in forward and backward passes (ComputeClock), without communication
 
  private:
-  using Activations = typename Gpt<T>::Activations;
+  using Activations = typename Model::Activations;
   struct InFlight {
     Operation operation, probe;          ///< the message, and on some steps its dense twin
     Activations* activations = nullptr;  ///< given back when both are done
@@ -68,14 +69,16 @@ class Pipeline {
   int behind(int chunk) const { return first_layer(chunk) + chunks_[static_cast<std::size_t>(chunk)]->part().layers; }
   MessageKey key(int boundary, int micro, const PassContext& pass) const;
   /// Rows of a boundary tensor that this rank sends or receives.
-  RowBlock travelling(std::int64_t rows) const;
+  RowBlock travelling(const PassContext& pass) const;
+  /// Shape of a boundary tensor on this rank.
+  Shape boundary_shape(const PassContext& pass) const;
   /// Swaps the two outer axes of a gradient [outer, inner, hidden] (rows outer * inner): batch-major to position-major and back.
   std::unique_ptr<Tensor> swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i);
-  void gather(Channel* channel, Tensor& part, Tensor& whole, std::int64_t rows, const MessageKey& key);
+  void gather(Channel* channel, Tensor& part, Tensor& whole, const PassContext& pass, const MessageKey& key);
 
   const TrainConfig& config_;
   MeshCoordinates at_;
-  std::vector<Gpt<T>*> chunks_;
+  std::vector<Model*> chunks_;
   BoundaryLanes lanes_;
   ComputeClock& clock_;
   bool scatters_, positions_first_;

@@ -40,6 +40,12 @@ void check_rule(TrafficClass traffic, const CompressRule& rule, Form form) {
 
 }  // namespace
 
+void check_grid_rules(const std::map<TrafficClass, CompressRule>& rules, Form form) {
+  for (const TrafficClass traffic :
+       {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::weight_gather, TrafficClass::gradient_scatter})
+    if (const auto rule = rules.find(traffic); rule != rules.end()) check_rule(traffic, rule->second, form);
+}
+
 std::string name_of(GatherPolicy policy) {
   switch (policy) {
     case GatherPolicy::again: return "again";
@@ -79,7 +85,7 @@ TensorGrid<T>::TensorGrid(Communicator& group, const GridShape& shape, const Gri
     throw UsageError("A grid " + shape.describe() + " has " + std::to_string(shape.ranks()) + " ranks, not " + std::to_string(group.size()) +
                      "; launch that many, or choose another grid.");
   TW_ASSERT(shape.kind != GridKind::one_d);
-  for (const GridUse use : uses) check_rule(class_of(use), rule_of(options, class_of(use)), options.form);
+  check_grid_rules(options.compress, options.form);
   for (int axis = 0; axis < 3; ++axis) {
     if (size(axis) == 1) continue;
     Line& line = lines_[static_cast<std::size_t>(axis)];
@@ -112,10 +118,15 @@ Channel& TensorGrid<T>::channel(const Message& m, const MessageKey& key) {
 }
 
 template <typename T>
+typename TensorGrid<T>::Pending TensorGrid<T>::pending(const Message& m, Operation operation) const {
+  return {std::move(operation), m.label, class_of(m.use)};
+}
+
+template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::all_gather(const Message& m, std::int64_t rows, std::int64_t columns, const T* shard, T* whole) {
   TW_ASSERT(rows % size(m.axis) == 0, m.tensor);
   const MessageKey key = key_of(m);
-  return {channel(m, key).all_gather(ConstTensorView(shard, {rows / size(m.axis), columns}), TensorView(whole, {rows, columns}), key), m.label};
+  return pending(m, channel(m, key).all_gather(ConstTensorView(shard, {rows / size(m.axis), columns}), TensorView(whole, {rows, columns}), key));
 }
 
 template <typename T>
@@ -123,27 +134,26 @@ typename TensorGrid<T>::Pending TensorGrid<T>::reduce_scatter(const Message& m, 
                                                               T* shard) {
   TW_ASSERT(rows % size(m.axis) == 0, m.tensor);
   const MessageKey key = key_of(m);
-  return {channel(m, key).reduce_scatter(ConstTensorView(partial, {rows, columns}), TensorView(shard, {rows / size(m.axis), columns}), key),
-          m.label};
+  return pending(m, channel(m, key).reduce_scatter(ConstTensorView(partial, {rows, columns}), TensorView(shard, {rows / size(m.axis), columns}), key));
 }
 
 template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::broadcast(const Message& m, std::int64_t rows, std::int64_t columns, T* data, int root) {
   const MessageKey key = key_of(m);
-  return {channel(m, key).broadcast(TensorView(data, {rows, columns}), root, key), m.label};
+  return pending(m, channel(m, key).broadcast(TensorView(data, {rows, columns}), root, key));
 }
 
 template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::reduce(const Message& m, std::int64_t rows, std::int64_t columns, const T* in, T* out, int root) {
   const MessageKey key = key_of(m);
-  return {channel(m, key).reduce(ConstTensorView(in, {rows, columns}), TensorView(out, {rows, columns}), root, key), m.label};
+  return pending(m, channel(m, key).reduce(ConstTensorView(in, {rows, columns}), TensorView(out, {rows, columns}), root, key));
 }
 
 template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::all_reduce(const Message& m, std::int64_t rows, std::int64_t columns, T* data) {
   const MessageKey key = key_of(m);
   const TensorView view(data, {rows, columns});
-  return {channel(m, key).all_reduce(view, view, key), m.label};
+  return pending(m, channel(m, key).all_reduce(view, view, key));
 }
 
 template <typename T>
@@ -166,6 +176,7 @@ void TensorGrid<T>::wait(Pending&& pending) {
   waited_us += std::max(0.0, static_cast<double>(end - begin) * 1e-3 - r.encode_us - r.decode_us);
   Trace::add(TraceCategory::wait, pending.label, begin, end);
   Count& count = counts_[pending.label];
+  count.traffic = pending.traffic;
   ++count.operations;
   OperationReport& s = count.sum;
   s.dense_bytes += r.dense_bytes, s.payload_bytes += r.payload_bytes, s.link_bytes += r.link_bytes, s.received_bytes += r.received_bytes;

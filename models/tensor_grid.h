@@ -37,6 +37,9 @@ struct GridOptions {
   int stage = 0;  ///< of the pipeline, for rules that name stages
 };
 
+/// UsageError for codecs that a grid's traffic cannot take: state, wrappers or another gradient than that of the decoded tensor.
+void check_grid_rules(const std::map<TrafficClass, CompressRule>& rules, Form form);
+
 /// Buffers of tensors that live within one call, shared by all layers.
 class GridScratch {
  public:
@@ -112,6 +115,7 @@ class TensorGrid {
   struct Pending {
     Operation operation;
     const char* label = nullptr;
+    TrafficClass traffic = TrafficClass::control;
   };
   // Matrices [rows, columns] over the line of an axis with more than one rank; memory stays valid until wait(). Rows divide evenly.
   /// whole [rows, columns] from everybody's rows / size.
@@ -129,6 +133,7 @@ class TensorGrid {
 
   /// What the messages of one label cost this rank since the last reset.
   struct Count {
+    TrafficClass traffic = TrafficClass::control;
     std::int64_t operations = 0;
     OperationReport sum;
   };
@@ -150,6 +155,7 @@ class TensorGrid {
     std::vector<std::unique_ptr<TrafficLane>> lanes;  ///< by GridUse
   };
   Channel& channel(const Message& message, const MessageKey& key);
+  Pending pending(const Message& message, Operation operation) const;
   MessageKey key_of(const Message& message) const;
   GridShape shape_;
   GridOptions options_;

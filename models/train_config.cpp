@@ -7,6 +7,7 @@
 #include "models/number_ranges.h"
 #include "models/released_form.h"
 #include "models/schedule/schedule.h"
+#include "models/tensor_grid.h"
 
 namespace thinwire {
 namespace {
@@ -127,13 +128,31 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
   const bool sharded = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
-  if (sharded && !c.shard_optimizer)
+  const bool grid = parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d;  // its weights travel as these classes, too
+  if (sharded && !c.shard_optimizer && !grid)
     throw UsageError(
         name + ": this traffic exists only with --shard-optimizer true; give that, or compress dp_gradient");
   if (traffic == TrafficClass::dp_gradient && c.shard_optimizer)
     throw UsageError(
         name +
         ": with --shard-optimizer true gradients travel as gradient_scatter; compress that class instead");
+}
+
+// What 2-D, 2.5-D and 3-D tensor parallelism need, and what was built for 1-D alone.
+void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
+  check_grid(grid, {c.micro_batch, c.model.hidden, c.model.heads});
+  check_grid_rules(c.compress, c.form);
+  const std::string with = " does not go with --tensor-parallel " + c.tensor_parallel + "; ";
+  if (c.sequence_parallel) throw UsageError("--sequence-parallel" + with + "a grid splits the batch and never keeps a whole activation");
+  if (c.scatter_gather) throw UsageError("--scatter-gather" + with + "boundary tensors are shards already");
+  if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "use --form fair");
+  for (const auto& [traffic, rule] : c.compress)
+    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder learns on whole rows of the hidden size");
+  if (c.error_interval > 0)
+    throw UsageError("--error-interval" + with + "errors of a grid's messages are not measured; set it to 0");
+  if (!c.checkpoint.empty() || !c.resume.empty())
+    throw UsageError("--checkpoint and --resume" + with + "checkpoints of grids are not built yet; train with 1d, or without a checkpoint");
 }
 
 }  // namespace
@@ -171,7 +190,10 @@ void TrainConfig::check() const {
     throw UsageError("sequences of " + str(seq) + " tokens do not fit the " + str(model.max_seq) +
                      " positions of the model; give --max-seq " + str(seq) + " or --seq " +
                      str(model.max_seq));
-  if (model.heads % mesh.tp != 0)
+  const GridShape grid = parse_grid(tensor_parallel, mesh.tp);
+  if (grid.kind != GridKind::one_d)
+    check_grid_settings(*this, grid);
+  else if (model.heads % mesh.tp != 0)
     throw UsageError(str(model.heads) + " attention heads cannot be split over " + str(mesh.tp) +
                      " tensor-parallel ranks; choose --heads " + str(nearest_multiple(model.heads, mesh.tp)) +
                      " or a --tp that divides " + str(model.heads));

@@ -25,6 +25,7 @@ struct TrainConfig {
 
   std::string schedule = "1f1b";
   int virtual_stages = 1;
+  std::string tensor_parallel = "1d";  ///< how the mesh.tp ranks split a layer: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ
   bool sequence_parallel = false;
   bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
   bool shard_optimizer = false;     ///< ZeRO-1

@@ -32,7 +32,8 @@ namespace {
 void warn_about_idle_rules(const TrainConfig& config) {
   for (const auto& [traffic, rule] : config.compress) {
     const std::string name = name_of(traffic);
-    const int ranks = name.starts_with("tp_")                                         ? config.mesh.tp
+    const bool of_grid = config.tensor_parallel != "1d" && (traffic == TrafficClass::weight_gather || traffic == TrafficClass::gradient_scatter);
+    const int ranks = of_grid || name.starts_with("tp_")                                         ? config.mesh.tp
                       : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.mesh.pp
                                                                                       : config.mesh.dp;
     const bool also_replicas = traffic == TrafficClass::embedding && config.mesh.dp > 1;
@@ -221,7 +222,7 @@ class Training {
 
   /// Beside a measured step what the step model makes of the same work, bytes and link. Collective.
   void predict(const TrainRun& run, const Measured& measured) {
-    if (config_.compute == ComputeMode::real || world_.size() < 2) return;
+    if (config_.compute == ComputeMode::real || world_.size() < 2 || config_.tensor_parallel != "1d") return;  // it knows no grids
     LinkModel link;
     if (const auto file = context_.run_options.find("machine"); file != context_.run_options.end()) {
       const MachineFile machine = MachineFile::read(file->second);
