@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# labels: mpi
+# timeout: 120
+# needs: bench_tensor_parallel
+# bench_tensor_parallel from the outside: every grid of the ranks, bytes as the formulas say, refusals.
+set -uo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/support/shell.sh"
+program=${THINWIRE_BIN_DIR:?run by ctest}/bench_tensor_parallel
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ranks() { local n=$1; shift; timeout 100 mpirun --oversubscribe --bind-to none -n "$n" "$program" "$@"; }
+
+property "every grid of 8 ranks receives what the formulas of a linear with a bias say"
+run ranks 8 --unit linear --batch 8 --seq 4 --hidden 32 --check --json "$work/rows"
+expect_status 0
+run /usr/bin/python3 - "$work/rows" <<'PY'
+import json, sys
+rows = {(r["method"], r["operation"]): r for r in map(json.loads, open(sys.argv[1]))}
+m, k, n = 8 * 4, 32, 4 * 32
+sx, sw, sy, q, d, word = m * k, k * n, m * n, 2, 2, 4
+vector_2d = (q - 1) / q * n / q  # the mean over ranks; block on grid row 0
+vector_3d = (q - 1) / q * n / q**2 + (q - 1) * n / q**2
+grid = (q - 1) / q**2 * (sx / d + sw)
+cube = (q - 1) / q**3
+expected = {
+    ("1d 8", "forward"): 0,
+    ("1d 8", "backward"): 2 * 7 / 8 * sx,
+    ("2.5d 2x2x2", "forward"): grid + vector_2d,
+    # sums over the depth: of the weight, and of the bias on the ranks of row 0
+    ("2.5d 2x2x2", "backward"): 2 * grid + 2 * (d - 1) / d * sw / q**2 + vector_2d + 2 * (d - 1) / d * n / q / q,
+    ("3d 2x2x2, gather again", "forward"): cube * (sx + sw + sy) + vector_3d,
+    ("3d 2x2x2, gather again", "backward"): cube * (2 * sx + 2 * sw + sy) + vector_3d,
+}
+for key, elements in expected.items():
+    assert rows[key]["received_bytes"] == elements * word, (key, rows[key]["received_bytes"], elements * word)
+    assert rows[key]["status"] == "OK"
+assert {method for method, _ in rows} == {method for method, _ in expected}
+assert all(rows[method, "peak memory"]["dense_bytes"] > 0 for method, _ in expected)
+PY
+expect_status 0
+
+property "a grid that the ranks do not make is refused, naming those that they make"
+run ranks 2 --mode 2d --check
+expect_status 2
+expect_output "square"
+expect_output "4 (2x2)"
+
+property "sizes that a grid cannot split are refused, or skipped with the reason among all"
+run ranks 4 --mode 2d --batch 3 --check
+expect_status 2
+expect_output "micro-batch 3 is no multiple of 2"
+run ranks 4 --mode all --unit linear --batch 3 --hidden 32 --seq 4 --check
+expect_output "SKIPPED"
+finish
