@@ -255,6 +255,18 @@ std::span<const ColumnOf<TrainingStepRow>> training_step_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<TrainingMemoryRow>> training_memory_columns() {
+  using R = TrainingMemoryRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"rank", &R::rank, "whose memory this is"},
+      {"stage", &R::stage, "its pipeline stage"},
+      {"peak_bytes", &R::peak_bytes, "most bytes of tensors and buffers that it held at once, from the first step to the last"},
+  };
+  return columns;
+}
+
 std::span<const ColumnOf<TimelineRow>> timeline_columns() {
   using R = TimelineRow;
   static const ColumnOf<R> columns[] = {

@@ -146,6 +146,13 @@ struct TrainingStepRow {
 };
 std::span<const ColumnOf<TrainingStepRow>> training_step_columns();
 
+/// One row of /training_memory: what one rank of a run held.
+struct TrainingMemoryRow {
+  std::string cell_id, plan;
+  std::int64_t rank = 0, stage = 0, peak_bytes = 0;
+};
+std::span<const ColumnOf<TrainingMemoryRow>> training_memory_columns();
+
 /// One row of /timeline: what one rank did from start to end in one step of a run.
 struct TimelineRow {
   std::string cell_id, plan, link;
@@ -162,6 +169,7 @@ struct TrainingTables {
   std::vector<TrainingTimeRow> time;
   std::vector<TrainingTrafficRow> traffic;
   std::vector<TrainingStepRow> steps;
+  std::vector<TrainingMemoryRow> memory;
   std::vector<TimelineRow> timeline;
 };
 /// Calls visit(table name, vector, columns) for each of them: writing, reading and merging are one loop.
@@ -171,6 +179,7 @@ void for_each_training_table(Tables& tables, Visit&& visit) {
   visit("training_time", tables.time, training_time_columns());
   visit("training_traffic", tables.traffic, training_traffic_columns());
   visit("training_steps", tables.steps, training_step_columns());
+  visit("training_memory", tables.memory, training_memory_columns());
   visit("timeline", tables.timeline, timeline_columns());
 }
 

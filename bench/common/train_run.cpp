@@ -18,6 +18,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/memory_counter.h"
 #include "core/statistics.h"
 #include "core/stop_request.h"
 #include "models/checkpoint.h"
@@ -67,6 +68,8 @@ class Training {
   /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
   std::optional<Measured> run() {
     const Corpus corpus = Corpus::open(config_.text);
+    const std::int64_t held_before = buffer_bytes();
+    reset_buffer_bytes_peak();
     trainer_ = ParallelTrainer::make(world_, config_, corpus);
     const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_) : std::string();
     if (!goes_on.empty()) note(goes_on);
@@ -76,6 +79,7 @@ class Training {
     else
       time();
     if (context_.stopped) return std::nullopt;
+    peak_bytes_ = buffer_bytes_peak() - held_before;
     return report(corpus);
   }
 
@@ -198,6 +202,7 @@ class Training {
     std::vector<std::string> by_rank;
     for (const std::string& text : gather_texts(world_, to_text(steps_)))
       run.ranks.push_back(steps_from_text(resume_.earlier(run.ranks.size()) + text));
+    for (const std::string& text : gather_texts(world_, std::to_string(peak_bytes_))) run.peak_bytes.push_back(std::stoll(text));
     if (wants_timeline_) by_rank = gather_texts(world_, to_text(spans_));
     Measured measured;
     if (world_.rank() == 0) {
@@ -292,6 +297,7 @@ class Training {
   TrainConfig config_;
   std::string plan_, checkpoint_;
   TrainResume resume_;
+  std::int64_t peak_bytes_ = 0;
   bool wants_timeline_ = false;
   Stopwatch since_news_;
   std::unique_ptr<LinkDrain> drain_ = LinkDrain::open(context_.link);  ///< before trainer_, whose channels use it

@@ -227,6 +227,8 @@ results::TrainingTables training_tables(const TrainRun& run) {
   if (run.ranks.empty() || run.ranks.front().empty()) return tables;
   const std::size_t steps = run.ranks.front().size();
   const auto ranks = static_cast<double>(run.ranks.size());
+  for (std::size_t rank = 0; rank < run.peak_bytes.size(); ++rank)
+    tables.memory.push_back({"", run.plan, static_cast<std::int64_t>(rank), mesh_coordinates(run.config.mesh, static_cast<int>(rank)).pp, run.peak_bytes[rank]});
   if (run.config.compute == ComputeMode::real) {
     std::int64_t sent = 0;
     for (std::size_t step = 0; step < steps; ++step) {
