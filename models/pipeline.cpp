@@ -42,6 +42,7 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
     const TokenBatch& batch = batches[static_cast<std::size_t>(i.micro)];
     pass.micro = i.micro;
     pass.first_sample = batch.first_sample;
+    if (!with_backward && !live_.contains({i.chunk, i.micro})) free_activations(count);
     switch (i.kind) {
       case InstructionKind::receive_forward:
         receive_forward(i, pass);
@@ -75,6 +76,22 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
   }
   reap(true);
   return loss;
+}
+
+// Nothing comes back in an evaluation that would hold a stage up: a fast one could run ahead of the next with all its micro-batches. It
+// may have as many alive as in training; then it waits for an output to arrive. The last stage waits for nobody, so nobody waits forever,
+// but for chunks whose outputs come back to this rank.
+template <typename T, typename Model>
+void Pipeline<T, Model>::free_activations(int micro_batches) {
+  const auto most = static_cast<std::size_t>(std::min(config_.mesh.pp - at_.pp, micro_batches));
+  if (chunks_.size() > 1 || !free_.empty() || owned_.size() < most) return;
+  for (InFlight& message : in_flight_)
+    if (message.activations) {
+      wait(message.operation);
+      wait(message.probe);
+      break;
+    }
+  reap(false);
 }
 
 template <typename T, typename Model>

@@ -62,6 +62,7 @@ class Pipeline {
   void wait(Operation operation);
   void reap(bool all);
   Activations& activations(int chunk, int micro);
+  void free_activations(int micro_batches);
   std::unique_ptr<Tensor> gradient_buffer();
   bool compares(const PassContext& pass) const;
   /// Layer in front of which a chunk begins or after which it ends: the boundary's number.
