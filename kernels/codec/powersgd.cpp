@@ -170,7 +170,8 @@ class PowerSgd final : public Codec {
   // The start Q [m, r]: the last one of this tensor, or N(0, 1) numbers that are equal on all ranks.
   const float* start(const MessageKey& key, std::int64_t m, std::int64_t r, bool orthogonal) {
     float* q = start_.as<float>(static_cast<std::size_t>(m * r));
-    const Random random(options_.seed, mix_stream(hash_name("powersgd.start"), key.state_key()));
+    // Without warm start each message draws its own: from one fixed start a residual could never leave in the directions it misses.
+    const Random random(options_.seed, mix_stream(hash_name("powersgd.start"), options_.warm_start ? key.state_key() : key.random_stream()));
     const auto draw = [&](std::int64_t i, std::int64_t j) { return static_cast<float>(random.normal(static_cast<std::uint64_t>(j * m + i))); };
     const auto found = options_.warm_start ? states_.find(key.state_key()) : states_.end();
     if (found == states_.end() || found->second.rank != r || found->second.next.empty()) {
