@@ -47,7 +47,8 @@ Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
   return part;
 }
 
-Input load_input(const CellParameters& p) {
+/// `fits`: whether a codec wants to see other data before.
+Input load_input(const CellParameters& p, bool fits) {
   const TrafficSource source(p);
   CaptureQuery query;
   query.traffic = p.text("class");
@@ -65,7 +66,7 @@ Input load_input(const CellParameters& p) {
   const int last = input.series->steps - 1;
   if (last > 0) {
     input.measured = input.series->load(last, 0);
-    for (int step = 0; step < std::min(last, 4); ++step) input.training.push_back(input.series->load(step, 0));
+    for (int step = 0; fits && step < std::min(last, 4); ++step) input.training.push_back(input.series->load(step, 0));
   } else {  // one tensor only: fit on its first half, measure the second
     const Tensor whole = input.series->load(0, 0);
     const std::int64_t rows = whole.shape().rows(), half = rows / 2;
@@ -254,9 +255,11 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
     const CellParameters& p = cell.parameters;
     guarded(context, cell, [&] {
       const ThreadCount threads(static_cast<int>(p.integer("threads")));
-      const Input input = load_input(p);
+      const std::vector<std::string> codecs = expressions(p.text("codec"));
+      const bool fits = std::ranges::any_of(codecs, [](const std::string& e) { return make_codec(e).codec->traits().needs_fit; });
+      const Input input = load_input(p, fits);
       Measured measured;
-      for (const std::string& expression : expressions(p.text("codec")))
+      for (const std::string& expression : codecs)
         measured.rows.push_back(codec_row(context, p, expression, input, measured.samples));
       context.finish(cell, std::move(measured));
     });
