@@ -27,7 +27,7 @@ struct BoundaryMessage {
 /// of its own. The micro-batches of a step must come in the order of the global batch (samples from 0 on).
 class BoundaryCompression {
  public:
-  /// UsageError for what a single process cannot repeat: tensor parallelism, another schedule than 1f1b, dense messages rounded to another
+  /// UsageError for what a single process cannot repeat: tensor parallelism, another schedule than 1f1b, the released form, dense messages rounded to another
   /// type than f32, compressed activations, and a rule without codec.
   explicit BoundaryCompression(const TrainConfig& config);
   BoundaryCompression(const BoundaryCompression&) = delete;

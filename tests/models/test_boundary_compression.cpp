@@ -102,6 +102,7 @@ TEST(BoundaryCompression, RefusesWhatOneProcessCannotRepeat) {
   const std::vector<void (*)(TrainConfig&)> changes = {
       [](TrainConfig& c) { c.mesh.tp = 2; },        [](TrainConfig& c) { c.schedule = "gpipe"; },
       [](TrainConfig& c) { c.wire = DType::bf16; }, [](TrainConfig& c) { c.compress[TrafficClass::pp_forward].codec = "quantize:bits=8"; },
+      [](TrainConfig& c) { c.form = Form::released; },
       [](TrainConfig& c) { c.compress.clear(); },   [](TrainConfig& c) { c.mesh.pp = 3; }};
   for (const auto change : changes) {
     TrainConfig c = small({1, 4, 1}, "powersgd:rank=2+lep", false);
