@@ -42,8 +42,8 @@ std::vector<std::vector<double>> losses(JudgeContext& context, const std::vector
 double pilot_loss(JudgeContext& context, const Arm& arm);
 
 /// The controls of section 9: empty when the baseline beats the text's unigram entropy by 0.5 nat and the paired differences scatter by
-/// less than delta; else what is wrong. The second one, as written, would also call invalid what no scatter can hide (a loss of 1.2 +- 0.1
-/// nat against a margin of 0.02): a mean that lies at least 4 standard deviations beyond `margin` passes too (docs/claims.md).
+/// less than delta; else what is wrong. The second one, as written, would also call invalid what no scatter can hide (a loss of 1.2 nat,
+/// interval 1.1 to 1.3, against a margin of 0.02): an interval that lies at least delta away from `margin` passes too (docs/claims.md).
 std::string invalid_because(const std::vector<double>& baseline, const Interval& difference, double margin);
 /// Whether only that second way let the control pass; then a reason says so.
 std::string remark_on_scatter(const Interval& difference);
