@@ -24,8 +24,7 @@ Outcome judge_seeds(JudgeContext& context, int seeds) {
     tried = arms.back().name;
     harmless_at_all = harmless_at_all && harm.high < delta;
     o.because = invalid_because(of[0], full, delta);
-    if (!o.because.empty()) return o;
-    if (harm.low > delta) break;
+    if (!o.because.empty() || harm.low > delta) break;
   }
   o.measures.push_back(measure_of("L(CB+FE+SC) - L(dense)", full, delta, "nats per token"));
   // Not part of the verdict: the other treatment of the residual.
@@ -33,6 +32,7 @@ Outcome judge_seeds(JudgeContext& context, int seeds) {
   const Interval dropped = paired_interval(losses(context, {dense()}, seeds)[0], losses(context, {arms.back()}, seeds)[0]);
   o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", dropped, no_number, "nats per token"));
   o.tables = tables_of(context, arms, seeds);
+  if (!o.because.empty()) return o;
   if (harm.low > delta && full.high < delta)
     o.verdict = Verdict::confirmed;
   else if (full.low > delta || harmless_at_all)
