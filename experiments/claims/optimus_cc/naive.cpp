@@ -27,10 +27,11 @@ Outcome judge_seeds(JudgeContext& context, int seeds) {
     if (!o.because.empty() || harm.low > delta) break;
   }
   o.measures.push_back(measure_of("L(CB+FE+SC) - L(dense)", full, delta, "nats per token"));
-  // Not part of the verdict: the other treatment of the residual.
-  arms.push_back(full_stack(Lep::drop));
-  const Interval dropped = paired_interval(losses(context, {dense()}, seeds)[0], losses(context, {arms.back()}, seeds)[0]);
-  o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", dropped, no_number, "nats per token"));
+  if (context.profile == Profile::full) {  // not part of the verdict: the other treatment of the residual
+    arms.push_back(full_stack(Lep::drop));
+    const Interval dropped = paired_interval(losses(context, {dense()}, seeds)[0], losses(context, {arms.back()}, seeds)[0]);
+    o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", dropped, no_number, "nats per token"));
+  }
   o.tables = tables_of(context, arms, seeds);
   if (!o.because.empty()) return o;
   if (harm.low > delta && full.high < delta)
