@@ -328,6 +328,11 @@ void Channel::drain_link_before_transfers(LinkDrain* drain) {
   impl_->drain = drain;
 }
 
+void Channel::omit(bool omitted) {
+  if (!impl_->queue.empty()) throw UsageError("omit with operations in flight; wait for them first");
+  impl_->omitted = omitted;
+}
+
 Communicator& Channel::communicator() {
   return *impl_->comm;
 }

@@ -151,6 +151,11 @@ class Channel {
   /// must outlive the channel; nullptr = off (default). UsageError while operations are in flight.
   void drain_link_before_transfers(LinkDrain* drain);
 
+  /// From now on operations cost nothing and move nothing: reductions end at once, a receive ends when its sender has come to its send.
+  /// Outputs keep what they hold, nothing is metered, codecs see nothing. For timed steps that ask what a class costs. Same value on
+  /// all ranks; UsageError while operations are in flight.
+  void omit(bool omitted);
+
   Communicator& communicator();
   const ChannelOptions& options() const;
   /// The protocol in use (never `automatic`).

@@ -44,6 +44,7 @@ struct ChannelState {
   Sections sections;
   std::unique_ptr<Waiter::Quiet> quiet;  ///< while sections run serially
   std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
+  bool omitted = false;                  ///< operations cost and move nothing
   LinkDrain* drain = nullptr;            ///< spends the bucket before a transfer; nullptr = off
 
   /// Results of training operations, by kind, for their recomputation.
@@ -137,7 +138,7 @@ struct Operation::State {
   template <typename Start>
   Arrival transfer(LinkBytes link, Start&& start) {
     count(link);
-    if (channel.drain != nullptr) channel.drain->before_transfer(link.sent);
+    if (channel.drain != nullptr && !channel.omitted) channel.drain->before_transfer(link.sent);
     if (must_empty_bucket())
       empty_bucket(link.sent, std::forward<Start>(start));
     else
@@ -187,6 +188,7 @@ Task two_shot_all_reduce(Operation::State& op);
 Task coded_all_gather(Operation::State& op);
 Task coded_broadcast(Operation::State& op);
 Task point_to_point(Operation::State& op);  ///< send, receive; dense or coded
+Task omitted_operation(Operation::State& op);  ///< any, of a channel whose operations cost nothing
 
 // ---- pieces that several protocols share ----
 

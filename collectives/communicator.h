@@ -66,6 +66,9 @@ class Communicator {
   /// GiB a receive advances only when it is tested: test it in turn with what its sender waits for.
   virtual RequestPtr receive(void* data, std::int64_t bytes, int from, int tag,
                              std::int64_t* received = nullptr) = 0;
+  /// An empty message that only says "so far": who waits for it waits for its sender. Over an emulated network it takes no time.
+  virtual RequestPtr signal(int to, int tag) { return send(nullptr, 0, to, tag); }
+  virtual RequestPtr await_signal(int from, int tag) { return receive(nullptr, 0, from, tag); }
   virtual void barrier() = 0;
 };
 

@@ -169,6 +169,8 @@ class EmulatedCommunicator final : public Communicator {
   RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received = nullptr) override {
     return std::make_unique<Arrival>(*inner_, data, bytes, from, tag, received);
   }
+  RequestPtr signal(int to, int tag) override { return inner_->signal(to, tag); }
+  RequestPtr await_signal(int from, int tag) override { return inner_->await_signal(from, tag); }
   void barrier() override { inner_->barrier(); }
 
  private:

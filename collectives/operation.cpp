@@ -164,7 +164,7 @@ void Operation::State::recall() {
 void Operation::State::finish() {
   if (keeps_result()) channel.kept(kind).remember(key, {static_cast<const std::byte*>(out.data()), out.bytes()});
   report.total_us = static_cast<double>(now_ns() - start_ns_) * 1e-3 - report.untimed_us;
-  channel.meter.add(report);
+  if (!channel.omitted) channel.meter.add(report);
   done = true;
 }
 

@@ -85,6 +85,7 @@ Task run_operation(Operation::State& op) {
   const bool by_output = op.kind == OperationKind::all_gather || op.kind == OperationKind::receive;
   op.report.dense_bytes =
       (by_output ? op.out.elements() : op.in.elements()) * static_cast<std::int64_t>(size_of(c.options.wire));
+  if (c.omitted) return omitted_operation(op);
   if (!op.collective()) return point_to_point(op);
   const bool moves = op.kind == OperationKind::all_gather || op.kind == OperationKind::broadcast;
   if (c.dense() && (moves || c.protocol == Protocol::dense))

@@ -16,7 +16,17 @@ void ComputeClock::remember(const char* name, int layer, std::int64_t ns) {
   durations_ns_[{name, layer}].push_back(static_cast<double>(ns));
 }
 
+void ComputeClock::begin_stated(const char* name, double us, int micro) {
+  if (!replays()) return;
+  const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(us * 1e3);
+  sleep_until_ns(begin + wait);
+  total_ns_ += wait;
+  Trace::add(TraceCategory::compute, name, begin, now_ns(), -1, micro);
+  stated_ = true;
+}
+
 void ComputeClock::replay(const char* name, int layer, int micro) {
+  if (stated_) return;
   const auto found = durations_ns_.find({name, layer});
   if (found == durations_ns_.end())
     throw UsageError("no duration of '" + std::string(name) + "' was measured; run a step under ComputeMode::serial first");

@@ -34,6 +34,9 @@ class ComputeClock {
   void set_mode(ComputeMode mode);
   /// Replay waits this many times as long as was measured: a processor of another speed.
   void set_scale(double scale) { scale_ = scale; }
+  /// Replay: waits `us` now; until end_stated() sections take no time of their own. Elsewhere nothing.
+  void begin_stated(const char* name, double us, int micro);
+  void end_stated() { stated_ = false; }
   /// Microseconds spent in sections since the last reset.
   double total_us() const { return static_cast<double>(total_ns_) * 1e-3; }
   void reset() { total_ns_ = 0; }
@@ -53,6 +56,7 @@ class ComputeClock {
 
   ComputeMode mode_ = ComputeMode::real;
   double scale_ = 1;
+  bool stated_ = false;
   std::int64_t total_ns_ = 0;
   std::map<std::pair<std::string_view, int>, std::vector<double>> durations_ns_;
 };

@@ -110,6 +110,10 @@ class Trainer3d final : public ParallelTrainer {
     for (auto& lane : lanes_) lane->set_compute(mode, config_.compute_scale);
     if (grid_) grid_->set_compute(mode, config_.compute_scale);
     for (auto& channel : channels_) channel->set_compute(mode, config_.compute_scale);
+    // Only where nothing is computed: a real step needs what its messages bring.
+    const std::set<TrafficClass> omitted = mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>();
+    for (auto& lane : lanes_) lane->omit(omitted.contains(lane->dense().options().traffic));
+    for (auto& channel : channels_) channel->omit(omitted.contains(channel->options().traffic));
   }
   void drain_link(LinkDrain* drain) override {
     for (auto& lane : lanes_) lane->drain_link(drain);

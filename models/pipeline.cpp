@@ -43,6 +43,9 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
     pass.micro = i.micro;
     pass.first_sample = batch.first_sample;
     if (!with_backward && !live_.contains({i.chunk, i.micro})) free_activations(count);
+    const bool computes = i.kind == InstructionKind::forward || i.kind == InstructionKind::backward;
+    // Both ends of a boundary have posted their receives by now, so these waits end.
+    if (config_.blocking_sends && computes) reap(true);
     switch (i.kind) {
       case InstructionKind::receive_forward:
         receive_forward(i, pass);
@@ -221,7 +224,9 @@ void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& p
 template <typename T, typename Model>
 double Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
   const double share = 1.0 / micro_batches, before = clock_.total_us();
+  if (config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
   const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(i.chunk, i.micro));
+  clock_.end_stated();
   forward_us += clock_.total_us() - before;
   return loss;
 }
@@ -250,12 +255,14 @@ void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch,
   auto& gradient = gradients_[slot];
   if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
   const double before = clock_.total_us();
+  if (config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
   const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
   Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
   if constexpr (std::is_same_v<Model, GridGpt<T>>)
     chunk.backward(batch, *live_.at(slot), *gradient, last ? layer_done : LayerDone{});
   else
     chunk.backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
+  clock_.end_stated();
   backward_us += clock_.total_us() - before;
   free_.push_back(live_.at(slot));
   live_.erase(slot);

@@ -59,6 +59,11 @@ void TrafficLane::compare_received(ConstTensorView decoded, int from, const Mess
   add_error(decoded, exact_.view());
 }
 
+void TrafficLane::omit(bool omitted) {
+  dense_.omit(omitted);
+  if (coded_) coded_->omit(omitted);
+}
+
 void TrafficLane::drain_link(LinkDrain* drain) {
   dense_.drain_link_before_transfers(drain);
   if (coded_) coded_->drain_link_before_transfers(drain);

@@ -43,6 +43,8 @@ class TrafficLane {
   void compare_received(ConstTensorView decoded, int from, const MessageKey& key);
 
   void set_compute(ComputeMode mode, double scale);
+  /// Channel::omit, dense and coded.
+  void omit(bool omitted);
   void drain_link(LinkDrain* drain);
   void progress();
   /// Appends what this class cost since the last call, dense and coded apart, and starts anew.

@@ -1,5 +1,6 @@
 #include "models/train_config.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/error.h"
@@ -173,6 +174,14 @@ void TrainConfig::check() const {
   within("compute-scale", compute_scale, compute_scale > 0 && compute_scale <= 1e6, "above 0, at most 1e6");
   if (compute == ComputeMode::real && compute_scale != 1)
     throw UsageError("compute-scale stretches timed waits; real compute takes its own time (use compute = timed)");
+  within("stage-forward-us", forward_us, forward_us >= 0 && forward_us <= 1e9, "0 (as measured) to 1e9");
+  within("stage-backward-us", backward_us, backward_us >= 0 && backward_us <= 1e9, "0 (as measured) to 1e9");
+  if ((forward_us > 0) != (backward_us > 0))
+    throw UsageError("stage-forward-us and stage-backward-us are stated together: a step of one measured and one stated pass says nothing");
+  if (compute == ComputeMode::real && forward_us > 0)
+    throw UsageError("stage-forward-us states what a timed pass waits; real compute takes its own time (use compute = timed)");
+  if (!omitted().empty() && compute == ComputeMode::real)
+    throw UsageError("omit = " + omit + " leaves messages out, so losses would be those of another training; only times mean something then (use compute = timed)");
   at_least("warmup", trainer.schedule.warmup, 0);
   at_least("schedule-steps", trainer.schedule.total, 1);
   within("learning-rate", trainer.schedule.peak, trainer.schedule.peak > 0, "above 0");
@@ -227,6 +236,19 @@ void TrainConfig::check() const {
   if (save_interval > 0 && checkpoint.empty())
     throw UsageError("--checkpoint-interval " + str(save_interval) +
                      " without a file; name it with --checkpoint FILE.h5");
+}
+
+std::set<TrafficClass> TrainConfig::omitted() const {
+  std::set<TrafficClass> classes;
+  for (std::size_t from = 0; from < omit.size();) {
+    const std::size_t to = std::min(omit.find(',', from), omit.size());
+    const TrafficClass traffic = parse_traffic(omit.substr(from, to - from));
+    if (traffic == TrafficClass::control)
+      throw UsageError("omit = " + omit + ": control traffic (norms, loss, look-ups) belongs to computing; leave it out of the list");
+    classes.insert(traffic);
+    from = to + 1;
+  }
+  return classes;
 }
 
 }  // namespace thinwire

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "collectives/process_mesh.h"
@@ -44,6 +45,9 @@ struct TrainConfig {
 
   ComputeMode compute = ComputeMode::real;  ///< replay: `serial_steps` measured one rank at a time, then timed waits
   int serial_steps = 2;
+  double forward_us = 0, backward_us = 0;  ///< timed: stated durations of one micro-batch through one chunk of a stage; 0: as measured
+  std::string omit;  ///< timed: traffic classes whose messages cost nothing, "dp_gradient,embedding"; a breakdown by differences
+  bool blocking_sends = false;  ///< a stage computes on only when the boundary tensors that it sent have left it
   double compute_scale = 1;  ///< timed waits are this many times the measured durations, of model and codecs alike
 
   std::string checkpoint;           ///< file to save to; empty: none
@@ -51,6 +55,8 @@ struct TrainConfig {
   std::string resume;               ///< checkpoint to start from
   bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
 
+  /// `omit` as classes. UsageError naming a word that is no class of this list or may not be left out (control).
+  std::set<TrafficClass> omitted() const;
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
   /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule.

@@ -105,6 +105,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.traffic, record.training.traffic);
       keep(gathered.training.steps, record.training.steps);
       keep(gathered.training.memory, record.training.memory);
+      keep(gathered.training.prediction, record.training.prediction);
       keep(gathered.training.timeline, record.training.timeline);
       // The sweep's own verdicts (FAILED, SKIPPED) name the sweep as their program.
       if (record.provenance.program == record.program) gathered.builds[record.program].insert(record.provenance.binary_hash);

@@ -267,6 +267,18 @@ std::span<const ColumnOf<TrainingMemoryRow>> training_memory_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<TrainingPredictionRow>> training_prediction_columns() {
+  using R = TrainingPredictionRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"link", &R::link, "as in /training_time"},
+      {"part", &R::part, "step: the whole; else a kind of traffic"},
+      {"predicted_ms", &R::predicted_ms, "of the step; of a part how much shorter the step would be if it cost nothing, milliseconds"},
+  };
+  return columns;
+}
+
 std::span<const ColumnOf<TimelineRow>> timeline_columns() {
   using R = TimelineRow;
   static const ColumnOf<R> columns[] = {

@@ -153,6 +153,14 @@ struct TrainingMemoryRow {
 };
 std::span<const ColumnOf<TrainingMemoryRow>> training_memory_columns();
 
+/// One row of /training_prediction: what the step model makes of a timed run (docs/step-model.md).
+struct TrainingPredictionRow {
+  std::string cell_id, plan, link;
+  std::string part;  ///< "step", or what is taken out: "gradient sums"
+  double predicted_ms = not_measured;
+};
+std::span<const ColumnOf<TrainingPredictionRow>> training_prediction_columns();
+
 /// One row of /timeline: what one rank did from start to end in one step of a run.
 struct TimelineRow {
   std::string cell_id, plan, link;
@@ -170,6 +178,7 @@ struct TrainingTables {
   std::vector<TrainingTrafficRow> traffic;
   std::vector<TrainingStepRow> steps;
   std::vector<TrainingMemoryRow> memory;
+  std::vector<TrainingPredictionRow> prediction;
   std::vector<TimelineRow> timeline;
 };
 /// Calls visit(table name, vector, columns) for each of them: writing, reading and merging are one loop.
@@ -180,6 +189,7 @@ void for_each_training_table(Tables& tables, Visit&& visit) {
   visit("training_traffic", tables.traffic, training_traffic_columns());
   visit("training_steps", tables.steps, training_step_columns());
   visit("training_memory", tables.memory, training_memory_columns());
+  visit("training_prediction", tables.prediction, training_prediction_columns());
   visit("timeline", tables.timeline, timeline_columns());
 }
 

@@ -1,10 +1,12 @@
 #include "bench/common/train_prediction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
 
+#include "collectives/emulated_network.h"
 #include "core/statistics.h"
 #include "kernels/codec/registry.h"
 #include "models/epilogue.h"
@@ -27,7 +29,7 @@ double messages_of_sum(const std::string& codec, Protocol protocol, int n) {
 
 class Costs {
  public:
-  Costs(const TrainRun& run, const LinkModel& link) : run_(run), link_(link) {
+  Costs(const TrainRun& run, const ClusterMachine& machine) : run_(run), machine_(machine) {
     const auto stages = static_cast<std::size_t>(run.config.mesh.pp);
     stage_.resize(stages);
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
@@ -70,14 +72,19 @@ class Costs {
       work.backward_sums_us = sums_us(at, TrafficClass::tp_backward, c.mesh.tp) / micro / c.virtual_stages;
       costs.stage.push_back(work);
       costs.gradient_us.push_back(exposed_gradients_us(at, work));
-      costs.embedding_us = std::max(costs.embedding_us, sums_us(at, TrafficClass::embedding, c.mesh.dp));
+      const auto [replicas, stages] = embedding_us(at);
+      costs.table_us.push_back(replicas);
+      costs.embedding_us = std::max(costs.embedding_us, stages);
       costs.optimizer_us = std::max(costs.optimizer_us, at.rest);
     }
-    costs.forward_message_us = [this](int sender, int) { return message_us(sender, TrafficClass::pp_forward, true); };
+    costs.optimizer_us += norm_us();
+    costs.sums_after_sends = true;
+    costs.sends = c.blocking_sends ? SendMode::departing : SendMode::eager;
+    costs.forward_message_us = [this](int sender, int) { return message_us(sender, 1, TrafficClass::pp_forward, true); };
     costs.backward_message_us = [this, stages = c.mesh.pp, m = static_cast<int>(micro)](int sender, int i) {
       const auto rule = run_.config.compress.find(TrafficClass::pp_backward);
       const bool only_last = rule != run_.config.compress.end() && rule->second.epilogue_only;
-      return message_us(sender, TrafficClass::pp_backward, !only_last || in_epilogue(i, sender, stages, m));
+      return message_us(sender, -1, TrafficClass::pp_backward, !only_last || in_epilogue(i, sender, stages, m));
     };
     return costs;
   }
@@ -88,15 +95,57 @@ class Costs {
     std::map<std::pair<TrafficClass, std::string>, ClassCost> classes;
   };
 
+  /// How many ranks lie between neighbours along an axis (or two).
+  int stride(int tp, int pp, int dp) const { return mesh_rank(run_.config.mesh, {tp, pp, dp}); }
+
+  /// The group that sums a class: tensor ranks or replicas.
+  LinkModel link_of(TrafficClass traffic) const {
+    const MeshShape& m = run_.config.mesh;
+    const bool tensor = traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward || traffic == TrafficClass::control;
+    return group_link(machine_, traffic, tensor ? stride(std::min(1, m.tp - 1), 0, 0) : stride(0, 0, std::min(1, m.dp - 1)), tensor ? m.tp : m.dp);
+  }
+  /// Between first and last stage, of all replicas or of one.
+  LinkModel table_link(bool all_replicas) const {
+    const MeshShape& m = run_.config.mesh;
+    const int span = stride(m.tp - 1, m.pp - 1, all_replicas ? m.dp - 1 : 0) + 1;
+    return group_link(machine_, TrafficClass::embedding, std::max(1, std::min(m.tp, span)), (span + m.tp - 1) / m.tp);
+  }
+
   double sums_us(const Stage& at, TrafficClass traffic, int n) const {
+    const LinkModel link = link_of(traffic);
     double sum = 0;
     for (const auto& [key, cost] : at.classes) {
       if (key.first != traffic || n < 2) continue;
       const auto rule = run_.config.compress.find(traffic);
       const Protocol protocol = rule == run_.config.compress.end() ? Protocol::automatic : rule->second.protocol;
-      sum += cost.operations * messages_of_sum(key.second, protocol, n) * link_.latency_us + 8e-3 * cost.link_bytes / link_.gbps + cost.codec_us;
+      sum += cost.operations * messages_of_sum(key.second, protocol, n) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
     }
     return sum;
+  }
+
+  // The table's own gradient: fused, one ring over first and last stage of all replicas; else over replicas, then over the two.
+  std::pair<double, double> embedding_us(const Stage& at) const {
+    const TrainConfig& c = run_.config;
+    double bytes = 0, codec = 0;
+    for (const auto& [key, cost] : at.classes)
+      if (key.first == TrafficClass::embedding) bytes += cost.link_bytes, codec += cost.codec_us;
+    if (bytes == 0) return {0, 0};
+    const double d = c.mesh.dp;
+    const bool fused = c.embedding_sync == "fused";
+    const LinkModel stages = table_link(fused), replicas = link_of(TrafficClass::embedding);
+    if (fused) return {0, 2 * (2 * d - 1) * stages.latency_us + 8e-3 * bytes / stages.gbps + codec};
+    // A ring over n ranks sends 2 (n - 1) / n of the table: the replicas' share of both rings' bytes.
+    const double share = 2 * (d - 1) / d / (2 * (d - 1) / d + 1);
+    return {2 * (d - 1) * replicas.latency_us + share * (8e-3 * bytes / replicas.gbps + codec),
+            2 * stages.latency_us + (1 - share) * (8e-3 * bytes / stages.gbps + codec)};
+  }
+
+  // Two numbers, summed over tensor, pipeline and replica group in turn: rings over an emulated link, the library's trees elsewhere.
+  double norm_us() const {
+    double messages = 0;
+    for (const int n : {run_.config.mesh.tp, run_.config.mesh.pp, run_.config.mesh.dp})
+      messages += EmulatedLink::is_emulated(run_.link) ? 2.0 * (n - 1) : 2.0 * std::ceil(std::log2(n));
+    return messages * machine_.between.latency_us;
   }
 
   // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends.
@@ -109,14 +158,17 @@ class Costs {
   }
 
   // The sender's encoding and the receiver's decoding lie on a message's way; records of a rank hold what it sent and what it decoded.
-  double message_us(int sender, TrafficClass traffic, bool coded) const {
+  double message_us(int sender, int towards, TrafficClass traffic, bool coded) const {
     const Stage& at = stage_[static_cast<std::size_t>(sender)];
     const ClassCost* chosen = nullptr;
     for (const auto& [key, cost] : at.classes)
       if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || (key.second != "none") == coded)) chosen = &cost;
     if (chosen == nullptr) return 0;
     const double messages = std::max(1.0, messages_sent(sender, traffic, coded));
-    return link_.message_us(chosen->link_bytes / messages) + chosen->codec_us / messages;
+    const int p = run_.config.mesh.pp, from = stride(0, sender, 0), to = stride(0, (sender + towards + p) % p, 0);
+    const bool inside = from / machine_.ranks_per_node == to / machine_.ranks_per_node;
+    const LinkModel link = group_link(machine_, traffic, inside ? 1 : stride(0, 1, 0), inside ? 1 : machine_.ranks_per_node + 1);
+    return link.message_us(chosen->link_bytes / messages) + chosen->codec_us / messages;
   }
 
   double messages_sent(int sender, TrafficClass traffic, bool coded) const {
@@ -129,19 +181,35 @@ class Costs {
   }
 
   const TrainRun& run_;
-  LinkModel link_;
+  const ClusterMachine machine_;
   std::vector<Stage> stage_;
 };
 
 }  // namespace
 
-StepCosts step_costs(const TrainRun& run, const LinkModel& link) {
-  auto costs = std::make_shared<Costs>(run, link);
+ClusterMachine machine_of(const EmulatedLink& link) {
+  ClusterMachine machine;
+  machine.ranks_per_node = link.ranks_per_node;
+  machine.between = {link.latency_us, link.gbps};
+  machine.inside.latency_us = link.inside_latency_us;
+  if (link.inside_gbps > 0) machine.inside.gbps = link.inside_gbps;
+  return machine;
+}
+
+StepCosts step_costs(const TrainRun& run, const ClusterMachine& machine) {
+  auto costs = std::make_shared<Costs>(run, machine);
   StepCosts result = costs->costs();
   // The closures look into `costs`.
   result.forward_message_us = [costs, f = result.forward_message_us](int sender, int micro) { return f(sender, micro); };
   result.backward_message_us = [costs, f = result.backward_message_us](int sender, int micro) { return f(sender, micro); };
   return result;
+}
+
+std::vector<results::TrainingPredictionRow> prediction_rows(const StepPrediction& prediction, const std::string& plan, const std::string& link) {
+  std::vector<results::TrainingPredictionRow> rows = {{{}, plan, link, "step", prediction.step_us * 1e-3}};
+  for (const StepPart part : all_step_parts)
+    rows.push_back({{}, plan, link, name_of(part), prediction.exposed_us[static_cast<std::size_t>(part)] * 1e-3});
+  return rows;
 }
 
 std::string describe_prediction(const StepPrediction& prediction, double measured_us, const LinkModel& link) {

@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory_counter.h"
+#include "core/real_time.h"
 #include "core/statistics.h"
 #include "core/stop_request.h"
 #include "models/checkpoint.h"
@@ -151,6 +152,8 @@ class Training {
 
   void time() {
     TrainProgress progress(world_.rank() == 0, config_);
+    const RealTimePriority undisturbed;
+    if (!undisturbed.granted()) note("no real-time priority (needs root or CAP_SYS_NICE): other jobs on this machine show in the times");
     step();  // buffers grow, connections open
     trainer_->set_compute(ComputeMode::serial);
     for (int i = 0; i < config_.serial_steps; ++i) step();
@@ -208,6 +211,7 @@ class Training {
     if (world_.rank() == 0) {
       measured.rows = training_rows(run);
       measured.training = training_tables(run);
+      measured.samples = step_samples(run);
       if (wants_timeline_) measured.training.timeline = timeline_rows(by_rank, plan_, context_.link);
       write_trace(measured.training.timeline);
       std::fputs(describe_run(run, measured.training, corpus).c_str(), context_.text);
@@ -226,18 +230,18 @@ class Training {
   }
 
   /// Beside a measured step what the step model makes of the same work, bytes and link. Collective.
-  void predict(const TrainRun& run, const Measured& measured) {
+  void predict(const TrainRun& run, Measured& measured) {
     if (config_.compute == ComputeMode::real || world_.size() < 2 || config_.tensor_parallel != "1d") return;  // it knows no grids
-    LinkModel link;
+    ClusterMachine machine;  // one rank to a node where nothing else is known
+    LinkModel& link = machine.between;
     if (const auto file = context_.run_options.find("machine"); file != context_.run_options.end()) {
-      const MachineFile machine = MachineFile::read(file->second);
-      const auto found = machine.links.find(context_.link);
-      if (found == machine.links.end())
+      const MachineFile measured_links = MachineFile::read(file->second);
+      const auto found = measured_links.links.find(context_.link);
+      if (found == measured_links.links.end())
         throw UsageError(file->second + " has no link \"" + context_.link + "\"; measure it: bench_collective --link " + context_.link + " --fit " + file->second);
       link = found->second;
     } else if (EmulatedLink::is_emulated(context_.link)) {
-      const EmulatedLink emulated = EmulatedLink::parse(context_.link);
-      link = {emulated.latency_us, emulated.gbps};
+      machine = machine_of(EmulatedLink::parse(context_.link));
     } else if (std::isnan(nominal_link_gbps(context_.link))) {
       return;  // of memory that all ranks share no link model is known
     } else {
@@ -249,7 +253,8 @@ class Training {
     }
     if (world_.rank() != 0 || measured.training.time.empty()) return;
     const Schedule schedule = make_schedule(config_.schedule, config_.mesh.pp, static_cast<int>(config_.micro_batches()), config_.virtual_stages);
-    const StepPrediction prediction = predict_step(schedule, step_costs(run, link));
+    const StepPrediction prediction = predict_step(schedule, step_costs(run, machine));
+    measured.training.prediction = prediction_rows(prediction, plan_, context_.link);
     std::fputs(describe_prediction(prediction, measured.training.time.front().step_ms * 1e3, link).c_str(), context_.text);
     std::fflush(context_.text);
   }

@@ -325,6 +325,20 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
   return rows;
 }
 
+std::vector<results::SampleRow> step_samples(const TrainRun& run) {
+  std::vector<results::SampleRow> samples;
+  if (run.config.compute == ComputeMode::real || run.ranks.empty()) return samples;
+  for (std::size_t step = 0; step < run.ranks.front().size(); ++step) {
+    results::SampleRow sample;
+    sample.traffic = "step";
+    sample.repetition = static_cast<std::int64_t>(step);
+    sample.total_us = 0;
+    for (const auto& of_rank : run.ranks) sample.total_us = std::max(sample.total_us, of_rank[step].seconds * 1e6);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
 std::int64_t link_bytes_of(const TrainRun& run) {
   std::int64_t sent = 0;
   for (const auto& of_rank : run.ranks)

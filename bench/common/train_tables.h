@@ -37,6 +37,8 @@ double communication_share(const TrainConfig& config, double busiest_compute, do
 
 /// Loss curve, step time, traffic per class (no timeline). cell_id stays empty.
 results::TrainingTables training_tables(const TrainRun& run);
+/// One row of /samples per measured step of a timed run: traffic "step", total_us the maximum over ranks. cell_id stays empty.
+std::vector<results::SampleRow> step_samples(const TrainRun& run);
 /// One row of /cells per traffic class and codec: operation train_step, bytes and times of a step.
 std::vector<results::CellRow> training_rows(const TrainRun& run);
 /// Sum over ranks and steps of what was sent.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/schedule/walk.h"
+#include "results/row.h"
 
 namespace thinwire {
 
@@ -21,8 +22,10 @@ struct StepCosts {
   /// A boundary message of the sending stage (codec work included), by micro-batch; microseconds.
   std::function<double(int sender, int micro)> forward_message_us, backward_message_us;
   std::vector<double> gradient_us;  ///< [P] sum over replicas after the stage's last backward pass, as far as nothing hides it
+  std::vector<double> table_us;     ///< [P] or empty: sum of a stage's copy of the tied table over replicas, after its gradient sum
   double embedding_us = 0;          ///< sum of the tied table's gradient, after first and last stage have their gradients
   double optimizer_us = 0;
+  bool sums_after_sends = false;    ///< gradient sums leave through the card that a stage's last boundary message still uses
   SendMode sends = SendMode::eager;
 };
 
@@ -42,6 +45,10 @@ struct StepPrediction {
 
 /// UsageError when the numbers of stages differ.
 StepPrediction predict_step(const Schedule& schedule, const StepCosts& costs);
+
+/// The predicted step as rows of a timeline, one rank per stage (`ranks`[s] stands for stage s): work, waiting and messages, then sums
+/// and optimizer. plan and link stay empty.
+std::vector<results::TimelineRow> timeline_of(const Schedule& schedule, const StepCosts& costs, const StepPrediction& prediction, const std::vector<int>& ranks);
 
 /// The fewest first stages to compress so that gradient sums no longer prolong the step: K with a dense sum taking `dense_us`, a
 /// compressed one `compressed_us`, and stage s + 1 ending its backward `step_us` before stage s (papers/optimus_cc.md section 2.5):

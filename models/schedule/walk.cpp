@@ -43,6 +43,7 @@ class Walker {
         mode_(mode),
         now_(schedule.stage.size()),
         next_(schedule.stage.size()),
+        left_(schedule.stage.size()),
         posted_(schedule.stage.size()) {
     walk_.busy.resize(schedule.stage.size());
     for (const auto& list : s_.stage) walk_.stage.emplace_back(list.size());
@@ -59,6 +60,7 @@ class Walker {
     require_finished();
     for (std::size_t stage = 0; stage < s_.stage.size(); ++stage) {
       walk_.makespan = std::max(walk_.makespan, now_[stage]);
+      walk_.sends_done.push_back(std::max(now_[stage], left_[stage]));
       walk_.peak_live.push_back(peak_live_activations(s_, static_cast<int>(stage)));
     }
     return std::move(walk_);
@@ -76,6 +78,7 @@ class Walker {
       case Kind::forward:
       case Kind::backward: {
         const double duration = cost(stage);
+        if (mode_ == SendMode::departing) now_[stage] = std::max(now_[stage], left_[stage]);
         walk_.busy[stage] += duration;
         finish(stage, now_[stage] + duration);
         return true;
@@ -105,6 +108,8 @@ class Walker {
     const Message& m = r.at(r.send_count);
     if (mode_ == SendMode::blocking && !m.arrival) return false;
     ++r.send_count;
+    walk_.stage[stage][next_[stage]].arrival = m.arrival.value_or(now_[stage]);
+    if (m.arrival) left_[stage] = std::max(left_[stage], *m.arrival);
     finish(stage, mode_ == SendMode::blocking ? std::max(now_[stage], *m.arrival) : now_[stage]);
     return true;
   }
@@ -128,7 +133,8 @@ class Walker {
   }
 
   void finish(std::size_t stage, double end) {
-    walk_.stage[stage][next_[stage]] = {now_[stage], end};
+    walk_.stage[stage][next_[stage]].start = now_[stage];
+    walk_.stage[stage][next_[stage]].end = end;
     now_[stage] = end;
     ++next_[stage];
     posted_[stage] = false;
@@ -149,12 +155,14 @@ class Walker {
     }
   }
 
+  bool waits_for_receiver() const { return mode_ == SendMode::rendezvous || mode_ == SendMode::blocking; }
+
   void time_transfers(Road& r) const {
     for (; r.timed < r.messages.size(); ++r.timed) {
       Message& m = r.messages[r.timed];
-      if (!m.sent || (mode_ != SendMode::eager && !m.awaited)) return;
+      if (!m.sent || (waits_for_receiver() && !m.awaited)) return;
       double start = std::max(*m.sent, r.free_from);
-      if (mode_ != SendMode::eager) start = std::max(start, *m.awaited);
+      if (waits_for_receiver()) start = std::max(start, *m.awaited);
       m.arrival = r.free_from = start + m.cost;
     }
   }
@@ -183,6 +191,7 @@ class Walker {
   SendMode mode_;
   std::vector<double> now_;
   std::vector<std::size_t> next_;
+  std::vector<double> left_;  ///< [P] when the messages sent so far have arrived; known under eager and departing
   std::vector<char> posted_;  ///< the other end has been told of the stage's next instruction
   std::map<std::pair<std::pair<int, int>, bool>, Road> roads_;
   Walk walk_;

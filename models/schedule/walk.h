@@ -13,6 +13,7 @@ namespace thinwire {
 enum class SendMode {
   eager,       ///< buffered: under way at once, the sender goes on
   rendezvous,  ///< under way once the receiver has come to its receive; the sender goes on
+  departing,   ///< as eager, but the sender computes on only when what it sent has arrived
   blocking,    ///< as rendezvous, and the sender waits until the message has arrived
 };
 
@@ -26,11 +27,13 @@ InstructionCost uniform_cost(double forward, double backward, double transfer);
 struct WalkedInstruction {
   double start = 0;  ///< the stage comes to it
   double end = 0;    ///< the stage goes on; for a receive, start..end is the wait
+  double arrival = 0;  ///< of a send under eager and departing: when its message is there
 };
 
 struct Walk {
   std::vector<std::vector<WalkedInstruction>> stage;  ///< as Schedule::stage
   double makespan = 0;                                ///< end of the last instruction of all
+  std::vector<double> sends_done;                     ///< [P], end of the list and of every message that the stage sent
   std::vector<double> busy;                           ///< [P], sum of the computations
   std::vector<int> peak_live;                         ///< [P], see peak_live_activations
   /// Share of the stages' time, from 0 to the makespan, in which they do not compute.

@@ -215,7 +215,9 @@ TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCount
     if (stage == 1) s.traffic.push_back(record(TrafficClass::pp_backward, "powersgd:rank=1+lep", 1, 1000, 7));
     run.ranks.push_back({s, s});
   }
-  const StepCosts costs = step_costs(run, {3, 8});
+  ClusterMachine machine;
+  machine.between = {3, 8};
+  const StepCosts costs = step_costs(run, machine);
   ASSERT_EQ(costs.stage.size(), 2u);
   const auto slowest = [&](int stage) {
     double most = 0;
@@ -231,10 +233,16 @@ TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCount
   EXPECT_DOUBLE_EQ(costs.forward_message_us(0, 2), 3 + 10);
   EXPECT_DOUBLE_EQ(costs.backward_message_us(1, 2), 3 + 10);
   EXPECT_DOUBLE_EQ(costs.backward_message_us(1, 3), 3 + 1 + 7) << "stage 1 of 2 compresses its last message";
-  EXPECT_DOUBLE_EQ(costs.optimizer_us, 50);
+  EXPECT_DOUBLE_EQ(costs.optimizer_us, 50 + 4 * 3) << "and the norm's sums over stages and replicas, two messages each";
+  // Two ranks to a node that share its card: each has half of it, and neighbours inside a node have none of it in their way.
+  machine.ranks_per_node = 2;
+  const StepCosts shared = step_costs(run, machine);
+  EXPECT_DOUBLE_EQ(shared.gradient_us[0], 2 * 3 + 2 * 10) << "rank = stage + 2 x replica: both stages of a replica send at once";
+  EXPECT_DOUBLE_EQ(shared.forward_message_us(0, 2), 0);
+  machine.ranks_per_node = 1;
   run.config.overlap = true;
   run.config.model.layers = 4;  // two to a stage: half of the sums may hide behind half of a backward pass
-  EXPECT_DOUBLE_EQ(step_costs(run, {3, 8}).gradient_us[0], 8);
+  EXPECT_DOUBLE_EQ(step_costs(run, machine).gradient_us[0], 8);
 }
 
 TEST(TrainTables, TimedRunsHaveTimesAndBytesButNoLosses) {

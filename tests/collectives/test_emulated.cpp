@@ -143,5 +143,30 @@ TEST(EmulatedCommunicator, CarriesAChannel) {
   EXPECT_EQ(a, b);
 }
 
+TEST(EmulatedCommunicator, AnOmittedChannelWaitsForItsSenderAndForNothingElse) {
+  const auto comm = emulated("emulated:1mbit");  // a message of the tensor would take half a minute
+  Channel channel(*comm, {.traffic = TrafficClass::pp_forward, .codec = "none", .wire = DType::f32});
+  Channel sums(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2+ef", .wire = DType::f32});
+  channel.omit(true);
+  sums.omit(true);
+  std::vector<float> x(1 << 20, 3), y(x.size(), 7);
+  const Shape shape{1024, 1024};
+  const int me = comm->rank();
+  world().barrier();
+  const std::int64_t start = now_ns();
+  if (me == 0) {
+    sleep_until_ns(start + 20'000'000);
+    channel.send({x.data(), shape}, 1, key_of("x")).wait();
+  }
+  if (me == 1) {
+    channel.receive({y.data(), shape}, 0, key_of("x")).wait();
+    EXPECT_GE(now_ns() - start, 19'000'000) << "the sender came 20 ms later";
+  }
+  sums.all_reduce({x.data(), shape}, {y.data(), shape}, key_of("y")).wait();
+  EXPECT_EQ(y[5], 7) << "nothing arrives";
+  EXPECT_EQ(channel.meter().operations() + sums.meter().operations(), 0);
+  EXPECT_LT(now_ns() - start, 10'000'000'000);
+}
+
 }  // namespace
 }  // namespace thinwire

@@ -8,6 +8,7 @@
 #include "models/data/batches.h"
 #include "models/layers/embedding.h"
 #include "models/parallel_trainer.h"
+#include "support/temporary_folder.h"
 #include "tests/collectives/world.h"
 #include "tests/models/parity_cases.h"
 
@@ -283,6 +284,52 @@ TEST(TimedCompute, AReplayedStepTakesTheTimeOfItsParts) {
   EXPECT_GT(first.compute_us, 0);
   EXPECT_NEAR(first.compute_us, second.compute_us, 1e-6 * first.compute_us) << "waits are remembered, not measured";
   EXPECT_GE(second.seconds * 1e6, second.compute_us) << "a rank cannot be faster than its own waits";
+}
+
+StepRecord replayed_step(const TrainConfig& c) {
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  trainer->step();
+  trainer->set_compute(ComputeMode::serial);
+  trainer->step();
+  trainer->set_compute(ComputeMode::replay);
+  trainer->step();
+  return trainer->step();
+}
+
+TEST(TimedCompute, PassesTakeWhatIsStatedAndBlockingSendsComputeTheSame) {
+  TrainConfig c = small();
+  c.compute = ComputeMode::replay;
+  c.forward_us = 2000;
+  c.backward_us = 5000;
+  const double micro = static_cast<double>(c.micro_batches());
+  for (const bool blocking : {false, true}) {
+    c.blocking_sends = blocking;
+    const StepRecord step = replayed_step(c);
+    EXPECT_DOUBLE_EQ(step.forward_us, 2000 * micro);
+    EXPECT_DOUBLE_EQ(step.backward_us, 5000 * micro);
+    EXPECT_GE(step.seconds * 1e6, (micro + c.mesh.pp - 1) * 7000) << "a stage waits for the one before it";
+  }
+}
+
+TEST(TimedCompute, OmittedClassesSendNothingWhileStagesStillWaitForEachOther) {
+  TrainConfig c = small();
+  c.compute = ComputeMode::replay;
+  c.recompute = true;
+  c.forward_us = c.backward_us = 3000;
+  c.compress[TrafficClass::tp_forward].codec = "topk:fraction=0.1";
+  c.omit = "pp_forward,pp_backward,dp_gradient,embedding,tp_forward";
+  const StepRecord step = replayed_step(c);
+  for (const TrafficRecord& r : step.traffic)
+    EXPECT_TRUE(r.traffic == TrafficClass::control || r.traffic == TrafficClass::tp_backward) << name_of(r.traffic);
+  EXPECT_GE(step.seconds * 1e6, static_cast<double>(c.micro_batches() + c.mesh.pp - 1) * 6000) << "the pipeline's bubble is no communication";
+  c.compute = ComputeMode::real;
+  c.forward_us = c.backward_us = 0;
+  EXPECT_NE(message_of<UsageError>([&] { c.check(); }).find("compute = timed"), std::string::npos);
+  c.compute = ComputeMode::replay;
+  c.omit = "control";
+  EXPECT_THROW(c.check(), UsageError);
+  c.omit = "dp_gradients";
+  EXPECT_THROW(c.check(), UsageError);
 }
 
 }  // namespace

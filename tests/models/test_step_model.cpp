@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "models/epilogue.h"
 #include "models/predict/link_model.h"
 #include "models/predict/machine_file.h"
+#include "models/predict/step_files.h"
 #include "models/predict/step_model.h"
 #include "support/temporary_folder.h"
 
@@ -138,6 +140,107 @@ TEST(MachineFile, ComesBackAsItWasWrittenAndRefusesOthersByName) {
   EXPECT_TRUE(MachineFile::read(folder.path() + "/none.toml").links.empty());
   for (const char* bad : {"x = 1\n", "[link.a]\nlatency = 1\n", "[link.a]\ngbps = 0\n", "[link.a]\ngbps = \"fast\"\n", "[link\n", "[link.a]\nlatency_us = -1\n"})
     EXPECT_NE(testing::message_of<UsageError>([&] { (void)MachineFile::read(folder.write("bad.toml", bad)); }).find("bad.toml"), std::string::npos) << bad;
+}
+
+// A stage that waits for its sends loses a message per forward it sends; nothing is lost where messages cost nothing.
+TEST(StepModel, BlockingSendsKeepTheSenderFromComputing) {
+  const Schedule s = make_schedule("1f1b", 2, 4);
+  StepCosts costs = even(2, 1, 3, 0);
+  costs.sends = SendMode::departing;
+  EXPECT_DOUBLE_EQ(predict_step(s, costs).step_us, predict_step(s, even(2, 1, 3, 0)).step_us);
+  // Stage 0: F0, send (0.5), F1, send, wait; its second forward begins at 1.5 instead of 1.
+  costs = even(2, 1, 3, 0.5);
+  costs.sends = SendMode::departing;
+  const StepPrediction p = predict_step(s, costs);
+  EXPECT_DOUBLE_EQ(p.pipeline.stage[0][2].end, 2.5) << "the second forward begins when the first has left";
+  EXPECT_GT(p.step_us, predict_step(s, even(2, 1, 3, 0.5)).step_us);
+}
+
+TEST(StepModel, SumsOverReplicasFollowTheLastMessageOnTheSameCardAndTheTableFollowsThem) {
+  const Schedule s = make_schedule("1f1b", 2, 2);
+  StepCosts costs = even(2, 1, 3, 0.5);
+  costs.gradient_us = {0, 10};
+  const double apart = predict_step(s, costs).stage_end_us[1];
+  costs.sums_after_sends = true;
+  EXPECT_DOUBLE_EQ(predict_step(s, costs).stage_end_us[1], apart + 0.5);
+  costs.table_us = {0, 2};
+  costs.embedding_us = 1;
+  const StepPrediction p = predict_step(s, costs);
+  EXPECT_DOUBLE_EQ(p.stage_end_us[1], apart + 2.5);
+  EXPECT_DOUBLE_EQ(p.exposed_us[static_cast<std::size_t>(StepPart::embedding)], 3);
+}
+
+std::string shipped(const std::string& name) {
+  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
+  return std::string(source == nullptr ? "." : source) + "/experiments/predict/" + name + ".toml";
+}
+
+// papers/optimus_cc.md section 6: sizes per rank at T = 8, micro-batch 8, f32.
+TEST(ClusterModel, HasTheSizesOfTheWorkedModels) {
+  struct Case {
+    const char* model;
+    double chunk_mib, boundary_ms, table_mb, layer_raw, layer_sent, layers, ratio;
+  };
+  for (const Case& c : {Case{"gpt-2.5b", 7.5, 2.5, 49.2, 5529600, 1351680, 13, 41.7}, Case{"gpt-8.3b", 12, 4.0, 78.6, 14155776, 2162688, 18, 48.0}}) {
+    const ModelShape model = read_model_shape(shipped(c.model));
+    Execution e = read_execution(shipped("cb-fe-sc"));
+    const ClusterSizes z = cluster_sizes(model, e);
+    EXPECT_DOUBLE_EQ(z.boundary_bytes / (1 << 20), c.chunk_mib);
+    EXPECT_NEAR(z.boundary_bytes / z.coded_boundary_bytes, c.ratio, 0.05);
+    EXPECT_NEAR(z.table_bytes * 1e-6, c.table_mb, 0.05);
+    // Stage 1: layers only, vectors travel as they are.
+    const double vectors = c.layers * (7.0 / 8 + 6) * static_cast<double>(model.hidden);
+    EXPECT_DOUBLE_EQ(z.gradient_numbers[1], c.layers * c.layer_raw + vectors);
+    EXPECT_DOUBLE_EQ(z.sent_numbers[1], c.layers * c.layer_sent + vectors);
+    EXPECT_DOUBLE_EQ(z.sent_numbers[3], z.gradient_numbers[3]) << "only the first three stages are compressed";
+    ClusterMachine machine = read_cluster_machine(shipped("machine-16-nodes-of-8"));
+    machine.between.latency_us = machine.inside.latency_us = 0;
+    machine.inside.gbps = std::numeric_limits<double>::infinity();
+    EXPECT_NEAR(cluster_costs(machine, model, e, RangeEnd::low).forward_message_us(0, 0) * 1e-3, c.boundary_ms, 0.03);
+  }
+}
+
+// (2D-1)/(3D-2) of the bytes, and so of the time where all rings share a card alike.
+TEST(ClusterModel, FusedEmbeddingTakesItsShareOfTheTwoSteps) {
+  const ModelShape model = read_model_shape(shipped("gpt-2.5b"));
+  ClusterMachine machine = read_cluster_machine(shipped("machine-16-nodes-of-8"));
+  machine.between.latency_us = 0;
+  const StepCosts two = cluster_costs(machine, model, read_execution(shipped("cb")), RangeEnd::high);
+  const StepCosts fused = cluster_costs(machine, model, read_execution(shipped("cb-fe")), RangeEnd::high);
+  EXPECT_NEAR(fused.embedding_us / (two.table_us[0] + two.embedding_us), 7.0 / 10, 1e-12);
+  EXPECT_DOUBLE_EQ(two.table_us[1], 0);
+}
+
+TEST(ClusterModel, RanksOfANodeShareItsCard) {
+  ClusterMachine m;
+  m.ranks_per_node = 8;
+  m.between = {5, 200};
+  m.inside = {3, 1800};
+  EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::tp_forward, 1, 8).gbps, 1800);
+  EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::tp_forward, 1, 16).gbps, 200) << "one ring crosses each card";
+  EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::dp_gradient, 8, 4).gbps, 25);
+  EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::dp_gradient, 2, 4).gbps, 1800);
+  EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::dp_gradient, 2, 8).gbps, 100) << "two rings cross each card";
+  m.between_of[TrafficClass::dp_gradient] = {5, 400};
+  EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::dp_gradient, 8, 4).gbps, 50);
+}
+
+TEST(StepFiles, RefuseWhatTheyDoNotKnowByFileAndKey) {
+  const testing::TemporaryFolder folder;
+  const std::string machine = "ranks_per_node = 1\n[between]\ngbps = 1\n[compute]\ntflops = 1\n";
+  EXPECT_DOUBLE_EQ(read_cluster_machine(folder.write("m.toml", machine)).tflops.high, 1);
+  for (const std::string& bad : {std::string("ranks_per_node = 1\n"), machine + "x = 1\n", std::string("ranks_per_node = 8\n[between]\ngbps = 1\n[compute]\ntflops = 1\n"),
+                                 machine + "stage_forward_us = 1\n", machine + "[between_of.warp]\ngbps = 1\n", std::string("ranks_per_node = 0\n"), std::string("[")})
+    EXPECT_NE(testing::message_of<UsageError>([&] { (void)read_cluster_machine(folder.write("bad.toml", bad)); }).find("bad.toml"), std::string::npos) << bad;
+  const std::string execution = "pp = 2\nmicro_batches = 4\n";
+  EXPECT_EQ(read_execution(folder.write("e.toml", execution)).mesh.pp, 2);
+  for (const std::string& bad : {std::string("pp = 2\n"), execution + "schedule = \"2f2b\"\n", execution + "[compress.pp_backward]\ncodec = \"powersgd\"\n",
+                                 execution + "[compress.tp_forward]\nrank = 2\n", execution + "[compress.dp_gradient]\nrank = 2\nepilogue_only = true\n", execution + "sends = 1\n"})
+    EXPECT_NE(testing::message_of<UsageError>([&] { (void)read_execution(folder.write("bad.toml", bad)); }).find("bad.toml"), std::string::npos) << bad;
+  EXPECT_THROW((void)read_model_shape(folder.path() + "/none.toml"), UsageError);
+  Execution e = read_execution(shipped("cb-fe-sc"));
+  e.compress[TrafficClass::dp_gradient].stages = 5;
+  EXPECT_THROW((void)cluster_sizes(read_model_shape(shipped("gpt-2.5b")), e), UsageError) << "five stages of four";
 }
 
 }  // namespace

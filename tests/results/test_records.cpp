@@ -129,6 +129,7 @@ TEST(Row, TheColumnsHoldEveryMember) {
   EXPECT_EQ(bytes(training_traffic_columns()), sizeof(TrainingTrafficRow));
   EXPECT_EQ(bytes(training_step_columns()), sizeof(TrainingStepRow));
   EXPECT_EQ(bytes(training_memory_columns()), sizeof(TrainingMemoryRow));
+  EXPECT_EQ(bytes(training_prediction_columns()), sizeof(TrainingPredictionRow));
   EXPECT_EQ(bytes(timeline_columns()), sizeof(TimelineRow));
 }
 
@@ -168,6 +169,7 @@ TEST(Row, TheDocumentNamesEveryColumnAsTheCodeDoes) {
   EXPECT_EQ(documented("## Table `/training_traffic`"), defined(training_traffic_columns()));
   EXPECT_EQ(documented("## Table `/training_steps`"), defined(training_step_columns()));
   EXPECT_EQ(documented("## Table `/training_memory`"), defined(training_memory_columns()));
+  EXPECT_EQ(documented("## Table `/training_prediction`"), defined(training_prediction_columns()));
   EXPECT_EQ(documented("## Table `/timeline`"), defined(timeline_columns()));
 }
 
@@ -287,6 +289,7 @@ TrainingTables training_of(const std::string& id) {
   tables.traffic = {{id, "all", "tp_forward", "topk:fraction=0.1", 32, 4096, 512, 1024, 1.5, 2.5, 3.5, 0.25}};
   tables.steps = {{id, "all", "tp_forward", "topk:fraction=0.1", 3, 1024, 1.5, 2.5, 3.5, 0.25}};
   tables.memory = {{id, "all", 3, 1, 1 << 20}};
+  tables.prediction = {{id, "all", "netns:1gbit", "step", 12.5}};
   tables.timeline = {{id, "all", "netns:1gbit", 7, "compute", "forward", 3, 0.5, 10.25}, {id, "all", "netns:1gbit", 0, "wait", "step", -1, 0, 1}};
   return tables;
 }
@@ -309,6 +312,8 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_EQ(back.steps[0].relative_error, 0.25);
   ASSERT_EQ(back.memory.size(), 1u);
   EXPECT_EQ(back.memory[0].peak_bytes, 1 << 20);
+  ASSERT_EQ(back.prediction.size(), 1u);
+  EXPECT_EQ(back.prediction[0].predicted_ms, 12.5);
   ASSERT_EQ(back.timeline.size(), 2u);
   EXPECT_EQ(back.timeline[0].rank, 7);
   EXPECT_EQ(back.timeline[1].micro, -1);
@@ -320,6 +325,7 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_EQ(file.read_table("training_traffic").rows(), 1u);
   EXPECT_EQ(file.read_table("training_steps").rows(), 1u);
   EXPECT_EQ(file.read_table("training_memory").rows(), 1u);
+  EXPECT_EQ(file.read_table("training_prediction").rows(), 1u);
   EXPECT_EQ(file.read_table("timeline").rows(), 2u);
   EXPECT_EQ(std::get<0>(file.read_table("timeline").find("category")->values)[0], "compute");
 

@@ -1,0 +1,199 @@
+// optimus_cc.C15: when does low-rank compression of a boundary message pay. Codec speed is measured alone (bench_codec), the gain end to
+// end: encode, send, decode against the dense message on the same link (bench_activation, two stages).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "core/error.h"
+#include "experiments/claims/context.h"
+
+namespace thinwire::claims {
+namespace {
+
+constexpr std::array figure_ranks = {8, 12, 16, 20, 24, 28, 32, 36, 40};
+constexpr std::array more_ranks = {64, 128};  // slower codecs: rates below theta and above it on links that a small machine carries
+constexpr std::array page_rates = {1.0, 10.0, 100.0, 200.0, 400.0};
+constexpr std::array more_rates = {2.0, 5.0, 20.0};
+constexpr int rows = 1024, columns = 1920;  // the chunk of 2.5B at T = 8, micro-batch 8
+constexpr double raw_bits = 32.0 * rows * columns, worth_judging = 0.1, agreement_needed = 0.95;
+/// A dense message that takes this much longer than its bits over the rate: the machine does not carry that rate.
+constexpr double most_late = 1.15;
+
+double ratio_of(int rank) { return static_cast<double>(rows) * columns / ((rows + columns) * static_cast<double>(rank)); }
+
+std::string codec_of(int rank) { return "powersgd:rank=" + std::to_string(rank); }
+
+CellRequest codec_request(int rank) {
+  CellRequest r;
+  r.program = "bench_codec";
+  r.link = "none";
+  r.parameters.set("codec", codec_of(rank));
+  r.parameters.set("threads", std::int64_t{1});
+  r.parameters.set("batch", std::int64_t{1});
+  r.parameters.set("seq", std::int64_t{rows});
+  r.parameters.set("hidden", std::int64_t{columns});
+  r.parameters.set("max-time", 1.0);
+  r.tags = {"optimus_cc.C15"};
+  return r;
+}
+
+CellRequest message_request(int rank, const std::string& link) {
+  CellRequest r;
+  r.program = "bench_activation";
+  r.ranks = 2;
+  r.link = link;
+  r.parameters.set("tp", std::int64_t{1});
+  r.parameters.set("pp", std::int64_t{2});
+  r.parameters.set("batch", std::int64_t{1});
+  r.parameters.set("seq", std::int64_t{rows});
+  r.parameters.set("hidden", std::int64_t{columns});
+  r.parameters.set("wire", "f32");
+  r.parameters.set("codec", codec_of(rank));
+  r.parameters.set("repetitions", std::int64_t{15});
+  r.tags = {"optimus_cc.C15"};
+  return r;
+}
+
+/// One message between two stages, in microseconds; twin: dense.
+struct Message {
+  double coded_us = no_number, dense_us = no_number;
+  std::string untrusted;
+};
+
+Message message_of(const results::CellRecord& record) {
+  Message m;
+  if (!measured_well(record)) m.untrusted = reason_of(record);
+  for (const results::CellRow& row : record.rows)
+    if (row.traffic == "pp_forward") m.coded_us = row.total_us, m.dense_us = row.twin_us;
+  return m;
+}
+
+/// theta by rank, Gbit/s.
+std::vector<double> thetas(JudgeContext& context, const std::vector<int>& ranks) {
+  std::vector<CellRequest> requests;
+  for (const int rank : ranks) requests.push_back(codec_request(rank));
+  std::vector<double> theta;
+  for (const results::CellRecord& record : context.cells.run(requests)) {
+    const results::CellRow& row = record.rows.front();
+    theta.push_back(1e-3 * raw_bits / (row.encode_us + row.decode_us));
+  }
+  return theta;
+}
+
+struct Grid {
+  std::vector<int> ranks;
+  std::vector<double> rates;
+  std::string (*link_of)(double);
+};
+
+Outcome judge(JudgeContext& context, const Grid& grid) {
+  Outcome o;
+  const std::vector<double> theta = thetas(context, grid.ranks);
+  Table points{"compression pays", {"rank", "link (Gbit/s)", "theta (Gbit/s)", "w rho/(rho-1) (Gbit/s)", "predicted gain", "measured gain", "judged"}, {}};
+  int judged = 0, agreeing = 0, paying = 0, losing = 0;
+  std::string skipped;
+  for (const double rate : grid.rates) {
+    const std::string link = grid.link_of(rate);
+    // One cell says whether the link is there and carries its rate at all.
+    const Message first = message_of(context.cells.run_one(message_request(grid.ranks.front(), link)));
+    const double late = 1e3 * rate * first.dense_us / raw_bits;
+    char text[200];
+    if (!(late <= most_late)) {
+      std::snprintf(text, sizeof text, "%s%s: ", skipped.empty() ? "" : "; ", link.c_str());
+      skipped += text;
+      std::snprintf(text, sizeof text, "a dense message takes %.2f times its bits over the rate", late);
+      skipped += std::isnan(late) ? "SKIPPED, " + first.untrusted : std::string("SKIPPED, not carried here: ") + text;
+      continue;
+    }
+    std::vector<CellRequest> requests;
+    for (const int rank : grid.ranks) requests.push_back(message_request(rank, link));
+    const std::vector<results::CellRecord> records = context.cells.run(requests);
+    for (std::size_t i = 0; i < grid.ranks.size(); ++i) {
+      const Message m = message_of(records[i]);
+      const double rho = ratio_of(grid.ranks[i]);
+      const double predicted = (1 / rate) / (1 / (rho * rate) + 1 / theta[i]) - 1, measured = m.dense_us / m.coded_us - 1;
+      const bool counts = std::abs(predicted) > worth_judging && !std::isnan(measured);
+      if (counts) {
+        ++judged;
+        agreeing += (predicted > 0) == (measured > 0);
+        (predicted > 0 ? paying : losing) += 1;
+      }
+      std::snprintf(text, sizeof text, "rank %d at %g Gbit/s", grid.ranks[i], rate);
+      points.rows.push_back({text, {static_cast<double>(grid.ranks[i]), rate, theta[i], rate * rho / (rho - 1), predicted, measured, counts ? 1.0 : 0.0}});
+    }
+  }
+  Table speeds{"codec throughput against rank", {"rank", "theta (Gbit/s)", "rho"}, {}};
+  int rises = 0;
+  for (std::size_t i = 0; i < grid.ranks.size(); ++i) {
+    speeds.rows.push_back({codec_of(grid.ranks[i]), {static_cast<double>(grid.ranks[i]), theta[i], ratio_of(grid.ranks[i])}});
+    if (i > 0) rises += theta[i] >= theta[i - 1];
+  }
+  const double share = judged > 0 ? static_cast<double>(agreeing) / judged : no_number;
+  o.measures = {{"points with the predicted sign", share, no_number, no_number, agreement_needed, "share"},
+                {"points judged", static_cast<double>(judged), no_number, no_number, no_number, ""},
+                {"of them predicted to pay", static_cast<double>(paying), no_number, no_number, no_number, ""},
+                {"of them predicted to lose", static_cast<double>(losing), no_number, no_number, no_number, ""},
+                {"theta at the smallest rank", theta.front(), no_number, no_number, no_number, "Gbit/s"},
+                {"theta at the largest rank", theta.back(), no_number, no_number, no_number, "Gbit/s"},
+                {"steps in rank at which theta does not fall", static_cast<double>(rises), no_number, no_number, no_number, ""}};
+  o.tables = {std::move(points), std::move(speeds)};
+  char text[300];
+  std::snprintf(text, sizeof text, "%d of %d points have the predicted sign (%d pay, %d lose); theta %s with the rank (%.3g to %.3g Gbit/s)", agreeing, judged, paying, losing,
+                rises == 0 ? "falls" : theta.back() < theta.front() ? "falls, but not at every step," : "does not fall", theta.front(), theta.back());
+  o.because = text;
+  if (!skipped.empty()) o.because += ". " + skipped;
+  if (judged == 0) {
+    o.verdict = Verdict::not_decidable;
+    return o;
+  }
+  o.verdict = share >= agreement_needed ? Verdict::pass : Verdict::fail;
+  if (o.verdict == Verdict::pass && (paying == 0 || losing == 0)) {
+    o.verdict = Verdict::inconclusive;
+    o.because += ". All points lie on one side of theta";
+  }
+  return o;
+}
+
+Outcome judge_emulated(JudgeContext& context) {
+  Grid grid{{figure_ranks.begin(), figure_ranks.end()}, {page_rates.begin(), page_rates.end()}, [](double rate) {
+              char text[48];
+              std::snprintf(text, sizeof text, "emulated:%ggbit", rate);
+              return std::string(text);
+            }};
+  grid.ranks.insert(grid.ranks.end(), more_ranks.begin(), more_ranks.end());
+  grid.rates.insert(grid.rates.end(), more_rates.begin(), more_rates.end());
+  std::sort(grid.rates.begin(), grid.rates.end());
+  return judge(context, grid);
+}
+
+Outcome judge_namespaces(JudgeContext& context) {
+  return judge(context, {{8, 16, 40, 64, 128, 256}, {1, 4}, [](double rate) {
+                           char text[48];
+                           std::snprintf(text, sizeof text, "netns:%ggbit", rate);
+                           return std::string(text);
+                         }});
+}
+
+constexpr const char* statement = "Compression pays if and only if theta > w rho/(rho-1), theta the raw bits over the time of compressing and decompressing.";
+const bool emulated = register_claim(
+    {.id = "optimus_cc.C15a",
+     .statement = statement,
+     .provenance = "derived",
+     .rule = "1024 x 1920, ranks of Fig. 14 (and 64, 128) x w in {1, 10, 100, 200, 400} Gbit/s (and 2, 5, 20): PASS if the sign of the measured gain agrees on at least 95 % "
+             "of the points with predicted |gain| > 10 %, on both sides of theta; rates that the emulated link does not carry here are SKIPPED",
+     .basis = Basis::emulated_link,
+     .from = Profile::standard,
+     .judge = judge_emulated});
+const bool namespaces = register_claim(
+    {.id = "optimus_cc.C15b",
+     .statement = statement,
+     .provenance = "derived",
+     .rule = "1024 x 1920, ranks 8 to 256 at 1 and 4 Gbit/s between namespaces: PASS if the sign of the measured gain agrees on at least 95 % of the points with predicted "
+             "|gain| > 10 %, on both sides of theta",
+     .basis = Basis::namespaces,
+     .from = Profile::standard,
+     .judge = judge_namespaces});
+
+}  // namespace
+}  // namespace thinwire::claims

@@ -1,0 +1,47 @@
+// Timed arms of Optimus-CC's claims: train_gpt with stated compute times (every arm of a comparison waits equally long for its passes,
+// so that differences are those of what travels), on a link with a rate. Each step's time is kept, and beside it what the step model says.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/claims/interval.h"
+
+namespace thinwire::claims::optimus_cc {
+
+struct TimedArm {
+  std::string name;                             ///< the cell's `plan`
+  std::string link;
+  int replicas = 1;
+  std::map<std::string, std::string> settings;  ///< options of train_gpt; they override those of the profile
+};
+
+/// Passes of a stage take `forward_us` and `backward_us`.
+void state_passes(TimedArm& arm, double forward_us, double backward_us);
+
+struct TimedStep {
+  std::vector<double> step_ms;       ///< of all repetitions' steps, maximum over ranks
+  double predicted_ms = no_number;   ///< step model, median over repetitions
+  double codec_us = 0, messages = 0; ///< of coded pp_backward messages: codec work per message on both ends, and how many per step
+  std::map<std::string, double> bytes, codec_ms;  ///< by class, busiest rank: sent per step, and codec work per step
+  std::string untrusted;             ///< why the link was mistrusted or the cell skipped; empty: measured well
+};
+
+/// Runs what is missing: P = 4, `repetitions` cells per arm that differ in the seed of their data.
+std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<TimedArm>& arms, int repetitions);
+/// 1 in quick, 2 in standard, 4 in full.
+int repetitions_of(const JudgeContext& context);
+
+/// Typical value (median of the means of all pairs) and 95 % interval by Wilcoxon's signed ranks; steps of a shared machine have outliers
+/// on one side, which a mean follows.
+Interval location_of(const std::vector<double>& values);
+/// Typical a - b and its 95 % interval by Mann and Whitney's ranks (Hodges and Lehmann 1963).
+Interval shift_of(const std::vector<double>& a, const std::vector<double>& b);
+
+/// "powersgd:rank=2+lep" on backward messages, all or only the epilogue's.
+void compress_backward(TimedArm& arm, const std::string& codec, bool epilogue_only);
+/// Low rank with error feedback on the gradients of the first `count` stages; nothing for 0.
+void compress_gradients(TimedArm& arm, int count, int rank);
+
+}  // namespace thinwire::claims::optimus_cc
