@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -19,7 +20,7 @@ namespace {
 
 int machine_ranks = 1;
 std::uint64_t machine_job = 0;
-std::atomic<int> quiet_count = 0;
+std::atomic<int> quiet_count = 0, longer_nap_us = 0;
 int lock_descriptor = -1;
 
 // Polling with a yield in between costs others little and covers the steps of a collective over shared
@@ -94,11 +95,12 @@ MachineLock::~MachineLock() {
   flock(lock_descriptor, LOCK_UN);
 }
 
-Waiter::Quiet::Quiet() {
+Waiter::Quiet::Quiet(int nap_us) {
+  longer_nap_us = std::max(longer_nap_us.load(), nap_us);
   ++quiet_count;
 }
 Waiter::Quiet::~Quiet() {
-  --quiet_count;
+  if (--quiet_count == 0) longer_nap_us = 0;
 }
 
 void Waiter::pause() {
@@ -115,7 +117,7 @@ void Waiter::pause() {
   // The default timer slack of 50 us would triple the nap.
   static thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1UL);
   (void)slack;
-  const timespec nap{0, nap_ns};
+  const timespec nap{0, std::max(nap_ns, 1000L * longer_nap_us.load(std::memory_order_relaxed))};
   nanosleep(&nap, nullptr);
 }
 

@@ -42,7 +42,8 @@ class Waiter {
   /// While one of these lives, every wait of the process naps at once (serial measuring: the rank that
   /// computes must have the machine to itself).
   struct Quiet {
-    Quiet();
+    /// `nap_us`: of every nap until no Quiet is left; the longest counts. Longer naps leave more of a core to the others.
+    explicit Quiet(int nap_us = 0);
     ~Quiet();
     Quiet(const Quiet&) = delete;
     Quiet& operator=(const Quiet&) = delete;

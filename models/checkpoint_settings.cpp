@@ -15,8 +15,9 @@ Meaning meaning_of(const std::string& flag) {
   constexpr std::array model = {"hidden", "layers", "heads", "vocab", "max-seq", "seed", "dtype"};
   constexpr std::array layout = {"tp",  "pp", "dp", "order", "schedule", "virtual-stages", "sequence-parallel", "scatter-gather", "shard-optimizer", "embedding-sync",
                                  "global-batch", "micro-batch", "seq", "form"};
-  constexpr std::array none = {"steps", "text", "eval-interval", "eval-sequences", "error-interval", "compute", "serial-steps", "compute-scale", "checkpoint", "checkpoint-interval",
-                               "resume", "codec-state", "tensor-parallel"};  // grids have no checkpoints yet
+  constexpr std::array none = {"steps", "text", "eval-interval", "eval-sequences", "error-interval", "compute", "serial-steps", "compute-scale", "stage-forward-us",
+                               "stage-backward-us", "omit", "sends", "checkpoint", "checkpoint-interval", "resume", "codec-state",
+                               "tensor-parallel"};  // grids have no checkpoints yet
   const auto in = [&](const auto& list) { return std::find(list.begin(), list.end(), flag) != list.end(); };
   if (in(model)) return Meaning::model;
   if (in(layout) || flag.starts_with("compress.")) return Meaning::layout;

@@ -152,8 +152,13 @@ class Training {
 
   void time() {
     TrainProgress progress(world_.rank() == 0, config_);
-    const RealTimePriority undisturbed;
-    if (!undisturbed.granted()) note("no real-time priority (needs root or CAP_SYS_NICE): other jobs on this machine show in the times");
+    // So many ranks that mostly nap leave the machine to what it needs itself; more of them would not.
+    std::optional<RealTimePriority> undisturbed;
+    const Waiter::Quiet naps(100);
+    world_.barrier();  // a rank that is late must not find the cores taken
+    if (Machine::oversubscription() <= 8) undisturbed.emplace();
+    if (!undisturbed || !undisturbed->granted())
+      note("no real-time priority (needs root or CAP_SYS_NICE, and at most 8 ranks to a core): other jobs on this machine show in the times");
     step();  // buffers grow, connections open
     trainer_->set_compute(ComputeMode::serial);
     for (int i = 0; i < config_.serial_steps; ++i) step();
