@@ -40,9 +40,15 @@ class Costs {
         forward.push_back(s.forward_us);
         backward.push_back(s.backward_us);
         rest.push_back(s.compute_us - s.forward_us - s.backward_us);
-        for (const TrafficRecord& t : s.traffic)
-          classes[{t.traffic, t.codec}].push_back({static_cast<double>(t.operations), static_cast<double>(t.total.link_bytes),
-                                                   t.total.encode_us + t.total.decode_us});
+        // A class may travel in two groups (embedding: replicas, then stages): one record each.
+        std::map<std::pair<TrafficClass, std::string>, ClassCost> step;
+        for (const TrafficRecord& t : s.traffic) {
+          ClassCost& sum = step[{t.traffic, t.codec}];
+          sum.operations += static_cast<double>(t.operations);
+          sum.link_bytes += static_cast<double>(t.total.link_bytes);
+          sum.codec_us += t.total.encode_us + t.total.decode_us;
+        }
+        for (const auto& [key, sum] : step) classes[key].push_back(sum);
       }
       Stage& at = stage_[static_cast<std::size_t>(stage)];
       at.forward = std::max(at.forward, median(forward));

@@ -240,6 +240,13 @@ TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCount
   EXPECT_DOUBLE_EQ(shared.gradient_us[0], 2 * 3 + 2 * 10) << "rank = stage + 2 x replica: both stages of a replica send at once";
   EXPECT_DOUBLE_EQ(shared.forward_message_us(0, 2), 0);
   machine.ranks_per_node = 1;
+  // The table over replicas, then over the two stages, 4000 bytes each way: a record for each group.
+  for (auto& steps : run.ranks)
+    for (StepRecord& s : steps)
+      for (int group = 0; group < 2; ++group) s.traffic.push_back(record(TrafficClass::embedding, "none", 1, 4000, 0));
+  machine.ranks_per_node = 1;
+  EXPECT_DOUBLE_EQ(step_costs(run, machine).table_us[0], 2 * 3 + 4);
+  EXPECT_DOUBLE_EQ(step_costs(run, machine).embedding_us, 2 * 3 + 4);
   run.config.overlap = true;
   run.config.model.layers = 4;  // two to a stage: half of the sums may hide behind half of a backward pass
   EXPECT_DOUBLE_EQ(step_costs(run, machine).gradient_us[0], 8);

@@ -24,7 +24,7 @@ double ratio_of(int rank) { return static_cast<double>(rows) * columns / ((rows 
 
 std::string codec_of(int rank) { return "powersgd:rank=" + std::to_string(rank); }
 
-CellRequest codec_request(int rank) {
+CellRequest codec_request(int rank, int repetition) {
   CellRequest r;
   r.program = "bench_codec";
   r.link = "none";
@@ -34,6 +34,7 @@ CellRequest codec_request(int rank) {
   r.parameters.set("seq", std::int64_t{rows});
   r.parameters.set("hidden", std::int64_t{columns});
   r.parameters.set("max-time", 1.0);
+  r.parameters.set("seed", std::int64_t{repetition});
   r.tags = {"optimus_cc.C15"};
   return r;
 }
@@ -69,14 +70,18 @@ Message message_of(const results::CellRecord& record) {
   return m;
 }
 
-/// theta by rank, Gbit/s.
+/// theta by rank, Gbit/s: the best of three measurements apart in time, because other load only slows.
 std::vector<double> thetas(JudgeContext& context, const std::vector<int>& ranks) {
+  constexpr int repetitions = 3;
   std::vector<CellRequest> requests;
-  for (const int rank : ranks) requests.push_back(codec_request(rank));
-  std::vector<double> theta;
-  for (const results::CellRecord& record : context.cells.run(requests)) {
-    const results::CellRow& row = record.rows.front();
-    theta.push_back(1e-3 * raw_bits / (row.encode_us + row.decode_us));
+  for (int repetition = 0; repetition < repetitions; ++repetition)
+    for (const int rank : ranks) requests.push_back(codec_request(rank, repetition));
+  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  std::vector<double> theta(ranks.size());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const results::CellRow& row = records[i].rows.front();
+    double& best = theta[i % ranks.size()];
+    best = std::max(best, 1e-3 * raw_bits / (row.encode_us + row.decode_us));
   }
   return theta;
 }
