@@ -157,7 +157,7 @@ void Operation::State::recall() {
   if (!result.empty()) std::memcpy(out.data(), result.data(), result.size());
   kept.release(key);
   report.algorithm = "kept result of the first pass";
-  channel.meter.add(report);
+  if (!channel.omitted) channel.meter.add(report);
   done = true;
 }
 
