@@ -42,7 +42,7 @@ const std::vector<UnitRule>& unit_rules() {
       {"loss, validation_loss", "nats per token"},
       {"oversubscription", "ranks per core"},
       {"ranks, tp, pp, dp, layers, batch, seq, hidden, threads, repetitions, steps, operations", "count"},
-      {"rank, repetition, step, index, micro, seed, schema_version", "number, not an amount"},
+      {"rank, stage, repetition, step, index, micro, seed, schema_version", "number, not an amount"},
       {"twin, trusted, centred", "0 or 1"},
       {"ratio, speedup, communication_share, compute_scale, bound_fraction_*, blas_fraction_*, zero_fraction",
        "quotient, no unit"},

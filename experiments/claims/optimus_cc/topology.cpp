@@ -72,7 +72,7 @@ Outcome judge(JudgeContext& context) {
 
 const bool registered = register_claim({.id = "optimus_cc.M3",
                                         .statement = "The event model predicts timed steps on 16 nodes whose ranks share a slow card.",
-                                        .provenance = "ours",
+                                        .provenance = "derived: a check of ours, no claim of the paper",
                                         .rule = "16 nodes of 1 and 2 ranks, 4 nodes of 4: PASS if the model is within 10 % of every step",
                                         .basis = Basis::emulated_link,
                                         .from = Profile::standard,
