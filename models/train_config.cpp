@@ -150,6 +150,7 @@ void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
   for (const auto& [traffic, rule] : c.compress)
     if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
       throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder learns on whole rows of the hidden size");
+  if (!c.omit.empty()) throw UsageError("--omit" + with + "its messages cannot be left out yet; leave it empty");
   if (c.error_interval > 0)
     throw UsageError("--error-interval" + with + "errors of a grid's messages are not measured; set it to 0");
   if (!c.checkpoint.empty() || !c.resume.empty())
