@@ -85,19 +85,27 @@ std::vector<Message> messages(JudgeContext& context, const std::vector<int>& ran
   return all;
 }
 
-/// theta by rank, Gbit/s.
-std::vector<double> thetas(JudgeContext& context, const std::vector<int>& ranks) {
+/// Gbit/s of uncompressed bits; theta: both ways together.
+struct Throughput {
+  double compress = 0, decompress = 0, theta = 0;
+};
+
+/// By rank, in the order of `ranks`.
+std::vector<Throughput> throughputs(JudgeContext& context, const std::vector<int>& ranks) {
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < repetitions; ++repetition)
     for (const int rank : ranks) requests.push_back(codec_request(rank, repetition));
   const std::vector<results::CellRecord> records = context.cells.run(requests);
-  std::vector<double> theta(ranks.size());
+  std::vector<Throughput> fastest(ranks.size());
+  const auto gbps = [](double us) { return 1e-3 * raw_bits / us; };
   for (std::size_t i = 0; i < records.size(); ++i) {
     const results::CellRow& row = records[i].rows.front();
-    double& best = theta[i % ranks.size()];
-    best = std::max(best, 1e-3 * raw_bits / (row.encode_us + row.decode_us));
+    Throughput& best = fastest[i % ranks.size()];
+    best.compress = std::max(best.compress, gbps(row.encode_us));
+    best.decompress = std::max(best.decompress, gbps(row.decode_us));
+    best.theta = std::max(best.theta, gbps(row.encode_us + row.decode_us));
   }
-  return theta;
+  return fastest;
 }
 
 struct Grid {
@@ -108,7 +116,7 @@ struct Grid {
 
 Outcome judge(JudgeContext& context, const Grid& grid) {
   Outcome o;
-  const std::vector<double> theta = thetas(context, grid.ranks);
+  const std::vector<Throughput> codec = throughputs(context, grid.ranks);
   Table points{"compression pays", {"rank", "link (Gbit/s)", "theta (Gbit/s)", "w rho/(rho-1) (Gbit/s)", "predicted gain", "measured gain", "judged"}, {}};
   int judged = 0, agreeing = 0, paying = 0, losing = 0;
   std::string skipped;
@@ -129,7 +137,7 @@ Outcome judge(JudgeContext& context, const Grid& grid) {
     for (std::size_t i = 0; i < grid.ranks.size(); ++i) {
       const Message& m = sent[i];
       const double rho = ratio_of(grid.ranks[i]);
-      const double predicted = (1 / rate) / (1 / (rho * rate) + 1 / theta[i]) - 1, measured = m.dense_us / m.coded_us - 1;
+      const double predicted = (1 / rate) / (1 / (rho * rate) + 1 / codec[i].theta) - 1, measured = m.dense_us / m.coded_us - 1;
       const bool counts = std::abs(predicted) > worth_judging && !std::isnan(measured);
       if (counts) {
         ++judged;
@@ -137,27 +145,27 @@ Outcome judge(JudgeContext& context, const Grid& grid) {
         (predicted > 0 ? paying : losing) += 1;
       }
       std::snprintf(text, sizeof text, "rank %d at %g Gbit/s", grid.ranks[i], rate);
-      points.rows.push_back({text, {static_cast<double>(grid.ranks[i]), rate, theta[i], rate * rho / (rho - 1), predicted, measured, counts ? 1.0 : 0.0}});
+      points.rows.push_back({text, {static_cast<double>(grid.ranks[i]), rate, codec[i].theta, rate * rho / (rho - 1), predicted, measured, counts ? 1.0 : 0.0}});
     }
   }
-  Table speeds{"codec throughput against rank", {"rank", "theta (Gbit/s)", "rho"}, {}};
+  Table speeds{"codec throughput against rank, 1024 x 1920", {"rank", "compress (Gbit/s)", "decompress (Gbit/s)", "theta (Gbit/s)", "rho"}, {}};
   int rises = 0;
   for (std::size_t i = 0; i < grid.ranks.size(); ++i) {
-    speeds.rows.push_back({codec_of(grid.ranks[i]), {static_cast<double>(grid.ranks[i]), theta[i], ratio_of(grid.ranks[i])}});
-    if (i > 0) rises += theta[i] >= theta[i - 1];
+    speeds.rows.push_back({codec_of(grid.ranks[i]), {static_cast<double>(grid.ranks[i]), codec[i].compress, codec[i].decompress, codec[i].theta, ratio_of(grid.ranks[i])}});
+    if (i > 0) rises += codec[i].theta >= codec[i - 1].theta;
   }
   const double share = judged > 0 ? static_cast<double>(agreeing) / judged : no_number;
   o.measures = {{"points with the predicted sign", share, no_number, no_number, agreement_needed, "share"},
                 {"points judged", static_cast<double>(judged), no_number, no_number, no_number, ""},
                 {"of them predicted to pay", static_cast<double>(paying), no_number, no_number, no_number, ""},
                 {"of them predicted to lose", static_cast<double>(losing), no_number, no_number, no_number, ""},
-                {"theta at the smallest rank", theta.front(), no_number, no_number, no_number, "Gbit/s"},
-                {"theta at the largest rank", theta.back(), no_number, no_number, no_number, "Gbit/s"},
+                {"theta at the smallest rank", codec.front().theta, no_number, no_number, no_number, "Gbit/s"},
+                {"theta at the largest rank", codec.back().theta, no_number, no_number, no_number, "Gbit/s"},
                 {"steps in rank at which theta does not fall", static_cast<double>(rises), no_number, no_number, no_number, ""}};
   o.tables = {std::move(points), std::move(speeds)};
   char text[300];
   std::snprintf(text, sizeof text, "%d of %d points have the predicted sign (%d pay, %d lose); theta %s with the rank (%.3g to %.3g Gbit/s)", agreeing, judged, paying, losing,
-                rises == 0 ? "falls" : theta.back() < theta.front() ? "falls, but not at every step," : "does not fall", theta.front(), theta.back());
+                rises == 0 ? "falls" : codec.back().theta < codec.front().theta ? "falls, but not at every step," : "does not fall", codec.front().theta, codec.back().theta);
   o.because = text;
   if (!skipped.empty()) o.because += ". " + skipped;
   if (judged == 0) {

@@ -50,14 +50,14 @@ const bool dropped = register_claim({.id = "optimus_cc.C1c",
                                      .provenance = "derived",
                                      .rule = rule,
                                      .basis = Basis::training,
-                                     .from = Profile::full,
+                                     .from = Profile::standard,
                                      .judge = [](JudgeContext& context) { return judge_arm(context, backward(boundary_rank, Lep::drop, true)); }});
 const bool warmed = register_claim({.id = "optimus_cc.C1d",
                                     .statement = "C1a after a tenth of the steps without compression.",
                                     .provenance = "derived",
                                     .rule = rule,
                                     .basis = Basis::training,
-                                    .from = Profile::full,
+                                    .from = Profile::standard,
                                     .judge = [](JudgeContext& context) {
                                       return judge_arm(context, warmed_up(backward(boundary_rank, Lep::carry, true), context.steps() / 10));
                                     }});

@@ -1,4 +1,4 @@
-// optimus_cc.C8 on an emulated link: timed steps in which the first K stages compress their gradients.
+// optimus_cc.C8b: on an emulated link: timed steps in which the first K stages compress their gradients.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// optimus_cc.C8 by the event model: how many first stages must compress their gradients.
+// optimus_cc.C8a by the event model: how many first stages must compress their gradients.
 #include <cstdio>
 
 #include "experiments/claims/claim.h"
@@ -37,7 +37,7 @@ Outcome judge(JudgeContext&) {
   return o;
 }
 
-const bool registered = register_claim({.id = "optimus_cc.C8",
+const bool registered = register_claim({.id = "optimus_cc.C8a",
                                         .statement = "Compressing the gradients of the first K* = ceil((t_dp - t_dp')/(tb + c)) stages gives all the time.",
                                         .provenance = "derived; the idea is read (abstract page)",
                                         .rule = "CONFIRMED if the step falls until K* (each stage > 1 %) and is flat within 1 % beyond; REFUTED if a larger K is faster",
