@@ -67,7 +67,7 @@ class Claim:
     @property
     def kind(self):
         """How its numbers are drawn, by basis."""
-        return {"event model": "modelled", "emulated link": "emulated"}.get(self.basis, "measured")
+        return {"event model": "modelled", "cost model": "modelled", "emulated link": "emulated", "published numbers": "published"}.get(self.basis, "measured")
 
     @property
     def date(self):

@@ -36,7 +36,7 @@ std::string name_of(Verdict verdict) {
 }
 
 std::string name_of(Basis basis) {
-  constexpr std::array names = {"exact", "event model", "emulated link", "namespaces", "training", "device"};
+  constexpr std::array names = {"exact", "event model", "emulated link", "namespaces", "training", "device", "cost model", "published numbers"};
   return names[static_cast<std::size_t>(basis)];
 }
 

@@ -44,7 +44,8 @@ struct Outcome {
 };
 
 /// Where the numbers come from; a verdict is always read together with it.
-enum class Basis { exact, event_model, emulated_link, namespaces, training, device };
+/// cost_model: closed forms on stated machines; published: arithmetic on the papers' own numbers (results/published).
+enum class Basis { exact, event_model, emulated_link, namespaces, training, device, cost_model, published };
 std::string name_of(Basis basis);
 
 class JudgeContext;  // experiments/claims/context.h
