@@ -21,6 +21,11 @@ if(cuda_sources)
   add_library(thinwire_cuda MODULE ${cuda_sources})
   target_include_directories(thinwire_cuda PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(thinwire_cuda PRIVATE CUDA::cudart_static)
-  target_compile_options(thinwire_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-fvisibility=hidden>)
-  set_target_properties(thinwire_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib CXX_VISIBILITY_PRESET hidden)
+  # Relaxed constexpr: kernels use the generator of core/random.h itself. What ptxas reports of each kernel is kept beside its
+  # object by the launcher, so that holding registers and spills to limits needs no second compilation.
+  target_compile_options(thinwire_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xptxas=-v --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-fvisibility=hidden>)
+  set(launcher ${CMAKE_SOURCE_DIR}/scripts/record_cuda_resources.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  set_target_properties(thinwire_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib CXX_VISIBILITY_PRESET hidden
+    CUDA_COMPILER_LAUNCHER "${launcher}")
 endif()

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/dtype.h"
+
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -41,6 +43,62 @@ __device__ inline std::uint16_t load_u16(const std::uint8_t* p) { return static_
 __device__ inline void store_u16(std::uint8_t* p, std::uint16_t v) {
   p[0] = static_cast<std::uint8_t>(v);
   p[1] = static_cast<std::uint8_t>(v >> 8);
+}
+
+__device__ inline void store_u32(std::uint8_t* p, std::uint32_t v) {
+  store_u16(p, static_cast<std::uint16_t>(v));
+  store_u16(p + 2, static_cast<std::uint16_t>(v >> 16));
+}
+__device__ inline std::uint32_t load_u32(const std::uint8_t* p) { return load_u16(p) | static_cast<std::uint32_t>(load_u16(p + 2)) << 16; }
+
+__device__ inline bool finite_bits(std::uint32_t bits) { return (bits & 0x7f800000u) != 0x7f800000u; }
+
+/// What kernels compute with (f32) from and to what memory holds.
+__device__ inline float value_of(float x) { return x; }
+__device__ inline float value_of(BFloat16 x) { return bfloat16_value(x.bits); }
+__device__ inline void store_value(float* p, float v) { *p = v; }
+__device__ inline void store_value(BFloat16* p, float v) { p->bits = bfloat16_bits(v); }
+
+/// Elements of one 16-byte access.
+template <typename T>
+inline constexpr int pack_size = static_cast<int>(16 / sizeof(T));
+
+/// v = p[0 .. kWidth), where kWidth is 1 or pack_size<T>, and then p lies on 16 bytes. Several packs for a kWidth beyond it.
+template <int kWidth, typename T>
+__device__ inline void load_pack(const T* p, float (&v)[kWidth]) {
+  if constexpr (kWidth == 1) {
+    v[0] = value_of(*p);
+  } else if constexpr (sizeof(T) == 4) {
+    THINWIRE_UNROLL
+    for (int j = 0; j < kWidth; j += 4) {
+      const float4 q = *reinterpret_cast<const float4*>(p + j);
+      v[j] = q.x, v[j + 1] = q.y, v[j + 2] = q.z, v[j + 3] = q.w;
+    }
+  } else {
+    const uint4 q = *reinterpret_cast<const uint4*>(p);
+    const std::uint32_t words[4] = {q.x, q.y, q.z, q.w};
+    THINWIRE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      v[2 * j] = float_of(words[j] << 16);
+      v[2 * j + 1] = float_of(words[j] & 0xffff0000u);
+    }
+  }
+}
+template <int kWidth, typename T>
+__device__ inline void store_pack(T* p, const float (&v)[kWidth]) {
+  if constexpr (kWidth == 1) {
+    store_value(p, v[0]);
+  } else if constexpr (sizeof(T) == 4) {
+    THINWIRE_UNROLL
+    for (int j = 0; j < kWidth; j += 4) *reinterpret_cast<float4*>(p + j) = make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
+  } else {
+    uint4 q;
+    q.x = bfloat16_bits(v[0]) | static_cast<std::uint32_t>(bfloat16_bits(v[1])) << 16;
+    q.y = bfloat16_bits(v[2]) | static_cast<std::uint32_t>(bfloat16_bits(v[3])) << 16;
+    q.z = bfloat16_bits(v[4]) | static_cast<std::uint32_t>(bfloat16_bits(v[5])) << 16;
+    q.w = bfloat16_bits(v[6]) | static_cast<std::uint32_t>(bfloat16_bits(v[7])) << 16;
+    *reinterpret_cast<uint4*>(p) = q;
+  }
 }
 
 inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

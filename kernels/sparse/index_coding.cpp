@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "kernels/codec/wire_values.h"
+#include "kernels/sparse/index_layout.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
@@ -13,19 +14,6 @@ static_assert(std::endian::native == std::endian::little,
               "positions are copied to the wire as they lie in memory");
 
 namespace {
-
-std::int64_t buckets_of(std::int64_t elements, int low_bits) {
-  return (elements + (std::int64_t{1} << low_bits) - 1) >> low_bits;
-}
-
-std::int64_t compact_bytes(std::int64_t elements, std::int64_t kept, int low_bits) {
-  return kept * low_bits / 8 + (kept + buckets_of(elements, low_bits) + 7) / 8;
-}
-// 0: no bytes at all, every element is kept.
-int compact_low_bits(std::int64_t elements, std::int64_t kept) {
-  if (kept == elements) return 0;
-  return compact_bytes(elements, kept, 8) <= compact_bytes(elements, kept, 16) ? 8 : 16;
-}
 
 bool ascending_below(const std::uint16_t* offsets, std::int64_t count, std::int64_t length) {
   int bad = 0;
@@ -46,7 +34,7 @@ std::size_t index_bytes(IndexForm form, std::int64_t elements, std::int64_t kept
       break;
   }
   const int low_bits = compact_low_bits(elements, kept);
-  return low_bits == 0 ? 0 : static_cast<std::size_t>(compact_bytes(elements, kept, low_bits));
+  return low_bits == 0 ? 0 : static_cast<std::size_t>(compact_index_bytes(elements, kept, low_bits));
 }
 
 void IndexWriter::write(IndexForm form, const SparsePositions& positions, std::byte* out) {
@@ -88,7 +76,7 @@ void IndexWriter::write(IndexForm form, const SparsePositions& positions, std::b
   });
 
   if (form != IndexForm::compact) return;
-  const std::int64_t buckets = buckets_of(elements, low_bits);
+  const std::int64_t buckets = index_buckets(elements, low_bits);
   auto* stream = reinterpret_cast<std::uint8_t*>(out + kept * low_bits / 8);
   std::memset(stream, 0xff, static_cast<std::size_t>((kept + buckets + 7) / 8));
   std::int64_t before = 0;
@@ -158,7 +146,7 @@ void IndexReader::open_flat() {
 
 // One pass over the bit stream finds the first element and the first bit of every block.
 void IndexReader::open_compact() {
-  const std::int64_t buckets = buckets_of(elements_, low_bits_);
+  const std::int64_t buckets = index_buckets(elements_, low_bits_);
   const std::int64_t length = kept_ + buckets;  // bits
   const std::int64_t per_block = low_bits_ == 8 ? 256 : 1;
   const auto stream = bytes_.subspan(static_cast<std::size_t>(kept_ * low_bits_ / 8));

@@ -14,13 +14,10 @@ namespace {
 class Gpu final : public DeviceUnderTest {
  public:
   Gpu() : backend_(device_backend(DeviceKind::cuda)), stream_(backend_.create_stream(0)) {
-    find(cast_encode, "thinwire_cuda_cast_encode");
-    find(cast_decode, "thinwire_cuda_cast_decode");
-    find(quantize_encode, "thinwire_cuda_quantize_encode");
-    find(quantize_decode, "thinwire_cuda_quantize_decode");
     stream = stream_.handle;
   }
   ~Gpu() override { backend_.destroy_stream(stream_); }
+  void* find(const std::string& name) override { return device_module_symbol(name); }
   void* allocate(std::size_t bytes) override {
     memory_.emplace_back(bytes, Device{DeviceKind::cuda, 0});
     return memory_.back().data();
@@ -33,10 +30,6 @@ class Gpu final : public DeviceUnderTest {
   void read(void* to, const void* from, std::size_t bytes) override { write(to, from, bytes); }
 
  private:
-  template <typename Function>
-  static void find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(device_module_symbol(name));
-  }
   DeviceBackend& backend_;
   Stream stream_;
   std::vector<Buffer> memory_;
@@ -100,10 +93,32 @@ TEST_F(CudaDevice, CodecsEqualTheHostTwinBitForBitOverAwkwardShapesAndAlignments
 }
 
 TEST_F(CudaDevice, CodecsReportNonFiniteOversizedAndDamagedValuesInTheStatusWord) {
-  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8"}) {
+  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8", "topk:fraction=1", "randomk:fraction=1",
+                            "randomk:fraction=1,values=f32"}) {
     Gpu device;
     expect_reports_bad_values(device, codec);
   }
+}
+
+TEST_F(CudaDevice, SparseCodecsMaskGradientsLikeTheHostTwin) {
+  for (const char* codec : {"topk:fraction=0.1", "topk:fraction=0.2,index=int32,values=f32", "topk:fraction=0.5,index=int64", "topk:fraction=1",
+                            "randomk:fraction=0.2", "randomk:fraction=0.7"})
+    for (const Shape& shape : {Shape{1, 1}, Shape{31, 37}, Shape{130, 517}, Shape{1024, 1031}}) {
+      Gpu device;
+      expect_masks_like_host_twin(device, codec, shape);
+    }
+}
+
+TEST_F(CudaDevice, SparseCodecsReportDamagedPositionsWhereTheHostRefusesThem) {
+  for (const char* codec : {"topk:fraction=0.1", "topk:fraction=0.0005", "topk:fraction=0.1,index=int32", "topk:fraction=0.1,index=int64"}) {
+    Gpu device;
+    expect_reports_damaged_positions(device, codec);
+  }
+}
+
+TEST_F(CudaDevice, ResidualsEqualTheHostBitForBit) {
+  Gpu device;
+  expect_residuals_like_host(device);
 }
 
 }  // namespace

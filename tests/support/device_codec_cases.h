@@ -25,11 +25,118 @@ class DeviceUnderTest {
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
   virtual void read(void* to, const void* from, std::size_t bytes) = 0;  ///< after all queued work
-  thinwire_cuda_cast_encode_fn* cast_encode = nullptr;
-  thinwire_cuda_cast_decode_fn* cast_decode = nullptr;
-  thinwire_cuda_quantize_encode_fn* quantize_encode = nullptr;
-  thinwire_cuda_quantize_decode_fn* quantize_decode = nullptr;
+  /// The entry point of this name.
+  virtual void* find(const std::string& name) = 0;
+  template <typename Function>
+  Function* entry(const std::string& name) {
+    return reinterpret_cast<Function*>(find(name));
+  }
+  /// Memory that holds 0xcd everywhere: what a kernel leaves out must show.
+  std::byte* poisoned(std::size_t bytes, std::size_t offset = 0) {
+    const std::vector<std::byte> poison(bytes + offset + 16, std::byte{0xcd});
+    auto* p = static_cast<std::byte*>(allocate(poison.size()));
+    write(p, poison.data(), poison.size());
+    return p + offset;
+  }
+  template <typename T>
+  T* upload(const std::vector<T>& values, std::size_t offset = 0) {
+    std::byte* p = poisoned(values.size() * sizeof(T), offset);
+    write(p, values.data(), values.size() * sizeof(T));
+    return reinterpret_cast<T*>(p);
+  }
+  template <typename T>
+  std::vector<T> download(const T* p, std::size_t count) {
+    std::vector<T> values(count);
+    read(values.data(), p, count * sizeof(T));
+    return values;
+  }
   void* stream = nullptr;
+};
+
+/// The entry points of one codec behind one form, for the checks below.
+class DeviceCodec {
+ public:
+  DeviceCodec(DeviceUnderTest& device, const std::string& expression, const Shape& shape)
+      : device_(device), expression_(parse_codec(expression)), shape_(shape), n_(shape.elements()) {
+    const Parameters& p = expression_.codec.parameters;
+    if (is("topk") || is("randomk")) {
+      kept_ = make_codec(expression_).codec->travel_shape(shape).elements();
+      half_ = p.choice("values") == "f16";
+    }
+    if (is("topk")) {
+      form_ = p.choice("index") == "int64" ? index_form_int64 : p.choice("index") == "int32" ? index_form_int32 : index_form_compact;
+      workspace_ = device.poisoned(std::max(topk_workspace_bytes(n_, kept_), sparse_workspace_bytes(n_, kept_)));
+    }
+    if (is("quantize")) workspace_ = device.poisoned(quantize_workspace_bytes(shape.columns()));
+  }
+
+  int encode(const float* x, const MessageKey& key, void* payload, std::uint32_t* status) {
+    const Parameters& p = expression_.codec.parameters;
+    if (is("none")) {
+      std::vector<float> copy(static_cast<std::size_t>(n_));  // the seam's own copy: no kernel to test
+      device_.read(copy.data(), x, copy.size() * sizeof(float));
+      device_.write(payload, copy.data(), copy.size() * sizeof(float));
+      return 0;
+    }
+    if (is("cast"))
+      return call<thinwire_cuda_cast_encode_fn>("cast_encode", x, n_, p.choice("to") == "bf16", payload, status, 0, device_.stream);
+    if (is("quantize"))
+      return call<thinwire_cuda_quantize_encode_fn>("quantize_encode", x, shape_.rows(), shape_.columns(), static_cast<int>(p.integer("bits")), payload,
+                                                    workspace_, status, 0, device_.stream);
+    if (is("topk"))
+      return call<thinwire_cuda_topk_encode_fn>("topk_encode", x, n_, kept_, half_, form_, payload, workspace_, status, 0, device_.stream);
+    const float factor = p.flag("unbiased") && kept_ > 0 ? static_cast<float>(static_cast<double>(n_) / static_cast<double>(kept_)) : 1.0f;
+    return call<thinwire_cuda_randomk_gather_fn>("randomk_gather", x, n_, kept_, static_cast<std::uint64_t>(p.integer("seed")), key.random_stream(), factor,
+                                                 half_, 1, payload, status, 0, device_.stream);
+  }
+
+  int decode(const void* payload, const MessageKey& key, float* out, int add, std::uint32_t* status) {
+    const Parameters& p = expression_.codec.parameters;
+    if (is("none")) return call<thinwire_cuda_none_decode_fn>("none_decode", payload, n_, out, add, 0, device_.stream);
+    if (is("cast"))
+      return call<thinwire_cuda_cast_decode_fn>("cast_decode", payload, n_, p.choice("to") == "bf16", out, add, status, 0, device_.stream);
+    if (is("quantize"))
+      return call<thinwire_cuda_quantize_decode_fn>("quantize_decode", payload, shape_.rows(), shape_.columns(), static_cast<int>(p.integer("bits")), out,
+                                                    add, status, 0, device_.stream);
+    if (is("topk"))
+      return call<thinwire_cuda_sparse_scatter_fn>("sparse_scatter", index(payload), form_, n_, kept_, payload, half_, out, add, workspace_, status, 0,
+                                                   device_.stream);
+    return call<thinwire_cuda_randomk_scatter_fn>("randomk_scatter", payload, half_, n_, kept_, static_cast<std::uint64_t>(p.integer("seed")),
+                                                  key.random_stream(), 1.0f, out, add, status, 0, device_.stream);
+  }
+
+  /// The masked rule: receiver, then sender.
+  int decode_backward(const void* payload, const MessageKey& key, const float* gradient, float* travel, std::uint32_t* status) {
+    if (is("topk"))
+      return call<thinwire_cuda_sparse_gather_fn>("sparse_gather", index(payload), form_, n_, kept_, gradient, travel, workspace_, status, 0, device_.stream);
+    return call<thinwire_cuda_randomk_gather_fn>("randomk_gather", gradient, n_, kept_,
+                                                 static_cast<std::uint64_t>(expression_.codec.parameters.integer("seed")), key.random_stream(), 1.0f, 0, 0,
+                                                 travel, status, 0, device_.stream);
+  }
+  int encode_backward(const void* payload, const MessageKey& key, const float* travel, float* gradient, std::uint32_t* status) {
+    if (is("topk"))
+      return call<thinwire_cuda_sparse_scatter_fn>("sparse_scatter", index(payload), form_, n_, kept_, travel, 0, gradient, 0, workspace_, status, 0,
+                                                   device_.stream);
+    return call<thinwire_cuda_randomk_scatter_fn>("randomk_scatter", travel, 0, n_, kept_,
+                                                  static_cast<std::uint64_t>(expression_.codec.parameters.integer("seed")), key.random_stream(), 1.0f,
+                                                  gradient, 0, status, 0, device_.stream);
+  }
+  std::int64_t kept() const { return kept_; }
+
+ private:
+  bool is(std::string_view name) const { return expression_.codec.name == name; }
+  const void* index(const void* payload) const { return static_cast<const std::byte*>(payload) + kept_ * (half_ ? 2 : 4); }
+  template <typename Function, typename... Arguments>
+  int call(const std::string& name, Arguments... arguments) {
+    return device_.entry<Function>("thinwire_cuda_" + name)(arguments...);
+  }
+
+  DeviceUnderTest& device_;
+  CodecExpression expression_;
+  Shape shape_;
+  std::int64_t n_, kept_ = 0;
+  int half_ = 0, form_ = index_form_compact;
+  void* workspace_ = nullptr;
 };
 
 /// What a device codec made of a tensor.
@@ -59,6 +166,19 @@ inline std::vector<DeviceCodecCase> device_codec_cases() {
       cases.push_back({codec, shape, 16, 2});
       cases.push_back({codec, shape, 0, 4});
     }
+  for (const char* codec : {"none", "topk:fraction=0.1", "topk:fraction=0.3,values=f32", "topk:count=1,index=int32", "topk:fraction=0.5,index=int64",
+                            "topk:fraction=1", "topk:fraction=0.001", "randomk:fraction=0.1", "randomk:fraction=0.6,values=f32,unbiased=true",
+                            "randomk:fraction=1", "randomk:count=3"})
+    for (const Shape& shape : {Shape{1, 1}, Shape{7, 5}, Shape{131, 64}, Shape{259, 17}, Shape{0, 8}}) {
+      cases.push_back({codec, shape});
+      cases.push_back({codec, shape, 4, 1});
+    }
+  // Past 65536 elements: the sample of top-k, several blocks of random-k, long streams of positions.
+  for (const char* codec : {"topk:fraction=0.01", "topk:fraction=0.01,index=int32", "topk:fraction=0.45,values=f32", "randomk:fraction=0.01",
+                            "randomk:fraction=0.7,values=f32"}) {
+    cases.push_back({codec, Shape{257, 512}});
+    cases.push_back({codec, Shape{70001, 1}, 4, 1});
+  }
   return cases;
 }
 
@@ -78,54 +198,35 @@ inline std::vector<float> device_values(const Shape& shape) {
 
 inline DeviceResult run_on_device(DeviceUnderTest& device, const DeviceCodecCase& test, const std::vector<float>& x,
                                   const std::vector<float>& start, const std::function<void(std::vector<std::byte>&)>& damage = {}) {
-  const CodecExpression expression = parse_codec(test.codec);
-  const bool is_cast = expression.codec.name == "cast";
-  const int bfloat16 = is_cast && expression.codec.parameters.choice("to") == "bf16";
-  const int bits = is_cast ? 0 : static_cast<int>(expression.codec.parameters.integer("bits"));
-  const std::int64_t rows = test.shape.rows(), columns = test.shape.columns(), n = test.shape.elements();
-  const std::size_t payload_bytes = make_codec(expression).codec->max_payload_bytes(test.shape), value_bytes = x.size() * sizeof(float);
-
-  const auto at = [&](std::size_t bytes, std::size_t offset) { return static_cast<std::byte*>(device.allocate(bytes + offset + 16)) + offset; };
-  auto* values = reinterpret_cast<float*>(at(value_bytes, test.value_offset));
-  auto* out = reinterpret_cast<float*>(at(value_bytes, test.value_offset));
-  std::byte* payload = at(payload_bytes, test.payload_offset);
-  auto* status = reinterpret_cast<std::uint32_t*>(at(8, 0));
-  void* workspace = at(quantize_workspace_bytes(columns), 0);
-  const std::uint32_t zeros[2] = {};
+  DeviceCodec codec(device, test.codec, test.shape);
+  const MessageKey key{.tensor = hash_name("device")};
+  const std::size_t payload_bytes = make_codec(test.codec).codec->max_payload_bytes(test.shape), value_bytes = x.size() * sizeof(float);
   // A guard behind each result: writing past the end must show.
-  const std::vector<std::byte> guard(16, std::byte{0xa5});
-  device.write(values, x.data(), value_bytes);
-  device.write(status, zeros, 8);
-  device.write(payload + payload_bytes, guard.data(), 16);
-  device.write(reinterpret_cast<std::byte*>(out) + value_bytes, guard.data(), 16);
+  const std::vector<std::byte> guard(16, std::byte{0xcd});
+  const float* values = device.upload(x, test.value_offset);
+  auto* out = reinterpret_cast<float*>(device.poisoned(value_bytes, test.value_offset));
+  std::byte* payload = device.poisoned(payload_bytes, test.payload_offset);
+  std::uint32_t* status = device.upload(std::vector<std::uint32_t>(2));
 
   DeviceResult result;
-  result.payload.resize(payload_bytes);
-  result.decoded.resize(x.size());
-  result.added.resize(x.size());
-  EXPECT_EQ(is_cast ? device.cast_encode(values, n, bfloat16, payload, status, 0, device.stream)
-                    : device.quantize_encode(values, rows, columns, bits, payload, workspace, status, 0, device.stream), 0);
-  device.read(result.payload.data(), payload, payload_bytes);
+  EXPECT_EQ(codec.encode(values, key, payload, status), 0);
+  result.payload = device.download(payload, payload_bytes);
   if (damage) {
     damage(result.payload);
     device.write(payload, result.payload.data(), payload_bytes);
   }
+  const std::vector<float> poison(x.size(), -12345.0f);
   const auto decode = [&](int add, std::vector<float>& to) {
-    device.write(out, start.data(), value_bytes);
-    EXPECT_EQ(is_cast ? device.cast_decode(payload, n, bfloat16, out, add, status + 1, 0, device.stream)
-                      : device.quantize_decode(payload, rows, columns, bits, out, add, status + 1, 0, device.stream), 0);
-    device.read(to.data(), out, value_bytes);
+    device.write(out, add ? start.data() : poison.data(), value_bytes);
+    EXPECT_EQ(codec.decode(payload, key, out, add, status + 1), 0);
+    to = device.download(out, x.size());
   };
   decode(0, result.decoded);
   decode(1, result.added);
-  std::uint32_t found[2];
-  device.read(found, status, 8);
+  const auto found = device.download(status, 2);
   result.encode_status = found[0], result.decode_status = found[1];
-  std::vector<std::byte> behind(16);
-  device.read(behind.data(), payload + payload_bytes, 16);
-  EXPECT_EQ(behind, guard) << "a kernel wrote past the payload";
-  device.read(behind.data(), reinterpret_cast<std::byte*>(out) + value_bytes, 16);
-  EXPECT_EQ(behind, guard) << "a kernel wrote past the decoded tensor";
+  EXPECT_EQ(device.download(payload + payload_bytes, 16), guard) << "a kernel wrote past the payload";
+  EXPECT_EQ(device.download(reinterpret_cast<std::byte*>(out) + value_bytes, 16), guard) << "a kernel wrote past the decoded tensor";
   return result;
 }
 
@@ -154,6 +255,88 @@ inline void expect_equals_host_twin(DeviceUnderTest& device, const DeviceCodecCa
   }
 }
 
+/// The masked backward rule: what travels and what arrives equal the host's.
+inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::string& codec, const Shape& shape) {
+  SCOPED_TRACE(codec + " " + shape.to_string() + ", seed " + std::to_string(device_seed));
+  const std::vector<float> x = device_values(shape);
+  std::vector<float> gradient(x.size()), back(x.size());
+  const Random random(device_seed, "device gradient");
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(random.normal(i));
+  const MessageKey key{.tensor = hash_name("device")};
+  const CodecStack sender = make_codec(codec), receiver = make_codec(codec);
+  sender.codec->remember_messages(true), receiver.codec->remember_messages(true);
+  std::vector<std::byte> payload(sender.codec->max_payload_bytes(shape));
+  sender.codec->encode({x.data(), shape}, key, payload);
+  receiver.codec->decode(payload, key, {back.data(), shape});
+  std::vector<float> travel(static_cast<std::size_t>(sender.codec->travel_shape(shape).elements()));
+  receiver.codec->decode_backward({gradient.data(), shape}, key, {travel.data(), Shape{static_cast<std::int64_t>(travel.size())}});
+  sender.codec->encode_backward({travel.data(), Shape{static_cast<std::int64_t>(travel.size())}}, key, {back.data(), shape});
+
+  DeviceCodec on_device(device, codec, shape);
+  std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
+  const auto* message = device.upload(payload, 3);
+  auto* list = reinterpret_cast<float*>(device.poisoned(travel.size() * sizeof(float)));
+  auto* arrived = reinterpret_cast<float*>(device.poisoned(back.size() * sizeof(float)));
+  EXPECT_EQ(on_device.decode_backward(message, key, device.upload(gradient), list, status), 0);
+  EXPECT_EQ(device.download(list, travel.size()), travel);
+  EXPECT_EQ(on_device.encode_backward(message, key, list, arrived, status), 0);
+  EXPECT_EQ(device.download(arrived, back.size()), back);
+  EXPECT_EQ(device.download(status, 1)[0], 0u);
+}
+
+/// Damage to a sparse payload: any byte of the positions changed either decodes to another valid set or is reported, and nothing outside
+/// the tensor is touched (the guard of run_on_device).
+inline void expect_reports_damaged_positions(DeviceUnderTest& device, const std::string& codec) {
+  const DeviceCodecCase test{codec, Shape{97, 41}};
+  const std::vector<float> x = device_values(test.shape), start(x.size());
+  const CodecStack host = make_codec(codec);
+  const MessageKey key{.tensor = hash_name("device")};
+  const std::size_t bytes = host.codec->max_payload_bytes(test.shape);
+  const auto kept = static_cast<std::size_t>(host.codec->travel_shape(test.shape).elements());
+  const std::size_t first = 2 * kept;
+  for (std::size_t at : {first, first + 5, first + kept / 2, first + kept + 3, bytes - 1}) {
+    SCOPED_TRACE(codec + ", byte " + std::to_string(at));
+    std::vector<std::byte> changed;
+    const DeviceResult result = run_on_device(device, test, x, start, [&](std::vector<std::byte>& payload) {
+      payload[at] = payload[at] ^ std::byte{0x5a};
+      changed = payload;
+    });
+    std::vector<float> decoded(x.size());
+    bool refused = false;
+    try {
+      host.codec->decode(changed, key, {decoded.data(), test.shape});
+    } catch (const CorruptData&) {
+      refused = true;
+    }
+    EXPECT_EQ(result.decode_status, refused ? device_status_damaged : 0u);
+    if (!refused) {
+      EXPECT_EQ(result.decoded, decoded);
+    }
+  }
+}
+
+/// x + beta * residual and x - seen, bit for bit with the host's two roundings.
+inline void expect_residuals_like_host(DeviceUnderTest& device) {
+  const Random random(device_seed, "residuals");
+  for (std::int64_t count : {1, 3, 4, 17, 256, 1031})
+    for (std::size_t offset : {0u, 4u}) {
+      const auto n = static_cast<std::size_t>(count);
+      std::vector<float> x(n), e(n), sum(n), difference(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        x[i] = static_cast<float>(random.normal(2 * i)), e[i] = static_cast<float>(random.normal(2 * i + 1));
+        const volatile float product = 0.9f * e[i];  // rounded before it is added
+        sum[i] = x[i] + product, difference[i] = x[i] - e[i];
+      }
+      float* to = device.upload(x, offset);
+      const float *a = device.upload(x), *b = device.upload(e, offset);
+      auto* kept = reinterpret_cast<float*>(device.poisoned(n * sizeof(float), offset));
+      EXPECT_EQ(device.entry<thinwire_cuda_residual_add_fn>("thinwire_cuda_residual_add")(to, b, 0.9f, count, 0, device.stream), 0);
+      EXPECT_EQ(device.entry<thinwire_cuda_residual_store_fn>("thinwire_cuda_residual_store")(a, b, kept, count, 0, device.stream), 0);
+      EXPECT_EQ(device.download(to, n), sum) << count;
+      EXPECT_EQ(device.download(kept, n), difference) << count;
+    }
+}
+
 /// What the host refuses by an exception a kernel reports in the status word.
 inline void expect_reports_bad_values(DeviceUnderTest& device, const std::string& codec) {
   const DeviceCodecCase test{codec, Shape{5, 36}};
@@ -166,11 +349,11 @@ inline void expect_reports_bad_values(DeviceUnderTest& device, const std::string
   for (std::size_t position : {0u, 37u, 179u}) {
     EXPECT_EQ(status_with(position, std::numeric_limits<float>::quiet_NaN()), device_status_non_finite) << codec;
     EXPECT_EQ(status_with(position, -std::numeric_limits<float>::infinity()), device_status_non_finite) << codec;
-    const bool wide = codec == "cast:to=bf16";
+    const bool wide = codec == "cast:to=bf16" || codec.find("values=f32") != std::string::npos;
     EXPECT_EQ(status_with(position, -1e6f), wide ? 0u : device_status_beyond_range) << codec;
   }
   const DeviceResult damaged = run_on_device(device, test, std::vector<float>(180, 0.5f), start, [](std::vector<std::byte>& payload) {
-    payload[6] = std::byte{0x80}, payload[7] = std::byte{0x7f};  // little endian: f16 NaN, bf16 infinity
+    payload[6] = std::byte{0x80}, payload[7] = std::byte{0x7f};  // little endian: f16 NaN, bf16 infinity, f32 infinity
   });
   EXPECT_EQ(damaged.decode_status, device_status_damaged) << codec;
 }

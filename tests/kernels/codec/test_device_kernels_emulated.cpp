@@ -4,31 +4,24 @@
 #include "support/cuda_emulation.h"
 
 #include "kernels/codec/cast.cu"
+#include "kernels/codec/none.cu"
 #include "kernels/codec/quantize.cu"
-#include "support/device_codec_cases.h"
+#include "kernels/codec/randomk.cu"
+#include "kernels/codec/residuals.cu"
+#include "kernels/codec/topk.cu"
+#include "support/emulated_device.h"
 
 namespace thinwire::testing {
 namespace {
 
-class Emulation final : public DeviceUnderTest {
- public:
-  Emulation() {
-    cast_encode = thinwire_cuda_cast_encode;
-    cast_decode = thinwire_cuda_cast_decode;
-    quantize_encode = thinwire_cuda_quantize_encode;
-    quantize_decode = thinwire_cuda_quantize_decode;
-  }
-  void* allocate(std::size_t bytes) override {
-    memory_.emplace_back(bytes);
-    return memory_.back().data();
-  }
-  void write(void* to, const void* from, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);
-  }
-  void read(void* to, const void* from, std::size_t bytes) override { write(to, from, bytes); }
-
- private:
-  std::vector<Buffer> memory_;
+const std::map<std::string, void*> entries = {
+    EMULATED(thinwire_cuda_cast_encode),     EMULATED(thinwire_cuda_cast_decode),     EMULATED(thinwire_cuda_quantize_encode),
+    EMULATED(thinwire_cuda_quantize_decode), EMULATED(thinwire_cuda_none_decode),     EMULATED(thinwire_cuda_residual_add),
+    EMULATED(thinwire_cuda_residual_store),  EMULATED(thinwire_cuda_topk_encode),     EMULATED(thinwire_cuda_sparse_scatter),
+    EMULATED(thinwire_cuda_sparse_gather),   EMULATED(thinwire_cuda_randomk_gather),  EMULATED(thinwire_cuda_randomk_scatter),
+};
+struct Emulation final : EmulatedDevice {
+  Emulation() : EmulatedDevice(entries) {}
 };
 
 TEST(EmulatedDeviceCodecs, EqualTheHostTwinBitForBitOverAwkwardShapesAndAlignments) {
@@ -39,9 +32,49 @@ TEST(EmulatedDeviceCodecs, EqualTheHostTwinBitForBitOverAwkwardShapesAndAlignmen
 }
 
 TEST(EmulatedDeviceCodecs, ReportNonFiniteOversizedAndDamagedValuesInTheStatusWord) {
-  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8"}) {
+  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8", "topk:fraction=1", "randomk:fraction=1", "randomk:fraction=1,values=f32"}) {
     Emulation device;
     expect_reports_bad_values(device, codec);
+  }
+}
+
+TEST(EmulatedDeviceCodecs, MaskGradientsLikeTheHostTwin) {
+  for (const char* codec : {"topk:fraction=0.1", "topk:fraction=0.2,index=int32,values=f32", "topk:fraction=0.5,index=int64", "topk:fraction=1",
+                            "randomk:fraction=0.2", "randomk:fraction=0.7"})
+    for (const Shape& shape : {Shape{1, 1}, Shape{31, 37}, Shape{130, 517}}) {
+      Emulation device;
+      expect_masks_like_host_twin(device, codec, shape);
+    }
+}
+
+TEST(EmulatedDeviceCodecs, ReportDamagedPositionsWhereTheHostRefusesThem) {
+  for (const char* codec : {"topk:fraction=0.1", "topk:fraction=0.0005", "topk:fraction=0.1,index=int32", "topk:fraction=0.1,index=int64"}) {
+    Emulation device;
+    expect_reports_damaged_positions(device, codec);
+  }
+}
+
+TEST(EmulatedDeviceCodecs, ResidualsEqualTheHostBitForBit) {
+  Emulation device;
+  expect_residuals_like_host(device);
+}
+
+// The bound from the sample may be too high: then everything is collected again. One value in a large tensor that the sample cannot
+// represent (all but a few elements zero) and the opposite (all equal) are such inputs.
+TEST(EmulatedDeviceCodecs, TopKIsExactWhereTheSampleMisleads) {
+  const std::int64_t n = 5 * 16384;
+  for (const auto& [value, rare, count] : {std::tuple{0.0f, 3.0f, 100}, {1.0f, 1.0f, 50}, {2.0f, 0.5f, n - 40}}) {
+    std::vector<float> x(static_cast<std::size_t>(n), value);
+    for (std::int64_t i = 0; i < n; i += 997) x[static_cast<std::size_t>(i)] = rare;
+    const std::string codec = "topk:count=" + std::to_string(count) + ",values=f32";
+    const CodecStack host = make_codec(codec);
+    std::vector<std::byte> payload(host.codec->max_payload_bytes(Shape{n}));
+    host.codec->encode({x.data(), Shape{n}}, {}, payload);
+    Emulation device;
+    DeviceCodec on_device(device, codec, Shape{n});
+    std::byte* out = device.poisoned(payload.size());
+    EXPECT_EQ(on_device.encode(device.upload(x), {}, out, device.upload(std::vector<std::uint32_t>(1))), 0);
+    EXPECT_EQ(device.download(out, payload.size()), payload) << codec << " of " << value << " and " << rare;
   }
 }
 
@@ -51,8 +84,8 @@ TEST(EmulatedDeviceCodecs, RefuseBitsThatChunkPackingCannotHold) {
   std::uint8_t payload[64];
   alignas(16) float workspace[8];
   std::uint32_t status = 0;
-  EXPECT_NE(device.quantize_encode(x, 1, 4, 3, payload, workspace, &status, 0, nullptr), 0);
-  EXPECT_NE(device.quantize_decode(payload, 1, 4, 3, x, 0, &status, 0, nullptr), 0);
+  EXPECT_NE(thinwire_cuda_quantize_encode(x, 1, 4, 3, payload, workspace, &status, 0, nullptr), 0);
+  EXPECT_NE(thinwire_cuda_quantize_decode(payload, 1, 4, 3, x, 0, &status, 0, nullptr), 0);
 }
 
 }  // namespace
