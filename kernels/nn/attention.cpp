@@ -15,91 +15,154 @@ namespace {
 /// cache.
 constexpr std::int64_t query_block = 64;
 
-/// Pointers and strides of one (sequence, head).
+/// One (sequence, head): queries are the tokens [first, first + count) of the sequence, keys and values its tokens
+/// from 0 on. `*_row`: elements from one token to the next.
 template <typename T>
-struct Head {
-  std::int64_t qkv_offset, context_offset, lse_offset;
-  Head(const AttentionShape& s, std::int64_t item) {
-    const std::int64_t sequence = item / s.heads, head = item % s.heads;
-    qkv_offset = sequence * s.seq * 3 * s.hidden() + head * 3 * s.head_size;
-    context_offset = sequence * s.seq * s.hidden() + head * s.head_size;
-    lse_offset = item * s.seq;
-  }
+struct Operands {
+  const T *q, *k, *v;
+  std::int64_t q_row, kv_row, first, count, head_size;
 };
 
-/// Runs body(head, scratch) for every (sequence, head), spread over the threads.
+/// What attention made and the gradient of it, of one (sequence, head).
+template <typename T>
+struct Results {
+  const T *context, *dcontext, *log_sum_exp;
+  std::int64_t row;
+};
+
+/// Runs body(item, scratch) for every (sequence, head), spread over the threads.
 template <typename T, typename Body>
-void for_heads(const AttentionShape& s, std::int64_t scratch_elements, const Body& body) {
-  parallel_ranges(s.batch * s.heads, 1, 1, [&](std::int64_t begin, std::int64_t end, int) {
+void for_heads(std::int64_t items, std::int64_t scratch_elements, const Body& body) {
+  parallel_ranges(items, 1, 1, [&](std::int64_t begin, std::int64_t end, int) {
     thread_local std::vector<T> scratch;
     if (static_cast<std::int64_t>(scratch.size()) < scratch_elements)
       scratch.resize(static_cast<std::size_t>(scratch_elements));
-    for (std::int64_t item = begin; item < end; ++item) body(Head<T>(s, item), scratch.data());
+    for (std::int64_t item = begin; item < end; ++item) body(item, scratch.data());
   });
+}
+
+template <typename T>
+void forward_head(const Operands<T>& o, T* scores, T* context, std::int64_t context_row, T* log_sum_exp) {
+  const T scale = T{1} / std::sqrt(static_cast<T>(o.head_size));
+  for (std::int64_t block = 0; block < o.count; block += query_block) {
+    const std::int64_t queries = std::min(query_block, o.count - block), start = o.first + block, keys = start + queries;
+    gemm<T>(Transpose::no, Transpose::yes, queries, keys, o.head_size, T{1}, o.q + block * o.q_row, o.q_row, o.k, o.kv_row, T{0},
+            scores, keys);
+    causal_softmax<T>(queries, keys, start, scale, scores, log_sum_exp + block);
+    gemm<T>(Transpose::no, Transpose::no, queries, o.head_size, keys, T{1}, scores, keys, o.v, o.kv_row, T{0},
+            context + block * context_row, context_row);
+  }
+}
+
+/// dq (rows of o.q_row) is overwritten; dk and dv (rows of o.kv_row) are added to, or begun where `fresh`.
+/// scratch: 2 query_block (first + count) elements.
+template <typename T>
+void backward_head(const Operands<T>& o, const Results<T>& r, bool fresh, T* scratch, T* dq, T* dk, T* dv) {
+  const T scale = T{1} / std::sqrt(static_cast<T>(o.head_size));
+  const std::int64_t d = o.head_size, all_keys = o.first + o.count;
+  T *scores = scratch, *gradient = scratch + query_block * all_keys;
+  T delta[query_block];
+  // Blocks go from the last to the first: the last sees every key, so its products (beta = 0) can start the sums.
+  for (std::int64_t block = (o.count - 1) / query_block * query_block; block >= 0; block -= query_block) {
+    const std::int64_t queries = std::min(query_block, o.count - block), start = o.first + block, keys = start + queries;
+    const T beta = fresh && keys == all_keys ? T{0} : T{1};
+    const T *q = o.q + block * o.q_row, *out = r.context + block * r.row, *dout = r.dcontext + block * r.row;
+    gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, q, o.q_row, o.k, o.kv_row, T{0}, scores, keys);
+    causal_probabilities<T>(queries, keys, start, scale, scores, r.log_sum_exp + block);
+    gemm<T>(Transpose::yes, Transpose::no, keys, d, queries, T{1}, scores, keys, dout, r.row, beta, dv, o.kv_row);
+    gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, dout, r.row, o.v, o.kv_row, T{0}, gradient, keys);
+    for (std::int64_t n = 0; n < queries; ++n) {  // sum over keys of P * dP = dout . out
+      T sum = 0;
+      for (std::int64_t c = 0; c < d; ++c) sum += out[n * r.row + c] * dout[n * r.row + c];
+      delta[n] = sum;
+    }
+    softmax_gradient<T>(queries, keys, scale, scores, delta, gradient);
+    gemm<T>(Transpose::no, Transpose::no, queries, d, keys, T{1}, gradient, keys, o.k, o.kv_row, T{0}, dq + block * o.q_row, o.q_row);
+    gemm<T>(Transpose::yes, Transpose::no, keys, d, queries, T{1}, gradient, keys, q, o.q_row, beta, dk, o.kv_row);
+  }
+}
+
+/// Where one (sequence, head) lies in qkv, context and log_sum_exp of `tokens` tokens per sequence.
+struct Head {
+  std::int64_t qkv, context, lse;
+  Head(std::int64_t item, std::int64_t tokens, std::int64_t heads, std::int64_t head_size) {
+    const std::int64_t sequence = item / heads, head = item % heads, hidden = heads * head_size;
+    qkv = sequence * tokens * 3 * hidden + head * 3 * head_size;
+    context = sequence * tokens * hidden + head * head_size;
+    lse = item * tokens;
+  }
+};
+
+/// Where it lies in the cache.
+std::int64_t cache_offset(const AttentionSlice& s, std::int64_t item) {
+  return (item / s.heads * s.length * s.heads + item % s.heads) * 2 * s.head_size;
+}
+
+template <typename T>
+Operands<T> operands(const AttentionSlice& s, const Head& head, std::int64_t item, const T* qkv, const T* cache) {
+  const T* k = cache + cache_offset(s, item);
+  return {qkv + head.qkv, k, k + s.head_size, 3 * s.hidden(), 2 * s.hidden(), s.first, s.tokens, s.head_size};
 }
 
 }  // namespace
 
 template <typename T>
 void attention_forward(const AttentionShape& s, const T* qkv, T* context, T* log_sum_exp) {
-  const T scale = T{1} / std::sqrt(static_cast<T>(s.head_size));
   const std::int64_t row = 3 * s.hidden(), d = s.head_size;
-  for_heads<T>(s, query_block * s.seq, [&](const Head<T>& head, T* scores) {
-    const T *q = qkv + head.qkv_offset, *k = q + d, *v = k + d;
-    for (std::int64_t first = 0; first < s.seq; first += query_block) {
-      const std::int64_t queries = std::min(query_block, s.seq - first), keys = first + queries;
-      gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, q + first * row, row, k, row, T{0},
-              scores, keys);
-      causal_softmax<T>(queries, keys, first, scale, scores, log_sum_exp + head.lse_offset + first);
-      gemm<T>(Transpose::no, Transpose::no, queries, d, keys, T{1}, scores, keys, v, row, T{0},
-              context + head.context_offset + first * s.hidden(), s.hidden());
-    }
+  for_heads<T>(s.batch * s.heads, query_block * s.seq, [&](std::int64_t item, T* scores) {
+    const Head head(item, s.seq, s.heads, d);
+    const T* q = qkv + head.qkv;
+    forward_head<T>({q, q + d, q + 2 * d, row, row, 0, s.seq, d}, scores, context + head.context, s.hidden(), log_sum_exp + head.lse);
   });
 }
 
 template <typename T>
 void attention_backward(const AttentionShape& s, const T* qkv, const T* context, const T* log_sum_exp,
                         const T* dcontext, T* dqkv) {
-  const T scale = T{1} / std::sqrt(static_cast<T>(s.head_size));
-  const std::int64_t row = 3 * s.hidden(), d = s.head_size, out_row = s.hidden();
-  for_heads<T>(s, 2 * query_block * s.seq, [&](const Head<T>& head, T* scratch) {
-    const T *q = qkv + head.qkv_offset, *k = q + d, *v = k + d;
-    T *dq = dqkv + head.qkv_offset, *dk = dq + d, *dv = dk + d;
-    T *scores = scratch, *gradient = scratch + query_block * s.seq;
-    T delta[query_block];
-    // Blocks go from the last to the first: the last sees every key, so its products (beta = 0) start the
-    // sums.
-    for (std::int64_t first = (s.seq - 1) / query_block * query_block; first >= 0; first -= query_block) {
-      const std::int64_t queries = std::min(query_block, s.seq - first), keys = first + queries;
-      const T beta = keys == s.seq ? T{0} : T{1};
-      const T* out = context + head.context_offset + first * out_row;
-      const T* dout = dcontext + head.context_offset + first * out_row;
-      gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, q + first * row, row, k, row, T{0},
-              scores, keys);
-      causal_probabilities<T>(queries, keys, first, scale, scores, log_sum_exp + head.lse_offset + first);
-      gemm<T>(Transpose::yes, Transpose::no, keys, d, queries, T{1}, scores, keys, dout, out_row, beta, dv,
-              row);
-      gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, dout, out_row, v, row, T{0}, gradient,
-              keys);
-      for (std::int64_t r = 0; r < queries; ++r) {  // sum over keys of P * dP = dout . out
-        T sum = 0;
-        for (std::int64_t c = 0; c < d; ++c) sum += out[r * out_row + c] * dout[r * out_row + c];
-        delta[r] = sum;
-      }
-      softmax_gradient<T>(queries, keys, scale, scores, delta, gradient);
-      gemm<T>(Transpose::no, Transpose::no, queries, d, keys, T{1}, gradient, keys, k, row, T{0},
-              dq + first * row, row);
-      gemm<T>(Transpose::yes, Transpose::no, keys, d, queries, T{1}, gradient, keys, q + first * row, row,
-              beta, dk, row);
-    }
+  const std::int64_t row = 3 * s.hidden(), d = s.head_size;
+  for_heads<T>(s.batch * s.heads, 2 * query_block * s.seq, [&](std::int64_t item, T* scratch) {
+    const Head head(item, s.seq, s.heads, d);
+    const T* q = qkv + head.qkv;
+    T* dq = dqkv + head.qkv;
+    backward_head<T>({q, q + d, q + 2 * d, row, row, 0, s.seq, d},
+                     {context + head.context, dcontext + head.context, log_sum_exp + head.lse, s.hidden()}, true, scratch, dq, dq + d,
+                     dq + 2 * d);
   });
 }
 
-template void attention_forward<float>(const AttentionShape&, const float*, float*, float*);
-template void attention_forward<double>(const AttentionShape&, const double*, double*, double*);
-template void attention_backward<float>(const AttentionShape&, const float*, const float*, const float*,
-                                        const float*, float*);
-template void attention_backward<double>(const AttentionShape&, const double*, const double*, const double*,
-                                         const double*, double*);
+template <typename T>
+void attention_slice_forward(const AttentionSlice& s, const T* qkv, T* cache, T* context, T* log_sum_exp) {
+  const std::int64_t d = s.head_size;
+  for_heads<T>(s.batch * s.heads, query_block * (s.first + s.tokens), [&](std::int64_t item, T* scores) {
+    const Head head(item, s.tokens, s.heads, d);
+    T* own = cache + cache_offset(s, item) + s.first * 2 * s.hidden();
+    for (std::int64_t t = 0; t < s.tokens; ++t) std::copy_n(qkv + head.qkv + t * 3 * s.hidden() + d, 2 * d, own + t * 2 * s.hidden());
+    forward_head<T>(operands<T>(s, head, item, qkv, cache), scores, context + head.context, s.hidden(), log_sum_exp + head.lse);
+  });
+}
+
+template <typename T>
+void attention_slice_backward(const AttentionSlice& s, const T* qkv, const T* cache, const T* context, const T* log_sum_exp,
+                              const T* dcontext, T* dcache, T* dqkv) {
+  const std::int64_t d = s.head_size;
+  for_heads<T>(s.batch * s.heads, 2 * query_block * (s.first + s.tokens), [&](std::int64_t item, T* scratch) {
+    const Head head(item, s.tokens, s.heads, d);
+    T *dk = dcache + cache_offset(s, item), *dq = dqkv + head.qkv;
+    backward_head<T>(operands<T>(s, head, item, qkv, cache),
+                     {context + head.context, dcontext + head.context, log_sum_exp + head.lse, s.hidden()},
+                     s.first + s.tokens == s.length, scratch, dq, dk, dk + d);
+    const T* own = dk + s.first * 2 * s.hidden();
+    for (std::int64_t t = 0; t < s.tokens; ++t) std::copy_n(own + t * 2 * s.hidden(), 2 * d, dq + t * 3 * s.hidden() + d);
+  });
+}
+
+#define TW_INSTANTIATE(T)                                                                                                   \
+  template void attention_forward<T>(const AttentionShape&, const T*, T*, T*);                                              \
+  template void attention_backward<T>(const AttentionShape&, const T*, const T*, const T*, const T*, T*);                   \
+  template void attention_slice_forward<T>(const AttentionSlice&, const T*, T*, T*, T*);                                    \
+  template void attention_slice_backward<T>(const AttentionSlice&, const T*, const T*, const T*, const T*, const T*, T*, T*)
+TW_INSTANTIATE(float);
+TW_INSTANTIATE(double);
+#undef TW_INSTANTIATE
 
 }  // namespace thinwire::nn

@@ -23,4 +23,26 @@ template <typename T>
 void attention_backward(const AttentionShape& shape, const T* qkv, const T* context, const T* log_sum_exp,
                         const T* dcontext, T* dqkv);
 
+/// Tokens [first, first + tokens) of sequences of `length` tokens: a slice as a token-sliced pipeline computes it
+/// (TeraPipe, Li et al. 2021, arXiv 2102.07988). Its queries see the keys of [0, first + tokens), of its own tokens
+/// only those not after the query.
+struct AttentionSlice {
+  std::int64_t batch = 0, tokens = 0, first = 0, length = 0, heads = 0, head_size = 0;
+  std::int64_t hidden() const { return heads * head_size; }
+};
+
+/// One slice; the slices of a sequence come in order. qkv [batch, tokens, heads, 3, head_size], context and log_sum_exp
+/// as above with `tokens` in the place of seq. cache [batch, length, heads, 2, head_size] holds keys and values: the
+/// slice's own are written to its rows, those in front of it must be there.
+template <typename T>
+void attention_slice_forward(const AttentionSlice& slice, const T* qkv, T* cache, T* context, T* log_sum_exp);
+
+/// Its backward pass; the slices of a sequence come in reverse order. dcache (as cache) gathers the gradients of keys and
+/// values: the last slice (first + tokens = length) overwrites it, the others add to the rows that they saw. dqkv
+/// (overwritten) has the gradient of the queries, and from dcache that of the slice's own keys and values, which is
+/// complete then, since every slice behind it has been through.
+template <typename T>
+void attention_slice_backward(const AttentionSlice& slice, const T* qkv, const T* cache, const T* context, const T* log_sum_exp,
+                              const T* dcontext, T* dcache, T* dqkv);
+
 }  // namespace thinwire::nn

@@ -305,6 +305,83 @@ TEST(NnGradients, AttentionAgreesWithFiniteDifferencesOfItsDefinition) {
   }
 }
 
+namespace {
+/// Slices that make up a sequence.
+using Slices = std::vector<std::int64_t>;
+
+/// Attention of whole sequences, computed slice by slice: context and dqkv as if in one go.
+template <typename T>
+struct Sliced {
+  std::vector<T> context, dqkv;
+  Sliced(const AttentionShape& s, const Slices& slices, const std::vector<T>& qkv, const std::vector<T>& dout)
+      : context(dout.size()), dqkv(qkv.size()) {
+    const std::int64_t h = s.hidden();
+    // Values that nobody may read: keys behind a slice, sums that the last slice begins.
+    std::vector<T> cache(static_cast<std::size_t>(s.batch * s.seq * 2 * h), T(NAN)), dcache = cache;
+    struct Part {
+      AttentionSlice slice;
+      std::vector<T> qkv, context, lse;
+    };
+    std::vector<Part> parts;
+    std::int64_t first = 0;
+    for (const std::int64_t tokens : slices) {
+      Part p{{s.batch, tokens, first, s.seq, s.heads, s.head_size}, move_rows(qkv, s, 3 * h, first, tokens), {}, {}};
+      p.context.resize(static_cast<std::size_t>(s.batch * tokens * h));
+      p.lse.resize(static_cast<std::size_t>(s.batch * s.heads * tokens));
+      attention_slice_forward<T>(p.slice, p.qkv.data(), cache.data(), p.context.data(), p.lse.data());
+      put_rows(p.context, s, h, first, tokens, context);
+      parts.push_back(std::move(p));
+      first += tokens;
+    }
+    for (auto p = parts.rbegin(); p != parts.rend(); ++p) {
+      const auto d = move_rows(dout, s, h, p->slice.first, p->slice.tokens);
+      std::vector<T> gradient(p->qkv.size(), T(NAN));
+      attention_slice_backward<T>(p->slice, p->qkv.data(), cache.data(), p->context.data(), p->lse.data(), d.data(), dcache.data(),
+                                  gradient.data());
+      put_rows(gradient, s, 3 * h, p->slice.first, p->slice.tokens, dqkv);
+    }
+  }
+
+ private:
+  /// Rows [first, first + tokens) of every sequence.
+  static std::vector<T> move_rows(const std::vector<T>& all, const AttentionShape& s, std::int64_t columns, std::int64_t first, std::int64_t tokens) {
+    std::vector<T> part;
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      const auto begin = all.begin() + (b * s.seq + first) * columns;
+      part.insert(part.end(), begin, begin + tokens * columns);
+    }
+    return part;
+  }
+  static void put_rows(const std::vector<T>& part, const AttentionShape& s, std::int64_t columns, std::int64_t first, std::int64_t tokens,
+                       std::vector<T>& all) {
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      std::copy_n(part.begin() + b * tokens * columns, tokens * columns, all.begin() + (b * s.seq + first) * columns);
+  }
+};
+}  // namespace
+
+TYPED_TEST(NnKernels, AttentionBySlicesEqualsAttentionInOneGoForwardAndBackward) {
+  using T = TypeParam;
+  const std::vector<std::pair<AttentionShape, std::vector<Slices>>> cases = {
+      {{1, 1, 1, 1}, {{1}}},
+      {{2, 7, 3, 5}, {{7}, {1, 1, 1, 1, 1, 1, 1}, {3, 4}, {4, 2, 1}, {1, 5, 1}}},
+      {{3, 64, 2, 8}, {{16, 16, 16, 16}, {63, 1}}},
+      {{2, 131, 2, 4}, {{64, 67}, {1, 129, 1}, {65, 33, 33}, {100, 31}}},
+  };
+  for (const auto& [s, list] : cases) {
+    const auto qkv = normal<double>(s.batch * s.seq * 3 * s.hidden(), "qkv"), dout = normal<double>(s.batch * s.seq * s.hidden(), "dout");
+    std::vector<double> context(dout.size()), lse(static_cast<std::size_t>(s.batch * s.heads * s.seq)), dqkv(qkv.size());
+    attention_forward<double>(s, qkv.data(), context.data(), lse.data());
+    attention_backward<double>(s, qkv.data(), context.data(), lse.data(), dout.data(), dqkv.data());
+    for (const Slices& slices : list) {
+      const Sliced<T> sliced(s, slices, {qkv.begin(), qkv.end()}, {dout.begin(), dout.end()});
+      const std::string what = std::to_string(slices.size()) + " slices of seq " + std::to_string(s.seq);
+      expect_near(sliced.context, context, tolerance<T>, "context, " + what);
+      expect_near(sliced.dqkv, dqkv, tolerance<T>, "dqkv, " + what);
+    }
+  }
+}
+
 TYPED_TEST(NnKernels, CrossEntropyOfEqualLogitsIsTheLogOfTheVocabulary) {
   using T = TypeParam;
   for (int vocab : {1, 2, 17, 256}) {
