@@ -13,7 +13,7 @@ void ComputeClock::set_mode(ComputeMode mode) {
 }
 
 void ComputeClock::remember(const char* name, int layer, std::int64_t ns) {
-  durations_ns_[{name, layer}].push_back(static_cast<double>(ns));
+  durations_ns_[{name, layer, slice_}].push_back(static_cast<double>(ns));
 }
 
 void ComputeClock::begin_stated(const char* name, double us, int micro) {
@@ -27,7 +27,7 @@ void ComputeClock::begin_stated(const char* name, double us, int micro) {
 
 void ComputeClock::replay(const char* name, int layer, int micro) {
   if (stated_) return;
-  const auto found = durations_ns_.find({name, layer});
+  const auto found = durations_ns_.find({name, layer, slice_});
   if (found == durations_ns_.end())
     throw UsageError("no duration of '" + std::string(name) + "' was measured; run a step under ComputeMode::serial first");
   const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(scale_ * median(found->second));

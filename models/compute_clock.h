@@ -4,7 +4,7 @@
 
 #include <map>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "collectives/machine.h"
@@ -16,7 +16,7 @@ namespace thinwire {
 
 class ComputeClock {
  public:
-  /// `name` is a literal. Sections of equal name and layer take equally long: their durations are pooled. `body` must not
+  /// `name` is a literal. Sections of equal name, layer and slice (at_slice) take equally long: their durations are pooled. `body` must not
   /// communicate. Under replay it does not run: buffers keep what the last real pass left there.
   template <typename Body>
   void run(const char* name, int layer, int micro, Body&& body) {
@@ -37,6 +37,8 @@ class ComputeClock {
   /// Replay: waits `us` now; until end_stated() sections take no time of their own. Elsewhere nothing.
   void begin_stated(const char* name, double us, int micro);
   void end_stated() { stated_ = false; }
+  /// From now on sections belong to this slice of a micro-batch: slices differ in tokens and context, so in time.
+  void at_slice(int slice) { slice_ = slice; }
   /// Microseconds spent in sections since the last reset.
   double total_us() const { return static_cast<double>(total_ns_) * 1e-3; }
   void reset() { total_ns_ = 0; }
@@ -58,7 +60,8 @@ class ComputeClock {
   double scale_ = 1;
   bool stated_ = false;
   std::int64_t total_ns_ = 0;
-  std::map<std::pair<std::string_view, int>, std::vector<double>> durations_ns_;
+  int slice_ = 0;
+  std::map<std::tuple<std::string_view, int, int>, std::vector<double>> durations_ns_;
 };
 
 }  // namespace thinwire

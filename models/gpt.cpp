@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/nn/elementwise.h"
+#include "models/layers/token_dropout.h"
 
 namespace thinwire {
 namespace {
@@ -75,21 +76,25 @@ const T* Gpt<T>::input_of(std::size_t block, const Activations& saved) const {
 
 template <typename T>
 void Gpt<T>::drop_embedded(const PassContext& pass, T* x) const {
-  const RowBlock own = runtime_.tensor->own_rows(pass.rows());
-  nn::dropout<T>(own.count * config_.hidden, pass.train ? config_.dropout : 0.0, {config_.seed, "embedding.dropout", pass.step},
-                 (pass.first_sample * pass.seq + own.first) * config_.hidden, x, x);
+  drop_tokens<T>(pass, runtime_.tensor->own_rows(pass.rows()), config_.hidden, pass.train ? config_.dropout : 0.0,
+                 {config_.seed, "embedding.dropout", pass.step}, x, x);
 }
 
 template <typename T>
 double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
                        TrafficObserver<T>* observer) {
-  if (pass.seq > config_.max_seq)
-    throw UsageError("Sequence of " + std::to_string(pass.seq) + " tokens exceeds the model's maximum of " +
+  if (std::max(pass.seq, pass.length) > config_.max_seq)
+    throw UsageError("Sequence of " + std::to_string(std::max(pass.seq, pass.length)) + " tokens exceeds the model's maximum of " +
                      std::to_string(config_.max_seq) + ".");
   TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
   const std::int64_t own = tensor().own_rows(pass.rows()).count;
   saved.pass = pass;
   saved.blocks.resize(blocks_.size());
+  if (pass.sliced()) {
+    TW_ASSERT(saved.prefix != nullptr && !tensor().sequence_parallel());
+    saved.prefix->resize(blocks_.size());
+  }
+  const auto cache = [&](std::size_t l) { return pass.sliced() ? &(*saved.prefix)[l] : nullptr; };
   if (part_.embedding) {
     T* x = shaped<T>(saved.input, {own, config_.hidden});
     embedding_->forward(pass, batch.tokens.data(), *token_, x);
@@ -100,10 +105,10 @@ double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double 
     const int layer = part_.first_layer + static_cast<int>(l);
     if (observer && layer > 0) observer->boundary_activation(layer, own, config_.hidden, input_of(l, saved));
     if (!recompute_) {
-      blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer);
+      blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer, cache(l));
       continue;
     }
-    blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer);
+    blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer, cache(l));
     std::swap(again_.output, saved.blocks[l].output);
   }
   if (!part_.head) return 0;
@@ -128,13 +133,14 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     const int layer = part_.first_layer + static_cast<int>(l);
     typename Block<T>::Saved* kept = &saved.blocks[l];
+    Tensor* cache = pass.sliced() ? &(*saved.prefix)[l] : nullptr;
     if (recompute_) {
       PassContext again = pass;
       if (again.why == Pass::train) again.why = Pass::recompute;
-      blocks_[l]->forward(again, input_of(l, saved), again_, work_, nullptr);
+      blocks_[l]->forward(again, input_of(l, saved), again_, work_, nullptr, cache);
       kept = &again_;
     }
-    blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d);
+    blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d, cache);
     if (observer && layer > 0) observer->boundary_gradient(layer, own, config_.hidden, d);
     if (boundary_ && layer > 0) {
       boundary_(layer, pass, gradient);

@@ -45,6 +45,9 @@ struct GptRuntime {
   bool recompute = false;  ///< keep only the output of each block, run it again before its backward pass
 };
 
+/// Keys and values of a micro-batch's whole sequences, by block: what its slices see of those in front of them.
+using PrefixCache = std::vector<Tensor>;
+
 template <typename T>
 class Gpt {
  public:
@@ -53,6 +56,7 @@ class Gpt {
     std::vector<typename Block<T>::Saved> blocks;
     typename TiedHead<T>::Saved head;
     PassContext pass;
+    PrefixCache* prefix = nullptr;  ///< of slices: one for all slices of a micro-batch, held by the caller
   };
   /// Called in the backward pass when the gradients of a layer are complete for this micro-batch: number of layers for the head,
   /// then layer by layer, -1 for the embedding.
@@ -68,7 +72,9 @@ class Gpt {
 
   /// The part's forward pass. Without the embedding, saved.input holds what the stage before sent. Returns with the head the mean
   /// loss of the micro-batch in nats, else 0. `gradient_scale` scales the gradients of the backward pass (1 / number of
-  /// micro-batches when they are accumulated). UsageError when seq exceeds max_seq.
+  /// micro-batches when they are accumulated; of a slice times its share of the tokens). A pass may be a slice of the sequences
+  /// (PassContext::length): then `batch` holds its tokens alone, slices go forward in order and backward in reverse, and saved.prefix is
+  /// needed. UsageError when the sequences exceed max_seq.
   double forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
                  TrafficObserver<T>* observer = nullptr);
   /// Adds the micro-batch's gradients to the parameters'. `d` [own rows, hidden]: on entry the gradient of the part's output (not

@@ -26,13 +26,15 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
 MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) {
   if (c.tensor_parallel != "1d")
     throw UsageError("--show-memory has no closed form for --tensor-parallel " + c.tensor_parallel + " yet (shares: docs/tensor-parallel.md); ask with 1d");
+  if (c.slices().size() > 1)
+    throw UsageError("--show-memory has no closed form for --token-slices " + c.token_slices + " yet; ask without, and add 2 x batch x seq x hidden numbers per layer and micro-batch for keys and values");
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.wire));
   const std::int64_t h = c.model.hidden, t = c.mesh.tp, rows = c.micro_batch * c.seq;
   const bool split_tokens = c.sequence_parallel && t > 1;
   const std::int64_t own = split_tokens ? (rows + t - 1) / t : rows;
   const std::int64_t layers = c.model.layers / c.mesh.pp;
   const bool first = at.pp == 0, last = at.pp == c.mesh.pp - 1;
-  const Schedule schedule = make_schedule(c.schedule, c.mesh.pp, static_cast<int>(c.micro_batches()), c.virtual_stages);
+  const Schedule schedule = pipeline_schedule(c);
 
   const std::int64_t matrices = layers * 12 * h * h / t + (first ? c.model.max_seq * h : 0);
   const std::int64_t vectors = layers * (7 * h / t + 6 * h) + (last ? 2 * h : 0);

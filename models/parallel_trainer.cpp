@@ -36,7 +36,7 @@ class Trainer3d final : public ParallelTrainer {
         at_(mesh_.coordinates()),
         training_(corpus.training(), config.model.seed, "data.training"),
         validation_(corpus.validation(), config.model.seed, "data.validation"),
-        schedule_(make_schedule(config.schedule, config.mesh.pp, static_cast<int>(config.micro_batches()), config.virtual_stages)) {
+        schedule_(pipeline_schedule(config)) {
     open_lanes();
     make_chunks();
     make_gradient_sync();
@@ -46,9 +46,9 @@ class Trainer3d final : public ParallelTrainer {
   StepRecord step() override {
     const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
     clock_.reset();
-    tensor_->waited_us = pipeline_->waited_us = sync_->waited_us = 0;
+    tensor_->waited_us = sync_->waited_us = 0;
     if (grid_) grid_->waited_us = 0;
-    pipeline_->forward_us = pipeline_->backward_us = 0;
+    pipeline_->reset_times();
     clock_.run("zero gradients", -1, -1, [&] {
       for (auto& chunk : chunks_) chunk->zero_gradients();
     });
@@ -79,6 +79,8 @@ class Trainer3d final : public ParallelTrainer {
     record.compute_us = clock_.total_us();
     record.forward_us = pipeline_->forward_us;
     record.backward_us = pipeline_->backward_us;
+    record.slice_forward_us = pipeline_->slice_forward_us;
+    record.slice_backward_us = pipeline_->slice_backward_us;
     record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us + (grid_ ? grid_->waited_us : 0);
     record.tokens = config_.global_batch * config_.seq;
     take_records(record.traffic);

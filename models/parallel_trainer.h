@@ -19,6 +19,7 @@ struct StepRecord {
   double seconds = 0;     ///< wall time of this rank
   double compute_us = 0;  ///< model and optimizer work
   double forward_us = 0, backward_us = 0;  ///< of it, in the passes through this rank's layers, all micro-batches
+  std::vector<double> slice_forward_us, slice_backward_us;  ///< the same by slice, where micro-batches are cut into slices; else empty
   double wait_us = 0;     ///< blocked on the pipeline or on a reduction
   std::int64_t tokens = 0;
   std::vector<TrafficRecord> traffic;

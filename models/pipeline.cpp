@@ -16,7 +16,18 @@ Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& a
       clock_(clock),
       // Under sequence parallelism a boundary tensor is scattered already.
       scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
-      positions_first_(sends_positions_first(config)) {}
+      positions_first_(sends_positions_first(config)),
+      slices_(config.slices()) {
+  std::int64_t begin = 0;
+  for (const int tokens : slices_) slice_begins_.push_back(begin), begin += tokens;
+}
+
+template <typename T, typename Model>
+void Pipeline<T, Model>::reset_times() {
+  waited_us = forward_us = backward_us = 0;
+  slice_forward_us.assign(slices_.size() > 1 ? slices_.size() : 0, 0.0);
+  slice_backward_us = slice_forward_us;
+}
 
 template <typename T, typename Model>
 double Pipeline<T, Model>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches,
@@ -34,18 +45,24 @@ double Pipeline<T, Model>::evaluate(const Schedule& schedule, int round, const s
 template <typename T, typename Model>
 double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches,
                         const LayerDone& layer_done, const std::function<void()>& between) {
-  const int count = schedule.micro_batches;
-  TW_ASSERT(static_cast<int>(batches.size()) == count);
-  backward_left_.assign(chunks_.size(), count);
+  const int count = schedule.micro_batches, slices = schedule.slices;
+  TW_ASSERT(static_cast<int>(batches.size()) == count && slices == static_cast<int>(slices_.size()));
+  backward_left_.assign(chunks_.size(), count * slices);
+  const PassContext whole = pass;
   double loss = 0;
   for (const Instruction& i : schedule.stage[static_cast<std::size_t>(at_.pp)]) {
-    const TokenBatch& batch = batches[static_cast<std::size_t>(i.micro)];
+    const TokenBatch& sequences = batches[static_cast<std::size_t>(i.micro)];
+    pass = sliced(whole, i.slice);
     pass.micro = i.micro;
-    pass.first_sample = batch.first_sample;
-    if (!with_backward && !live_.contains({i.chunk, i.micro})) free_activations(count);
+    pass.first_sample = sequences.first_sample;
+    clock_.at_slice(i.slice);
+    if (!with_backward && !live_.contains(slot_of(i))) free_activations(count * slices);
     const bool computes = i.kind == InstructionKind::forward || i.kind == InstructionKind::backward;
     // Both ends of a boundary have posted their receives by now, so these waits end.
     if (config_.blocking_sends && computes) reap(true);
+    TokenBatch part;
+    if (computes && pass.sliced()) part = slice_tokens(sequences, pass);
+    const TokenBatch& batch = pass.sliced() ? part : sequences;
     switch (i.kind) {
       case InstructionKind::receive_forward:
         receive_forward(i, pass);
@@ -66,8 +83,9 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
       // An output that travels is given back when it has arrived.
       const bool last = behind(i.chunk) == static_cast<int>(config_.model.layers);
       if (i.kind == InstructionKind::send_forward || last) {
-        Activations* done = live_.at({i.chunk, i.micro});
-        live_.erase({i.chunk, i.micro});
+        Activations* done = live_.at(slot_of(i));
+        live_.erase(slot_of(i));
+        if (i.slice + 1 == slices) drop_prefix(slot_of(i));
         if (last)
           free_.push_back(done);
         else
@@ -78,15 +96,57 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
     if (between) between();
   }
   reap(true);
+  clock_.at_slice(0);
   return loss;
+}
+
+template <typename T, typename Model>
+PassContext Pipeline<T, Model>::sliced(PassContext pass, int slice) const {
+  if (slices_.size() == 1) return pass;
+  const auto n = static_cast<std::size_t>(slice);
+  pass.length = pass.seq;
+  pass.first_token = slice_begins_[n];
+  pass.seq = slices_[n];
+  pass.slice = slice;
+  return pass;
+}
+
+template <typename T, typename Model>
+TokenBatch Pipeline<T, Model>::slice_tokens(const TokenBatch& batch, const PassContext& pass) {
+  TokenBatch part{pass.batch, pass.seq, batch.first_sample, {}, {}};
+  for (std::int64_t b = 0; b < pass.batch; ++b) {
+    const std::int64_t from = b * pass.length + pass.first_token;
+    part.tokens.insert(part.tokens.end(), batch.tokens.begin() + from, batch.tokens.begin() + from + pass.seq);
+    part.targets.insert(part.targets.end(), batch.targets.begin() + from, batch.targets.begin() + from + pass.seq);
+  }
+  return part;
+}
+
+template <typename T, typename Model>
+PrefixCache& Pipeline<T, Model>::prefix(const Slot& slot) {
+  auto& cache = prefixes_[{slot.chunk, slot.micro}];
+  if (!cache && !spare_prefixes_.empty()) {
+    cache = std::move(spare_prefixes_.back());
+    spare_prefixes_.pop_back();
+  }
+  if (!cache) cache = std::make_unique<PrefixCache>();
+  return *cache;
+}
+
+template <typename T, typename Model>
+void Pipeline<T, Model>::drop_prefix(const Slot& slot) {
+  const auto found = prefixes_.find({slot.chunk, slot.micro});
+  if (found == prefixes_.end()) return;
+  spare_prefixes_.push_back(std::move(found->second));
+  prefixes_.erase(found);
 }
 
 // Nothing comes back in an evaluation that would hold a stage up: a fast one could run ahead of the next with all its micro-batches. It
 // may have as many alive as in training; then it waits for an output to arrive. The last stage waits for nobody, so nobody waits forever,
 // but for chunks whose outputs come back to this rank.
 template <typename T, typename Model>
-void Pipeline<T, Model>::free_activations(int micro_batches) {
-  const auto most = static_cast<std::size_t>(std::min(config_.mesh.pp - at_.pp, micro_batches));
+void Pipeline<T, Model>::free_activations(int items) {
+  const auto most = static_cast<std::size_t>(std::min(config_.mesh.pp - at_.pp, items));
   if (chunks_.size() > 1 || !free_.empty() || owned_.size() < most) return;
   for (InFlight& message : in_flight_)
     if (message.activations) {
@@ -98,8 +158,8 @@ void Pipeline<T, Model>::free_activations(int micro_batches) {
 }
 
 template <typename T, typename Model>
-typename Pipeline<T, Model>::Activations& Pipeline<T, Model>::activations(int chunk, int micro) {
-  auto& slot = live_[{chunk, micro}];
+typename Pipeline<T, Model>::Activations& Pipeline<T, Model>::activations(const Slot& at) {
+  auto& slot = live_[at];
   if (slot) return *slot;
   if (free_.empty()) {
     owned_.push_back(std::make_unique<Activations>());
@@ -107,6 +167,7 @@ typename Pipeline<T, Model>::Activations& Pipeline<T, Model>::activations(int ch
   }
   slot = free_.back();
   free_.pop_back();
+  if constexpr (std::is_same_v<Model, Gpt<T>>) slot->prefix = slices_.size() > 1 ? &prefix(at) : nullptr;
   return *slot;
 }
 
@@ -199,7 +260,7 @@ template <typename T, typename Model>
 void Pipeline<T, Model>::receive_forward(const Instruction& i, const PassContext& pass) {
   const int boundary = first_layer(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
-  Activations& a = activations(i.chunk, i.micro);
+  Activations& a = activations(slot_of(i));
   Tensor& arriving = scatters_ ? part_ : a.input;
   arriving.reshape({travelling(pass).count, boundary_shape(pass).columns()}, dtype_of<T>);
   wait(lanes_.forward->at(boundary, i.peer, message).receive(arriving.view(), i.peer, message));
@@ -212,7 +273,7 @@ template <typename T, typename Model>
 void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& pass) {
   const int boundary = behind(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
-  Tensor& output = chunks_[static_cast<std::size_t>(i.chunk)]->output(*live_.at({i.chunk, i.micro}));
+  Tensor& output = chunks_[static_cast<std::size_t>(i.chunk)]->output(*live_.at(slot_of(i)));
   const RowBlock mine = travelling(pass);
   const std::int64_t h = boundary_shape(pass).columns();
   const ConstTensorView view = output.view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
@@ -223,11 +284,14 @@ void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& p
 
 template <typename T, typename Model>
 double Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
-  const double share = 1.0 / micro_batches, before = clock_.total_us();
+  // The loss is the mean over all tokens of the step.
+  const double part = pass.sliced() ? static_cast<double>(pass.seq) / static_cast<double>(pass.length) : 1.0;
+  const double share = part / micro_batches, before = clock_.total_us();
   if (config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
-  const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(i.chunk, i.micro));
+  const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(slot_of(i)));
   clock_.end_stated();
   forward_us += clock_.total_us() - before;
+  if (pass.sliced() && !slice_forward_us.empty()) slice_forward_us[static_cast<std::size_t>(i.slice)] += clock_.total_us() - before;
   return loss;
 }
 
@@ -246,12 +310,12 @@ void Pipeline<T, Model>::receive_backward(const Instruction& i, const PassContex
   if (scatters_) gather(lanes_.gather_backward, part_, *gradient, pass, message);
   if (positions_first_ && lanes_.backward->codes(boundary, i.peer, message))
     gradient = swapped(std::move(gradient), pass.seq, pass.batch, i);
-  gradients_[{i.chunk, i.micro}] = std::move(gradient);
+  gradients_[slot_of(i)] = std::move(gradient);
 }
 
 template <typename T, typename Model>
 void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done) {
-  const Slot slot{i.chunk, i.micro};
+  const Slot slot = slot_of(i);
   auto& gradient = gradients_[slot];
   if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
   const double before = clock_.total_us();
@@ -264,6 +328,8 @@ void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch,
     chunk.backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
   clock_.end_stated();
   backward_us += clock_.total_us() - before;
+  if (!slice_backward_us.empty()) slice_backward_us[static_cast<std::size_t>(i.slice)] += clock_.total_us() - before;
+  if (i.slice == 0) drop_prefix(slot);
   free_.push_back(live_.at(slot));
   live_.erase(slot);
   if (first_layer(i.chunk) == 0) {
@@ -276,7 +342,7 @@ template <typename T, typename Model>
 void Pipeline<T, Model>::send_backward(const Instruction& i, const PassContext& pass) {
   const int boundary = first_layer(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
-  const auto found = gradients_.find({i.chunk, i.micro});
+  const auto found = gradients_.find(slot_of(i));
   std::unique_ptr<Tensor> gradient = std::move(found->second);
   gradients_.erase(found);
   if (positions_first_ && lanes_.backward->codes(boundary, at_.pp, message))

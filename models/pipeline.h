@@ -38,6 +38,8 @@ class Pipeline {
   /// Microseconds blocked in receives and unfinished sends since the last reset, codec work excluded.
   double waited_us = 0;
   double forward_us = 0, backward_us = 0;  ///< computing in forward and backward passes (ComputeClock), without communication
+  std::vector<double> slice_forward_us, slice_backward_us;  ///< of it, by slice, where micro-batches are cut into slices
+  void reset_times();
 
  private:
   using Activations = typename Model::Activations;
@@ -47,9 +49,10 @@ class Pipeline {
     std::unique_ptr<Tensor> gradient;
   };
   struct Slot {
-    int chunk, micro;
+    int chunk, micro, slice;
     auto operator<=>(const Slot&) const = default;
   };
+  static Slot slot_of(const Instruction& i) { return {i.chunk, i.micro, i.slice}; }
 
   double run(const Schedule& schedule, bool backward, PassContext pass, const std::vector<TokenBatch>& batches, const LayerDone& layer_done,
              const std::function<void()>& between);
@@ -61,8 +64,15 @@ class Pipeline {
   void backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done);
   void wait(Operation operation);
   void reap(bool all);
-  Activations& activations(int chunk, int micro);
-  void free_activations(int micro_batches);
+  Activations& activations(const Slot& slot);
+  void free_activations(int items);
+  /// Keys and values of a micro-batch that is cut into slices: from its first slice's forward pass on, until its first slice's backward
+  /// pass, or without one its last slice's forward pass.
+  PrefixCache& prefix(const Slot& slot);
+  void drop_prefix(const Slot& slot);
+  /// The pass over a slice of a micro-batch, and its tokens.
+  PassContext sliced(PassContext pass, int slice) const;
+  static TokenBatch slice_tokens(const TokenBatch& batch, const PassContext& pass);
   std::unique_ptr<Tensor> gradient_buffer();
   bool compares(const PassContext& pass) const;
   /// Layer in front of which a chunk begins or after which it ends: the boundary's number.
@@ -83,6 +93,10 @@ class Pipeline {
   BoundaryLanes lanes_;
   ComputeClock& clock_;
   bool scatters_, positions_first_;
+  std::vector<int> slices_;  ///< tokens of each slice; one entry: whole sequences
+  std::vector<std::int64_t> slice_begins_;
+  std::map<std::pair<int, int>, std::unique_ptr<PrefixCache>> prefixes_;  ///< by chunk and micro-batch
+  std::vector<std::unique_ptr<PrefixCache>> spare_prefixes_;
   std::vector<std::unique_ptr<Activations>> owned_;
   std::map<Slot, Activations*> live_;
   std::vector<Activations*> free_;

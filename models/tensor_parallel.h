@@ -76,6 +76,7 @@ inline MessageKey message_key(std::string_view tensor, const PassContext& pass) 
   key.tensor = tensor_id(tensor);
   key.step = static_cast<std::int64_t>(pass.step);
   key.micro_batch = pass.micro;
+  key.slice = pass.slice;
   key.pass = pass.why;
   return key;
 }

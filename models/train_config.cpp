@@ -7,7 +7,7 @@
 #include "kernels/codec/registry.h"
 #include "models/number_ranges.h"
 #include "models/released_form.h"
-#include "models/schedule/schedule.h"
+#include "models/schedule/token_slices.h"
 #include "models/tensor_grid.h"
 
 namespace thinwire {
@@ -35,9 +35,9 @@ std::int64_t nearest_multiple(std::int64_t value, std::int64_t of) {
 // The schedule's own rules, with the settings that its numbers come from.
 void check_schedule(const TrainConfig& c) {
   try {
-    (void)make_schedule(c.schedule, c.mesh.pp, static_cast<int>(c.micro_batches()), c.virtual_stages);
+    (void)pipeline_schedule(c);
   } catch (const UsageError& error) {
-    throw UsageError(std::string(error.what()) + " (--schedule " + c.schedule + ", --pp " + str(c.mesh.pp) +
+    throw UsageError(std::string(error.what()) + " (--schedule " + c.schedule + (c.token_slices == "1" ? "" : ", --token-slices " + c.token_slices) + ", --pp " + str(c.mesh.pp) +
                      ", --virtual-stages " + str(c.virtual_stages) + ", micro-batches = global batch " +
                      str(c.global_batch) + " / (dp " + str(c.mesh.dp) + " x micro-batch " +
                      str(c.micro_batch) + "))");
@@ -83,9 +83,13 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     if (rule.epilogue_only && (c.mesh.pp < 2 || c.schedule != "1f1b" || c.virtual_stages != 1))
       throw UsageError("epilogue_only means the last backward messages of a 1f1b pipeline of two stages or more, not interleaved; here --pp is " +
                        str(c.mesh.pp) + ", --schedule " + c.schedule + ", --virtual-stages " + str(c.virtual_stages));
-    const std::int64_t rows = c.micro_batch * c.seq / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
     const bool activation = pipeline || traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward;
-    if (activation && stack.expression.codec.name == "powersgd") {
+    std::vector<int> tokens = c.slices();  // a slice is a message of its own
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (const int slice : tokens) {
+      if (!activation || stack.expression.codec.name != "powersgd") break;
+      const std::int64_t rows = c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
       const Parameters& p = stack.expression.codec.parameters;
       const std::int64_t elements = rows * c.model.hidden, n = p.integer("rows") > 0 ? p.integer("rows") : rows;
       if (elements % n != 0)
@@ -137,6 +141,25 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     throw UsageError(
         name +
         ": with --shard-optimizer true gradients travel as gradient_scatter; compress that class instead");
+}
+
+// What cannot be cut along the tokens.
+void check_slices(const TrainConfig& c) {
+  const std::vector<int> slices = c.slices();
+  if (slices.size() == 1) return;
+  const std::string with = " does not go with --token-slices " + c.token_slices + "; ";
+  if (c.tensor_parallel != "1d") throw UsageError("--tensor-parallel " + c.tensor_parallel + with + "the attention of a grid works on whole sequences; use 1d");
+  if (c.sequence_parallel)
+    throw UsageError("--sequence-parallel" + with + "it cuts the tokens of a micro-batch into blocks across sequences, where slices cut every sequence");
+  if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "the released code knows whole micro-batches; use --form fair");
+  if (c.forward_us > 0) throw UsageError("--stage-forward-us" + with + "it states the time of a micro-batch, and slices of one differ; measure them");
+  for (const auto& [traffic, rule] : c.compress)
+    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder's weights belong to messages of whole micro-batches");
+  for (const int tokens : slices)
+    if (c.scatter_gather && c.micro_batch * tokens % c.mesh.tp != 0)
+      throw UsageError("scatter/gather splits the " + str(c.micro_batch * tokens) + " rows of a slice (micro-batch " + str(c.micro_batch) + " x " + str(tokens) +
+                       " tokens) over " + str(c.mesh.tp) + " tensor-parallel ranks, which do not divide them; choose other --token-slices");
 }
 
 // What 2-D, 2.5-D and 3-D tensor parallelism need, and what was built for 1-D alone.
@@ -225,6 +248,7 @@ void TrainConfig::check() const {
                      " tensor-parallel ranks, which do not divide them; choose a multiple of " +
                      str(mesh.tp) + " for --seq");
   check_schedule(*this);
+  check_slices(*this);
   if (dtype != DType::f32 && dtype != DType::f64)
     throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
   if (embedding_sync != "two_step" && embedding_sync != "fused")
@@ -237,6 +261,12 @@ void TrainConfig::check() const {
   if (save_interval > 0 && checkpoint.empty())
     throw UsageError("--checkpoint-interval " + str(save_interval) +
                      " without a file; name it with --checkpoint FILE.h5");
+}
+
+std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices, static_cast<int>(seq)); }
+
+Schedule pipeline_schedule(const TrainConfig& c) {
+  return make_schedule(c.schedule, c.mesh.pp, static_cast<int>(c.micro_batches()), c.virtual_stages, static_cast<int>(c.slices().size()));
 }
 
 std::set<TrafficClass> TrainConfig::omitted() const {

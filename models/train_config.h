@@ -10,6 +10,7 @@
 #include "collectives/traffic.h"
 #include "models/compress_rule.h"
 #include "models/gpt.h"
+#include "models/schedule/schedule.h"
 #include "models/trainer.h"
 
 namespace thinwire {
@@ -26,6 +27,7 @@ struct TrainConfig {
 
   std::string schedule = "1f1b";
   int virtual_stages = 1;
+  std::string token_slices = "1";  ///< how sequences are cut along their tokens for schedule terapipe: "4" equal slices, "32,16,16" these
   std::string tensor_parallel = "1d";  ///< how the mesh.tp ranks split a layer: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ
   bool sequence_parallel = false;
   bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
@@ -57,10 +59,15 @@ struct TrainConfig {
 
   /// `omit` as classes. UsageError naming a word that is no class of this list or may not be left out (control).
   std::set<TrafficClass> omitted() const;
+  /// Tokens of each slice, `seq` in all; one entry where sequences stay whole. UsageError when token_slices does not fit `seq`.
+  std::vector<int> slices() const;
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
   /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule.
   void check() const;
 };
+
+/// What every stage does in a step. UsageError for an impossible schedule.
+Schedule pipeline_schedule(const TrainConfig& config);
 
 }  // namespace thinwire

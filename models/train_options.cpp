@@ -214,7 +214,10 @@ std::vector<TrainOption> make_table() {
       option("train.epsilon", "epsilon", "AdamW: added to the root", "", TW_MEMBER(trainer.adamw.epsilon)),
       option("train.clip", "clip", "largest global norm of the gradient", "", TW_MEMBER(trainer.max_norm)),
       option("parallel.schedule", "schedule", "pipeline schedule", "", TW_MEMBER(schedule),
-             {"1f1b", "gpipe", "interleaved"}),
+             {"1f1b", "gpipe", "interleaved", "terapipe"}),
+      option("parallel.token_slices", "token-slices",
+             "cut sequences along their tokens (schedule terapipe, which it chooses where none is given): so many equal slices, or their lengths: 32,16,16", "",
+             TW_MEMBER(token_slices)),
       option("parallel.virtual_stages", "virtual-stages", "model chunks per pipeline rank (interleaved)", "",
              TW_MEMBER(virtual_stages)),
       option("parallel.sequence_parallel", "sequence-parallel",
@@ -313,6 +316,8 @@ TrainConfig make_train_config(const TrainValues& values) {
       throw UsageError("--" + flag + ": " + error.what());
     }
   }
+  // Only one schedule runs slices.
+  if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = "terapipe";
   if (config.model.max_seq == 0) config.model.max_seq = config.seq;
   if (config.trainer.schedule.total == 0) config.trainer.schedule.total = config.steps;
   std::erase_if(config.compress, [](const auto& entry) { return !entry.second.active(); });

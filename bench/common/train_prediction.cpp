@@ -29,17 +29,22 @@ double messages_of_sum(const std::string& codec, Protocol protocol, int n) {
 
 class Costs {
  public:
-  Costs(const TrainRun& run, const ClusterMachine& machine) : run_(run), machine_(machine) {
+  Costs(const TrainRun& run, const ClusterMachine& machine) : run_(run), machine_(machine), slices_(run.config.slices()) {
     const auto stages = static_cast<std::size_t>(run.config.mesh.pp);
     stage_.resize(stages);
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
       const int stage = mesh_coordinates(run.config.mesh, static_cast<int>(rank)).pp;
       std::vector<double> forward, backward, rest;
+      std::vector<std::vector<double>> slice_forward(slices_.size()), slice_backward(slices_.size());
       std::map<std::pair<TrafficClass, std::string>, std::vector<ClassCost>> classes;
       for (const StepRecord& s : run.ranks[rank]) {
         forward.push_back(s.forward_us);
         backward.push_back(s.backward_us);
         rest.push_back(s.compute_us - s.forward_us - s.backward_us);
+        for (std::size_t n = 0; n < s.slice_forward_us.size(); ++n) {
+          slice_forward[n].push_back(s.slice_forward_us[n]);
+          slice_backward[n].push_back(s.slice_backward_us[n]);
+        }
         // A class may travel in two groups (embedding: replicas, then stages): one record each.
         std::map<std::pair<TrafficClass, std::string>, ClassCost> step;
         for (const TrafficRecord& t : s.traffic) {
@@ -54,6 +59,12 @@ class Costs {
       at.forward = std::max(at.forward, median(forward));
       at.backward = std::max(at.backward, median(backward));
       at.rest = std::max(at.rest, median(rest));
+      at.slice_forward.resize(slices_.size());
+      at.slice_backward.resize(slices_.size());
+      for (std::size_t n = 0; n < slices_.size() && !slice_forward[n].empty(); ++n) {
+        at.slice_forward[n] = std::max(at.slice_forward[n], median(slice_forward[n]));
+        at.slice_backward[n] = std::max(at.slice_backward[n], median(slice_backward[n]));
+      }
       for (const auto& [key, steps] : classes) {
         std::vector<double> codec;
         for (const ClassCost& c : steps) codec.push_back(c.codec_us);
@@ -67,15 +78,20 @@ class Costs {
 
   StepCosts costs() {
     const TrainConfig& c = run_.config;
-    const double micro = static_cast<double>(c.micro_batches());
+    const double micro = static_cast<double>(c.micro_batches()), passes = micro * c.virtual_stages * static_cast<double>(slices_.size());
     StepCosts costs;
     for (int s = 0; s < c.mesh.pp; ++s) {
       const Stage& at = stage_[static_cast<std::size_t>(s)];
       StageWork work;
       work.forward_us = at.forward / micro / c.virtual_stages;
       work.backward_us = at.backward / micro / c.virtual_stages;
-      work.forward_sums_us = (sums_us(at, TrafficClass::tp_forward, c.mesh.tp) + sums_us(at, TrafficClass::control, c.mesh.tp)) / micro / c.virtual_stages;
-      work.backward_sums_us = sums_us(at, TrafficClass::tp_backward, c.mesh.tp) / micro / c.virtual_stages;
+      // Slices of different lengths have sums of different sizes; together they are these.
+      work.forward_sums_us = (sums_us(at, TrafficClass::tp_forward, c.mesh.tp) + sums_us(at, TrafficClass::control, c.mesh.tp)) / passes;
+      work.backward_sums_us = sums_us(at, TrafficClass::tp_backward, c.mesh.tp) / passes;
+      for (std::size_t n = 0; n < slices_.size() && slices_.size() > 1; ++n) {
+        work.slice_forward_us.push_back(at.slice_forward[n] / micro);
+        work.slice_backward_us.push_back(at.slice_backward[n] / micro);
+      }
       costs.stage.push_back(work);
       costs.gradient_us.push_back(exposed_gradients_us(at, work));
       const auto [replicas, stages] = embedding_us(at);
@@ -86,11 +102,11 @@ class Costs {
     costs.optimizer_us += norm_us();
     costs.sums_after_sends = true;
     costs.sends = c.blocking_sends ? SendMode::departing : SendMode::eager;
-    costs.forward_message_us = [this](int sender, int) { return message_us(sender, 1, TrafficClass::pp_forward, true); };
-    costs.backward_message_us = [this, stages = c.mesh.pp, m = static_cast<int>(micro)](int sender, int i) {
+    costs.forward_message_us = [this](int sender, int, int slice) { return message_us(sender, 1, TrafficClass::pp_forward, true, slice); };
+    costs.backward_message_us = [this, stages = c.mesh.pp, m = static_cast<int>(micro)](int sender, int i, int slice) {
       const auto rule = run_.config.compress.find(TrafficClass::pp_backward);
       const bool only_last = rule != run_.config.compress.end() && rule->second.epilogue_only;
-      return message_us(sender, -1, TrafficClass::pp_backward, !only_last || in_epilogue(i, sender, stages, m));
+      return message_us(sender, -1, TrafficClass::pp_backward, !only_last || in_epilogue(i, sender, stages, m), slice);
     };
     return costs;
   }
@@ -98,6 +114,7 @@ class Costs {
  private:
   struct Stage {
     double forward = 0, backward = 0, rest = 0;
+    std::vector<double> slice_forward, slice_backward;
     std::map<std::pair<TrafficClass, std::string>, ClassCost> classes;
   };
 
@@ -164,7 +181,7 @@ class Costs {
   }
 
   // The sender's encoding and the receiver's decoding lie on a message's way; records of a rank hold what it sent and what it decoded.
-  double message_us(int sender, int towards, TrafficClass traffic, bool coded) const {
+  double message_us(int sender, int towards, TrafficClass traffic, bool coded, int slice) const {
     const Stage& at = stage_[static_cast<std::size_t>(sender)];
     const ClassCost* chosen = nullptr;
     for (const auto& [key, cost] : at.classes)
@@ -174,7 +191,9 @@ class Costs {
     const int p = run_.config.mesh.pp, from = stride(0, sender, 0), to = stride(0, (sender + towards + p) % p, 0);
     const bool inside = from / machine_.ranks_per_node == to / machine_.ranks_per_node;
     const LinkModel link = group_link(machine_, traffic, inside ? 1 : stride(0, 1, 0), inside ? 1 : machine_.ranks_per_node + 1);
-    return link.message_us(chosen->link_bytes / messages) + chosen->codec_us / messages;
+    // Of a micro-batch's bytes and codec work a slice has the share of its tokens.
+    const double share = static_cast<double>(slices_[static_cast<std::size_t>(slice)]) / static_cast<double>(run_.config.seq);
+    return link.message_us(share * chosen->link_bytes / messages) + share * chosen->codec_us / messages;
   }
 
   double messages_sent(int sender, TrafficClass traffic, bool coded) const {
@@ -188,6 +207,7 @@ class Costs {
 
   const TrainRun& run_;
   const ClusterMachine machine_;
+  const std::vector<int> slices_;
   std::vector<Stage> stage_;
 };
 
@@ -206,8 +226,8 @@ StepCosts step_costs(const TrainRun& run, const ClusterMachine& machine) {
   auto costs = std::make_shared<Costs>(run, machine);
   StepCosts result = costs->costs();
   // The closures look into `costs`.
-  result.forward_message_us = [costs, f = result.forward_message_us](int sender, int micro) { return f(sender, micro); };
-  result.backward_message_us = [costs, f = result.backward_message_us](int sender, int micro) { return f(sender, micro); };
+  result.forward_message_us = [costs, f = result.forward_message_us](int sender, int micro, int slice) { return f(sender, micro, slice); };
+  result.backward_message_us = [costs, f = result.backward_message_us](int sender, int micro, int slice) { return f(sender, micro, slice); };
   return result;
 }
 

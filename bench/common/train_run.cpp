@@ -257,7 +257,7 @@ class Training {
       link.gbps = rates.empty() ? nominal_link_gbps(context_.link) : median(rates);
     }
     if (world_.rank() != 0 || measured.training.time.empty()) return;
-    const Schedule schedule = make_schedule(config_.schedule, config_.mesh.pp, static_cast<int>(config_.micro_batches()), config_.virtual_stages);
+    const Schedule schedule = pipeline_schedule(config_);
     const StepPrediction prediction = predict_step(schedule, step_costs(run, machine));
     measured.training.prediction = prediction_rows(prediction, plan_, context_.link);
     std::fputs(describe_prediction(prediction, measured.training.time.front().step_ms * 1e3, link).c_str(), context_.text);

@@ -157,7 +157,9 @@ std::string to_text(const std::vector<StepRecord>& steps) {
   for (const StepRecord& s : steps) {
     text << "step " << s.step << ' ' << s.loss << ' ' << s.gradient_norm << ' ' << s.learning_rate << ' '
          << s.seconds << ' ' << s.compute_us << ' ' << s.forward_us << ' ' << s.backward_us << ' ' << s.wait_us << ' ' << s.tokens << ' ' << s.traffic.size()
-         << '\n';
+         << ' ' << s.slice_forward_us.size();
+    for (std::size_t n = 0; n < s.slice_forward_us.size(); ++n) text << ' ' << s.slice_forward_us[n] << ' ' << s.slice_backward_us[n];
+    text << '\n';
     for (const TrafficRecord& t : s.traffic) {
       text << name_of(t.traffic) << ' ' << t.codec << ' ' << t.operations << ' ' << t.error_squared << ' '
            << t.reference_squared;
@@ -178,12 +180,17 @@ std::vector<StepRecord> steps_from_text(const std::string& text) {
   };
   for (std::string word; in >> word;) {
     StepRecord s;
-    std::size_t classes = 0;
+    std::size_t classes = 0, slices = 0;
     in >> s.step;
     for (double* value : {&s.loss, &s.gradient_norm, &s.learning_rate, &s.seconds, &s.compute_us, &s.forward_us, &s.backward_us, &s.wait_us})
       *value = number_from(in);
-    in >> s.tokens >> classes;
+    in >> s.tokens >> classes >> slices;
     require();
+    for (std::size_t n = 0; n < slices; ++n) {
+      s.slice_forward_us.push_back(number_from(in));
+      s.slice_backward_us.push_back(number_from(in));
+      require();
+    }
     for (std::size_t i = 0; i < classes; ++i) {
       TrafficRecord t;
       std::string traffic;
@@ -218,7 +225,7 @@ StepSplit split_of(const StepRecord& step) {
 
 double communication_share(const TrainConfig& config, double busiest_compute, double step) {
   const double bubble = static_cast<double>(config.mesh.pp - 1) /
-                        static_cast<double>(config.virtual_stages * config.micro_batches());
+                        static_cast<double>(config.virtual_stages * config.micro_batches() * static_cast<std::int64_t>(config.slices().size()));
   return std::max(0.0, 1 - busiest_compute * (1 + bubble) / step);
 }
 

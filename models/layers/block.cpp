@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "kernels/nn/attention.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
+#include "models/layers/token_dropout.h"
 
 namespace thinwire {
 namespace {
@@ -45,12 +45,38 @@ Block<T>::Block(int index, const BlockConfig& c, const LayerRuntime<T>& runtime)
       tensor_(*runtime.tensor),
       clock_(*runtime.clock) {}
 
-// Rows of a micro-batch are numbered through the step's global batch, so every split drops the same elements.
 template <typename T>
 void Block<T>::drop(const PassContext& pass, const std::string& name, const T* x, T* y) const {
-  const RowBlock own = tensor_.own_rows(pass.rows());
-  nn::dropout<T>(own.count * config_.hidden, pass.train ? config_.dropout : 0.0, {config_.seed, name_ + name, pass.step},
-                 (pass.first_sample * pass.seq + own.first) * config_.hidden, x, y);
+  const std::string tensor = name_ + name;  // the key holds a view of it
+  drop_tokens<T>(pass, tensor_.own_rows(pass.rows()), config_.hidden, pass.train ? config_.dropout : 0.0, {config_.seed, tensor, pass.step}, x, y);
+}
+
+template <typename T>
+nn::AttentionSlice Block<T>::slice_of(const PassContext& pass) const {
+  return {pass.batch, pass.seq, pass.first_token, pass.length, config_.heads / tensor_.size(), config_.hidden / config_.heads};
+}
+
+template <typename T>
+void Block<T>::attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache) const {
+  if (!pass.sliced()) {
+    nn::attention_forward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, projected, context, log_sum_exp);
+    return;
+  }
+  TW_ASSERT(cache != nullptr, "a slice without the keys and values of those in front of it");
+  const nn::AttentionSlice slice = slice_of(pass);
+  nn::attention_slice_forward<T>(slice, projected, shaped<T>(*cache, {slice.batch * slice.length, 2 * slice.hidden()}), context, log_sum_exp);
+}
+
+template <typename T>
+void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T* dcontext, T* dqkv, const Tensor* cache) {
+  if (!pass.sliced()) {
+    nn::attention_backward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, data_of<T>(s.qkv),
+                              data_of<T>(s.context), data_of<T>(s.log_sum_exp), dcontext, dqkv);
+    return;
+  }
+  const nn::AttentionSlice slice = slice_of(pass);
+  nn::attention_slice_backward<T>(slice, data_of<T>(s.qkv), data_of<T>(*cache), data_of<T>(s.context), data_of<T>(s.log_sum_exp), dcontext,
+                                  shaped<T>(cache_gradient_, {slice.batch * slice.length, 2 * slice.hidden()}), dqkv);
 }
 
 template <typename T>
@@ -62,7 +88,7 @@ void Block<T>::project(const Linear<T>& linear, std::int64_t rows, const T* x, T
 }
 
 template <typename T>
-void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace& work, TrafficObserver<T>* observer) {
+void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace& work, TrafficObserver<T>* observer, Tensor* cache) {
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count, local = h / tensor_.size();
   const bool split_tokens = tensor_.sequence_parallel();
   const std::string projection = name_ + ".attention.projection", mlp = name_ + ".mlp.projection";
@@ -79,7 +105,7 @@ void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace&
   T* partial = split_tokens ? shaped<T>(work.partial, {rows, h}) : middle;
   clock_.run("attention", index_, pass.micro, [&] {
     qkv.forward(rows, normed1, qkv_out);
-    nn::attention_forward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), h / config_.heads}, qkv_out, context, lse);
+    attend(pass, qkv_out, context, lse, cache);
     if (observer) observer->row_parallel(projection, rows, h, h, context, attention_projection.weight.w());
     project(attention_projection, rows, context, partial);
   });
@@ -132,7 +158,13 @@ void Block<T>::column_backward(const PassContext& pass, const char* section, con
 }
 
 template <typename T>
-void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Workspace& work, T* d) {
+void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Workspace& work, T* d, const Tensor* cache) {
+  if (pass.sliced()) {
+    const bool last = pass.first_token + pass.seq == pass.length;
+    TW_ASSERT(cache != nullptr && (last || (open_micro_ == pass.micro && open_slice_ == pass.slice + 1)),
+              "slices of a micro-batch go backward from the last to the first, without another micro-batch in between");
+    open_micro_ = pass.micro, open_slice_ = pass.slice;
+  }
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count, local = h / tensor_.size();
   const bool dropping = pass.train && config_.dropout > 0;
   T* branch = shaped<T>(work.narrow, {own, h});
@@ -167,8 +199,7 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
   clock_.run("attention backward", index_, pass.micro, [&] {
     attention_projection.input_gradient(rows, dy, context_gradient);
     attention_projection.weight_gradient(rows, data_of<T>(s.context), dy);
-    nn::attention_backward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), h / config_.heads}, data_of<T>(s.qkv),
-                              data_of<T>(s.context), data_of<T>(s.log_sum_exp), context_gradient, qkv_gradient);
+    attend_backward(pass, s, context_gradient, qkv_gradient, cache);
   });
   column_backward(pass, "qkv backward", "qkv weight", name_ + ".attention.qkv", qkv, norm1, x, s.norm1, data_of<T>(s.normed1), qkv_gradient, work, d);
 }

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "kernels/nn/attention.h"
 #include "models/layers/layernorm.h"
 #include "models/layers/linear.h"
 #include "models/layers/pass.h"
@@ -44,11 +45,13 @@ class Block {
   /// `runtime` outlives the block.
   Block(int index, const BlockConfig& config, const LayerRuntime<T>& runtime);
 
-  /// x [own rows, hidden] (tensor.own_rows); saved.output likewise.
+  /// x [own rows, hidden] (tensor.own_rows); saved.output likewise. `cache`: keys and values of the micro-batch's whole sequences,
+  /// [batch, length, local heads, 2, head size], which the slices fill one after the other; where the pass is a slice.
   void forward(const PassContext& pass, const T* x, Saved& saved, Workspace& work,
-               TrafficObserver<T>* observer);
-  /// d [own rows, hidden]: on entry the gradient of the output, on return of the input.
-  void backward(const PassContext& pass, const T* x, const Saved& saved, Workspace& work, T* d);
+               TrafficObserver<T>* observer, Tensor* cache = nullptr);
+  /// d [own rows, hidden]: on entry the gradient of the output, on return of the input. The slices of a micro-batch come from the last to
+  /// the first, with none of another micro-batch in between: the block holds the gradient of one cache.
+  void backward(const PassContext& pass, const T* x, const Saved& saved, Workspace& work, T* d, const Tensor* cache = nullptr);
   void collect(ParameterList<T>& list);
   int index() const { return index_; }
 
@@ -59,6 +62,9 @@ class Block {
   void drop(const PassContext& pass, const std::string& name, const T* x, T* y) const;
   /// The product of a row-parallel linear, before it is summed over the group; whole and with its bias on one rank.
   void project(const Linear<T>& linear, std::int64_t rows, const T* x, T* y) const;
+  void attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache) const;
+  void attend_backward(const PassContext& pass, const Saved& saved, const T* dcontext, T* dqkv, const Tensor* cache);
+  nn::AttentionSlice slice_of(const PassContext& pass) const;
   /// Backward pass through a column-parallel linear behind a layernorm, and through that norm: adds to d.
   void column_backward(const PassContext& pass, const char* section, const char* weight_section, const std::string& tensor, Linear<T>& linear,
                        LayerNorm<T>& norm,                       const T* norm_input, const typename LayerNorm<T>::Saved& norm_saved, const T* normed, const T* dy, Workspace& work, T* d);
@@ -68,6 +74,8 @@ class Block {
   BlockConfig config_;
   TensorParallel<T>& tensor_;
   ComputeClock& clock_;
+  Tensor cache_gradient_;
+  std::int32_t open_micro_ = -1, open_slice_ = 0;  ///< whose gradient that is, and the slice it was complete down to
 };
 
 }  // namespace thinwire

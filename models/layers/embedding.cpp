@@ -44,7 +44,7 @@ template <typename T>
 void Embedding<T>::forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y) {
   const std::int64_t rows = pass.rows();
   if (!tensor_.splits()) {
-    clock_.run("embedding", -1, pass.micro, [&] { nn::embed<T>(rows, hidden_, pass.seq, vocab_, tokens, table.w(), position.w(), y); });
+    clock_.run("embedding", -1, pass.micro, [&] { nn::embed<T>(rows, hidden_, pass.seq, vocab_, tokens, table.w(), position.w() + pass.first_token * hidden_, y); });
     return;
   }
   const AxisRange mine = table.layout.rows();
@@ -56,7 +56,7 @@ void Embedding<T>::forward(const PassContext& pass, const std::int32_t* tokens, 
   const RowBlock own = tensor_.own_rows(rows);
   clock_.run("positions", -1, pass.micro, [&] {
     for (std::int64_t r = 0; r < own.count; ++r)
-      nn::add_into<T>(hidden_, position.w() + (own.first + r) % pass.seq * hidden_, y + r * hidden_);
+      nn::add_into<T>(hidden_, position.w() + (pass.first_token + (own.first + r) % pass.seq) * hidden_, y + r * hidden_);
   });
 }
 
@@ -66,7 +66,7 @@ void Embedding<T>::backward(const PassContext& pass, const std::int32_t* tokens,
   const std::int64_t rows = pass.rows();
   if (!tensor_.splits()) {
     clock_.run("embedding backward", -1, pass.micro,
-               [&] { nn::embed_backward<T>(rows, hidden_, pass.seq, tokens, dy, token_gradient, position.g()); });
+               [&] { nn::embed_backward<T>(rows, hidden_, pass.seq, tokens, dy, token_gradient, position.g() + pass.first_token * hidden_); });
     return;
   }
   const RowBlock own = tensor_.own_rows(rows);
@@ -80,7 +80,7 @@ void Embedding<T>::backward(const PassContext& pass, const std::int32_t* tokens,
   clock_.run("embedding backward", -1, pass.micro, [&] {
     nn::embed_part_backward<T>(rows, hidden_, mine.begin, mine.count, tokens, all, token_gradient);
     for (std::int64_t r = 0; r < own.count; ++r)
-      nn::add_into<T>(hidden_, dy + r * hidden_, position.g() + (own.first + r) % pass.seq * hidden_);
+      nn::add_into<T>(hidden_, dy + r * hidden_, position.g() + (pass.first_token + (own.first + r) % pass.seq) * hidden_);
   });
 }
 

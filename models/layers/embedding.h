@@ -24,7 +24,7 @@ template <typename T>
 class Embedding {
  public:
   Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime);
-  /// tokens [rows], row r at position r % seq -> y [own rows, hidden].
+  /// tokens [rows], row r at position first_token + r % seq -> y [own rows, hidden].
   void forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y);
   /// dy [own rows, hidden]. Adds to the gradient of the positions and to `token_gradient` [local vocab, hidden], usually table.g().
   void backward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, const T* dy, T* token_gradient);

@@ -34,6 +34,10 @@ StepCosts less(StepCosts costs, StepPart part) {
   return costs;
 }
 
+double of_slice(const std::vector<double>& by_slice, const Instruction& i, double otherwise) {
+  return by_slice.empty() ? otherwise : by_slice.at(static_cast<std::size_t>(i.slice));
+}
+
 StepPrediction walk_step(const Schedule& schedule, const StepCosts& costs) {
   StepPrediction p;
   p.pipeline = walk(
@@ -42,13 +46,13 @@ StepPrediction walk_step(const Schedule& schedule, const StepCosts& costs) {
         const StageWork& work = costs.stage[static_cast<std::size_t>(stage)];
         switch (i.kind) {
           case InstructionKind::forward:
-            return work.forward_us + work.forward_sums_us;
+            return of_slice(work.slice_forward_us, i, work.forward_us) + work.forward_sums_us;
           case InstructionKind::backward:
-            return work.backward_us + work.backward_sums_us;
+            return of_slice(work.slice_backward_us, i, work.backward_us) + work.backward_sums_us;
           case InstructionKind::send_forward:
-            return costs.forward_message_us ? costs.forward_message_us(stage, i.micro) : without;
+            return costs.forward_message_us(stage, i.micro, i.slice);
           case InstructionKind::send_backward:
-            return costs.backward_message_us ? costs.backward_message_us(stage, i.micro) : without;
+            return costs.backward_message_us(stage, i.micro, i.slice);
           default:
             return without;
         }

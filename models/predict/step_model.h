@@ -4,6 +4,8 @@
 #include <array>
 #include <functional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "models/schedule/walk.h"
@@ -15,12 +17,33 @@ namespace thinwire {
 struct StageWork {
   double forward_us = 0, backward_us = 0;
   double forward_sums_us = 0, backward_sums_us = 0;
+  /// Computing by slice where micro-batches are cut into slices, which differ in tokens and context; empty: as above. The sums above are
+  /// then those of a slice.
+  std::vector<double> slice_forward_us = {}, slice_backward_us = {};
+};
+
+/// Microseconds of a boundary message by sending stage, micro-batch and slice of it; from a function of the first two, or of all three.
+class MessageCost {
+ public:
+  MessageCost() = default;
+  template <typename Function>
+    requires(!std::is_same_v<std::remove_cvref_t<Function>, MessageCost>)
+  MessageCost(Function f) {
+    if constexpr (std::is_invocable_v<Function, int, int, int>)
+      cost_ = std::move(f);
+    else
+      cost_ = [f = std::move(f)](int sender, int micro, int) { return f(sender, micro); };
+  }
+  double operator()(int sender, int micro, int slice = 0) const { return cost_ ? cost_(sender, micro, slice) : 0.0; }
+
+ private:
+  std::function<double(int sender, int micro, int slice)> cost_;
 };
 
 struct StepCosts {
   std::vector<StageWork> stage;  ///< [P]
-  /// A boundary message of the sending stage (codec work included), by micro-batch; microseconds.
-  std::function<double(int sender, int micro)> forward_message_us, backward_message_us;
+  /// A boundary message of the sending stage (codec work included).
+  MessageCost forward_message_us, backward_message_us;
   std::vector<double> gradient_us;  ///< [P] sum over replicas after the stage's last backward pass, as far as nothing hides it
   std::vector<double> table_us;     ///< [P] or empty: sum of a stage's copy of the tied table over replicas, after its gradient sum
   double embedding_us = 0;          ///< sum of the tied table's gradient, after first and last stage have their gradients

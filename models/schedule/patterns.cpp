@@ -18,22 +18,22 @@ bool is_last(const Schedule& s, int stage, int chunk) {
 
 }  // namespace
 
-void add_forward(Schedule& s, int stage, int micro, int chunk) {
+void add_forward(Schedule& s, int stage, int micro, int chunk, int slice) {
   auto& list = s.stage[static_cast<std::size_t>(stage)];
   if (!is_first(s, stage, chunk))
-    list.push_back({InstructionKind::receive_forward, micro, chunk, in_front(s, stage)});
-  list.push_back({InstructionKind::forward, micro, chunk});
+    list.push_back({InstructionKind::receive_forward, micro, chunk, in_front(s, stage), slice});
+  list.push_back({InstructionKind::forward, micro, chunk, -1, slice});
   if (!is_last(s, stage, chunk))
-    list.push_back({InstructionKind::send_forward, micro, chunk, behind(s, stage)});
+    list.push_back({InstructionKind::send_forward, micro, chunk, behind(s, stage), slice});
 }
 
-void add_backward(Schedule& s, int stage, int micro, int chunk) {
+void add_backward(Schedule& s, int stage, int micro, int chunk, int slice) {
   auto& list = s.stage[static_cast<std::size_t>(stage)];
   if (!is_last(s, stage, chunk))
-    list.push_back({InstructionKind::receive_backward, micro, chunk, behind(s, stage)});
-  list.push_back({InstructionKind::backward, micro, chunk});
+    list.push_back({InstructionKind::receive_backward, micro, chunk, behind(s, stage), slice});
+  list.push_back({InstructionKind::backward, micro, chunk, -1, slice});
   if (!is_first(s, stage, chunk))
-    list.push_back({InstructionKind::send_backward, micro, chunk, in_front(s, stage)});
+    list.push_back({InstructionKind::send_backward, micro, chunk, in_front(s, stage), slice});
 }
 
 }  // namespace thinwire::schedules

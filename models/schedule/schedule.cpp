@@ -18,7 +18,8 @@ struct Pattern {
 const std::vector<Pattern>& patterns() {
   static const std::vector<Pattern> all = {{"gpipe", schedules::fill_gpipe},
                                            {"1f1b", schedules::fill_one_forward_one_backward},
-                                           {"interleaved", schedules::fill_interleaved}};
+                                           {"interleaved", schedules::fill_interleaved},
+                                           {"terapipe", schedules::fill_terapipe}};
   return all;
 }
 
@@ -30,9 +31,9 @@ const Pattern& pattern_named(const std::string& name) {
   throw UsageError("unknown pipeline schedule '" + name + "'; there are: " + known);
 }
 
-void require_extents(const std::string& name, int stages, int micro_batches, int virtual_stages) {
-  const std::array<std::pair<const char*, int>, 3> extents = {
-      {{"stages", stages}, {"micro-batches", micro_batches}, {"virtual stages", virtual_stages}}};
+void require_extents(const std::string& name, int stages, int micro_batches, int virtual_stages, int slices) {
+  const std::array<std::pair<const char*, int>, 4> extents = {
+      {{"stages", stages}, {"micro-batches", micro_batches}, {"virtual stages", virtual_stages}, {"slices", slices}}};
   for (const auto& [what, value] : extents)
     if (value < 1)
       throw UsageError("pipeline schedule " + name + ": " + what + " must be at least 1, not " +
@@ -44,6 +45,10 @@ void require_extents(const std::string& name, int stages, int micro_batches, int
     throw UsageError(
         "pipeline schedule interleaved: " + std::to_string(virtual_stages) +
         " virtual stages need at least 2 stages, not 1; raise the stages or use 1 virtual stage");
+  if (slices > 1 && name != "terapipe")
+    throw UsageError("pipeline schedule " + name + " runs whole micro-batches, not " + std::to_string(slices) +
+                     " slices of them; a slice needs what those in front of it left behind, and its gradient what those behind it did: "
+                     "use schedule terapipe, or 1 slice");
   if (name == "interleaved" && micro_batches % stages != 0)
     throw UsageError("pipeline schedule interleaved: micro-batches (" + std::to_string(micro_batches) +
                      ") must be a multiple of stages (" + std::to_string(stages) +
@@ -84,7 +89,7 @@ std::string name_of(Phase phase) {
 
 std::string describe(const Instruction& i) {
   std::string text =
-      name_of(i.kind) + " of micro-batch " + std::to_string(i.micro) + ", chunk " + std::to_string(i.chunk);
+      name_of(i.kind) + " of micro-batch " + std::to_string(i.micro) + (i.slice > 0 ? ", slice " + std::to_string(i.slice) : "") + ", chunk " + std::to_string(i.chunk);
   if (i.peer >= 0) text += ", with stage " + std::to_string(i.peer);
   return text;
 }
@@ -98,10 +103,10 @@ const std::vector<std::string>& schedule_names() {
   return names;
 }
 
-Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages) {
+Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages, int slices) {
   const Pattern& pattern = pattern_named(name);
-  require_extents(name, stages, micro_batches, virtual_stages);
-  Schedule schedule{name, stages, micro_batches, virtual_stages, {}};
+  require_extents(name, stages, micro_batches, virtual_stages, slices);
+  Schedule schedule{name, stages, micro_batches, virtual_stages, slices, {}};
   schedule.stage.resize(static_cast<std::size_t>(stages));
   pattern.fill(schedule);
   return schedule;

@@ -27,9 +27,10 @@ struct Instruction {
   int micro = 0;  ///< micro-batch, 0..M-1
   int chunk = 0;  ///< virtual stage on this stage, 0..V-1
   int peer = -1;  ///< stage that a send goes to or a receive comes from; -1 for computation
+  int slice = 0;  ///< tokens of the micro-batch, 0..S-1 (token_slices.h)
   bool operator==(const Instruction&) const = default;
 };
-/// "send_forward of micro-batch 3, chunk 1, with stage 2": for messages to the user.
+/// "send_forward of micro-batch 3, chunk 1, with stage 2" (of a slice above 0: "micro-batch 3, slice 1, chunk 1"): for messages to the user.
 std::string describe(const Instruction& instruction);
 
 struct Schedule {
@@ -37,6 +38,7 @@ struct Schedule {
   int stages = 1;                               ///< P
   int micro_batches = 1;                        ///< M
   int virtual_stages = 1;                       ///< V, chunks of layers on every stage
+  int slices = 1;                               ///< S, into which every micro-batch is cut along its tokens
   std::vector<std::vector<Instruction>> stage;  ///< [P], instructions in order
 };
 
@@ -44,10 +46,10 @@ struct Schedule {
 const std::vector<std::string>& schedule_names();
 
 /// gpipe: Huang et al. 2019 (arXiv 1811.06965), section 2.3; 1f1b: Narayanan et al. 2021 (arXiv 2104.04473),
-/// section 2.2.1; interleaved: ibid., section 2.2.2. Throws UsageError for an unknown name, an extent below
-/// 1, virtual stages with another schedule than interleaved or with one stage only, and interleaved with
-/// micro-batches that are no multiple of the stages.
-Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages = 1);
+/// section 2.2.1; interleaved: ibid., section 2.2.2; terapipe: Li et al. 2021 (arXiv 2102.07988), section 3. Throws UsageError for
+/// an unknown name, an extent below 1, virtual stages with another schedule than interleaved or with one stage only, interleaved with
+/// micro-batches that are no multiple of the stages, and slices with another schedule than terapipe.
+Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages = 1, int slices = 1);
 
 /// Position in the model, 0 .. P*V-1, of a stage's chunk: chunk * P + stage. Forward of position p receives
 /// from position p-1, which for stage 0 is the last stage's chunk before.
@@ -62,7 +64,7 @@ std::string name_of(Phase phase);
 /// `index`: into schedule.stage[stage].
 Phase phase_of(const Schedule& schedule, int stage, int index);
 
-/// Most micro-batch chunks of which a stage has run forward but not yet backward: what it must keep in
+/// Most micro-batch chunks (slices of them) of which a stage has run forward but not yet backward: what it must keep in
 /// memory.
 int peak_live_activations(const Schedule& schedule, int stage);
 

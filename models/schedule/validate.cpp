@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -47,7 +48,7 @@ class Judge {
   }
 
  private:
-  using Slot = std::pair<int, int>;  ///< micro, chunk
+  using Slot = std::tuple<int, int, int>;  ///< micro, chunk, slice
 
   const std::vector<Instruction>& list(int stage) const { return s_.stage[static_cast<std::size_t>(stage)]; }
   void report(ScheduleProperty property, int stage, const std::string& what) {
@@ -57,30 +58,37 @@ class Judge {
   void judge_completeness(int stage) {
     std::map<std::pair<Kind, Slot>, int> count;
     for (const Instruction& i : list(stage)) {
-      if (i.micro < 0 || i.micro >= s_.micro_batches || i.chunk < 0 || i.chunk >= s_.virtual_stages)
+      if (i.micro < 0 || i.micro >= s_.micro_batches || i.chunk < 0 || i.chunk >= s_.virtual_stages || i.slice < 0 || i.slice >= s_.slices)
         report(ScheduleProperty::completeness, stage, describe(i) + " is outside the schedule");
-      ++count[{i.kind, {i.micro, i.chunk}}];
+      ++count[{i.kind, {i.micro, i.chunk, i.slice}}];
     }
     for (int chunk = 0; chunk < s_.virtual_stages; ++chunk) {
-      for (int micro = 0; micro < s_.micro_batches; ++micro) {
+      for (int item = 0; item < s_.micro_batches * s_.slices; ++item) {
+        const int micro = item / s_.slices, slice = item % s_.slices;
         for (const Kind kind : kinds) {
           const int position = global_chunk(s_, stage, chunk);
           const int wanted = is_computation(kind) || partner(s_, kind, position) ? 1 : 0;
-          const int got = count[{kind, {micro, chunk}}];
+          const int got = count[{kind, {micro, chunk, slice}}];
           if (got != wanted)
             report(ScheduleProperty::completeness, stage,
-                   describe({kind, micro, chunk}) + " appears " + std::to_string(got) + " times, not " +
+                   describe({kind, micro, chunk, -1, slice}) + " appears " + std::to_string(got) + " times, not " +
                        std::to_string(wanted));
         }
       }
     }
   }
 
-  /// The kinds are declared in the order that a micro-batch goes through on a stage.
+  /// The kinds are declared in the order that a micro-batch goes through on a stage. Slices go forward after those in front of them and
+  /// backward after those behind them.
   void judge_order(int stage) {
     std::map<Slot, Kind> last;
+    std::map<std::pair<int, int>, int> forwards, backwards;  ///< slices done, by (micro, chunk)
     for (const Instruction& i : list(stage)) {
-      const auto [before, is_new] = last.try_emplace({i.micro, i.chunk}, i.kind);
+      if (i.kind == Kind::forward && forwards[{i.micro, i.chunk}]++ != i.slice)
+        report(ScheduleProperty::order, stage, describe(i) + " comes before a slice in front of it");
+      if (i.kind == Kind::backward && s_.slices - 1 - backwards[{i.micro, i.chunk}]++ != i.slice)
+        report(ScheduleProperty::order, stage, describe(i) + " comes before a slice behind it");
+      const auto [before, is_new] = last.try_emplace({i.micro, i.chunk, i.slice}, i.kind);
       if (is_new) continue;
       if (before->second >= i.kind)
         report(ScheduleProperty::order, stage, describe(i) + " comes after " + name_of(before->second));
@@ -100,7 +108,7 @@ class Judge {
 
   void judge_message_order() {
     struct Message {
-      int position, micro;  ///< of the sending chunk
+      int position, micro, slice;  ///< position: of the sending chunk
       bool operator==(const Message&) const = default;
     };
     using Road = std::pair<std::pair<int, int>, bool>;  ///< from, to, is forward
@@ -111,9 +119,9 @@ class Judge {
         const int position = global_chunk(s_, stage, i.chunk);
         const bool forward = i.kind == Kind::send_forward || i.kind == Kind::receive_forward;
         if (is_send(i.kind))
-          roads[{{stage, i.peer}, forward}].first.push_back({position, i.micro});
+          roads[{{stage, i.peer}, forward}].first.push_back({position, i.micro, i.slice});
         else
-          roads[{{i.peer, stage}, forward}].second.push_back({position + (forward ? -1 : 1), i.micro});
+          roads[{{i.peer, stage}, forward}].second.push_back({position + (forward ? -1 : 1), i.micro, i.slice});
       }
     }
     for (const auto& [road, ends] : roads) {
@@ -123,7 +131,7 @@ class Judge {
       if (at_sender == sent.end() && at_receiver == received.end()) continue;
       const auto text = [](const auto& at, const auto& all) {
         return at == all.end() ? std::string("nothing")
-                               : "micro-batch " + std::to_string(at->micro) + " of position " +
+                               : "micro-batch " + std::to_string(at->micro) + (at->slice > 0 ? ", slice " + std::to_string(at->slice) : "") + " of position " +
                                      std::to_string(at->position);
       };
       report(ScheduleProperty::message_order, road.first.first,

@@ -11,7 +11,8 @@ namespace thinwire {
 
 enum class ScheduleProperty {
   completeness,   ///< every computation and every message that the model needs, once, and nothing else
-  order,          ///< receive, forward, send, then receive, backward, send, for each micro-batch and chunk
+  order,          ///< receive, forward, send, then receive, backward, send, for each micro-batch, slice and chunk; slices forward in
+                  ///< order, backward in reverse order
   peers,          ///< messages go to the stages that hold the neighbouring positions of the model
   message_order,  ///< of each ordered pair of stages and direction, sender and receiver name the same
                   ///< messages in the same order

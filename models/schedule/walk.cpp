@@ -15,7 +15,7 @@ using Kind = InstructionKind;
 
 /// One message, from when one end comes to it until it has been received.
 struct Message {
-  int micro = 0;
+  int micro = 0, slice = 0;
   int sender_position = 0;
   std::optional<double> sent, awaited;  ///< when sender and receiver came to it
   double cost = 0;
@@ -100,7 +100,7 @@ class Walker {
     if (!posted_[stage]) {
       posted_[stage] = true;
       Message& m = r.at(r.send_count);
-      meet(m, i.micro, global_chunk(s_, static_cast<int>(stage), i.chunk), static_cast<int>(stage), i.peer);
+      meet(m, i, global_chunk(s_, static_cast<int>(stage), i.chunk), static_cast<int>(stage), i.peer);
       m.sent = now_[stage];
       m.cost = cost(stage);
     }
@@ -122,7 +122,7 @@ class Walker {
     if (!posted_[stage]) {
       posted_[stage] = true;
       const int position = global_chunk(s_, static_cast<int>(stage), i.chunk);
-      meet(m, i.micro, position + (forward ? -1 : 1), i.peer, static_cast<int>(stage));
+      meet(m, i, position + (forward ? -1 : 1), i.peer, static_cast<int>(stage));
       m.awaited = now_[stage];
     }
     time_transfers(r);
@@ -141,16 +141,16 @@ class Walker {
   }
 
   /// The end that comes first says which message it means; the other must mean the same.
-  void meet(Message& m, int micro, int sender_position, int from, int to) const {
+  void meet(Message& m, const Instruction& i, int sender_position, int from, int to) const {
     if (!m.sent && !m.awaited) {
-      m.micro = micro, m.sender_position = sender_position;
-    } else if (m.micro != micro || m.sender_position != sender_position) {
-      const auto text = [](int batch, int position) {
-        return "micro-batch " + std::to_string(batch) + " of position " + std::to_string(position);
+      m.micro = i.micro, m.slice = i.slice, m.sender_position = sender_position;
+    } else if (m.micro != i.micro || m.slice != i.slice || m.sender_position != sender_position) {
+      const auto text = [](int batch, int slice, int position) {
+        return "micro-batch " + std::to_string(batch) + (slice > 0 ? ", slice " + std::to_string(slice) : "") + " of position " + std::to_string(position);
       };
       throw RuntimeFailure("pipeline schedule " + s_.name + ": between stages " + std::to_string(from) +
                            " and " + std::to_string(to) + " one end means " +
-                           text(m.micro, m.sender_position) + ", the other " + text(micro, sender_position) +
+                           text(m.micro, m.slice, m.sender_position) + ", the other " + text(i.micro, i.slice, sender_position) +
                            "; their instructions are in different order");
     }
   }

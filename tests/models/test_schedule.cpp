@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "models/schedule/schedule.h"
+#include "models/schedule/token_slices.h"
 #include "models/schedule/validate.h"
 #include "models/schedule/walk.h"
 
@@ -87,6 +88,65 @@ TEST(Schedule, IsAsDrawnInThePapers) {
   EXPECT_EQ(notation(two.stage[1]),
             "R0 f0 S0 R1 f1 S1 R0' f0' b0' s0' R1' f1' b1' s1' R2 f2 S2 r0 b0 s0 R3 f3 S3 r1 b1 s1 "
             "R2' f2' b2' s2' R3' f3' b3' s3' r2 b2 s2 r3 b3 s3");
+}
+
+TEST(TerapipeSchedule, StreamsSlicesThroughAndTakesEverythingBackInReverse) {
+  const Schedule s = make_schedule("terapipe", 2, 2, 1, 2);
+  const auto sliced = [](const std::vector<Instruction>& list) {
+    std::string text;
+    for (const Instruction& i : list)
+      text += (text.empty() ? "" : " ") + std::string(1, "RfSrbs"[static_cast<int>(i.kind)]) + std::to_string(i.micro) + "." + std::to_string(i.slice);
+    return text;
+  };
+  EXPECT_EQ(sliced(s.stage[0]), "f0.0 S0.0 f0.1 S0.1 f1.0 S1.0 f1.1 S1.1 r1.1 b1.1 r1.0 b1.0 r0.1 b0.1 r0.0 b0.0");
+  EXPECT_EQ(sliced(s.stage[1]), "R0.0 f0.0 R0.1 f0.1 R1.0 f1.0 R1.1 f1.1 b1.1 s1.1 b1.0 s1.0 b0.1 s0.1 b0.0 s0.0");
+}
+
+TEST(TerapipeSchedule, IsSoundRunsThroughAndKeepsEverySlice) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 5; ++m)
+      for (int slices = 1; slices <= 6; ++slices) {
+        const Schedule s = make_schedule("terapipe", p, m, 1, slices);
+        const auto found = violations(s);
+        EXPECT_TRUE(found.empty()) << label(s) << ": " << found.front().what;
+        for (const SendMode mode : {SendMode::eager, SendMode::rendezvous}) EXPECT_NO_THROW(walk(s, random_cost(20261121), mode)) << label(s);
+        EXPECT_NEAR(walk(s, uniform_cost(1, 2, 0)).bubble_fraction(), (p - 1.0) / (m * slices + p - 1), 1e-12) << label(s);
+        for (int stage = 0; stage < p; ++stage) EXPECT_EQ(peak_live_activations(s, stage), m * slices);
+      }
+  EXPECT_THROW(make_schedule("1f1b", 2, 2, 1, 2), UsageError);
+  EXPECT_THROW(make_schedule("terapipe", 2, 2, 1, 0), UsageError);
+}
+
+TEST(TerapipeSchedule, TakesTheSumOfTheSliceTimesAndTheLargestForEveryStageBehind) {
+  // Backward passes twice as long as forward ones: the slowest slice is the same in both, and the closed form holds exactly.
+  const Random random(20261121, "slices");
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 3; ++m) {
+      std::vector<int> slices;
+      for (int n = 0; n < 2 + p % 4; ++n) slices.push_back(1 + static_cast<int>(random.below(static_cast<std::uint64_t>(p * 10 + n), 20)));
+      const SliceTime t = [](int s, int c) { return 3 + s + 0.1 * s * (2 * c + s); };
+      std::vector<double> times;
+      int context = 0;
+      for (const int s : slices) times.push_back(t(s, context)), context += s;
+      const Walk w = walk(make_schedule("terapipe", p, m, 1, static_cast<int>(slices.size())), [&](int, const Instruction& i) {
+        const double all = times[static_cast<std::size_t>(i.slice)];
+        return i.kind == Kind::forward ? all / 3 : i.kind == Kind::backward ? 2 * all / 3 : 0.0;
+      });
+      const std::vector<SlicedBatch> batches(static_cast<std::size_t>(m), SlicedBatch{1, slices});
+      EXPECT_NEAR(w.makespan, sliced_step([&](int, int s, int c) { return t(s, c); }, batches, p), 1e-9) << "P " << p << " M " << m;
+    }
+}
+
+TEST(TerapipeSchedule, SlicesOutOfOrderAreNoticed) {
+  Schedule s = make_schedule("terapipe", 1, 1, 1, 2);
+  std::swap(s.stage[0][0], s.stage[0][1]);
+  EXPECT_TRUE(has(s, ScheduleProperty::order)) << "forward of the second slice before the first";
+  s = make_schedule("terapipe", 1, 1, 1, 2);
+  std::swap(s.stage[0][2], s.stage[0][3]);
+  EXPECT_TRUE(has(s, ScheduleProperty::order)) << "backward of the first slice before the second";
+  s = make_schedule("terapipe", 2, 1, 1, 2);
+  std::swap(s.stage[0][1], s.stage[0][3]);
+  EXPECT_TRUE(has(s, ScheduleProperty::message_order)) << "slices sent in another order than received";
 }
 
 TEST(Schedule, RunsEachMicroBatchThroughEachChunkOnceForwardThenBackward) {
