@@ -1,7 +1,7 @@
 // The seam between the programs and libthinwire_cuda.so: plain C functions over plain pointers. Both sides
 // include this header; the version makes a module of another build refused instead of misunderstood.
 //
-// Every function that can fail returns 0, or a cudaError_t for thinwire_cuda_error_text. Streams and events
+// Every function that can fail returns 0, or a cudaError_t or another code for thinwire_cuda_error_text. Streams and events
 // are cudaStream_t and cudaEvent_t as void*; a null stream is the device's default stream.
 #pragma once
 
@@ -13,6 +13,12 @@
 /// Before the declaration and the definition of an entry point in a `.cu` file:
 ///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
 #define THINWIRE_CUDA_ENTRY extern "C" __attribute__((visibility("default")))
+
+/// Errors that are no cudaError_t: cuBLASLt's status, NCCL's result on top of these, and libraries that do not open.
+#define THINWIRE_CUDA_BLAS_ERROR 10000
+#define THINWIRE_CUDA_NO_BLAS 19999
+#define THINWIRE_CUDA_NCCL_ERROR 20000
+#define THINWIRE_CUDA_NO_NCCL 29999
 
 extern "C" {
 using thinwire_cuda_abi_version_fn = int();

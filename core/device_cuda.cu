@@ -56,7 +56,18 @@ int thinwire_cuda_device_count(int* count, const char** reason) {
   return error != cudaSuccess ? static_cast<int>(error) : static_cast<int>(cudaErrorNoDevice);
 }
 
-const char* thinwire_cuda_error_text(int code) { return cudaGetErrorString(static_cast<cudaError_t>(code)); }
+const char* thinwire_cuda_error_text(int code) {
+  static thread_local char text[96];
+  switch (code) {
+    case THINWIRE_CUDA_NO_BLAS: return "libcublasLt of this CUDA version does not open: products need the CUDA toolkit's libraries on the loader's path";
+    case THINWIRE_CUDA_NO_NCCL: return "libnccl.so.2 does not open: collectives on devices need NCCL on the loader's path";
+    default: break;
+  }
+  if (code < THINWIRE_CUDA_BLAS_ERROR) return cudaGetErrorString(static_cast<cudaError_t>(code));
+  const bool blas = code < THINWIRE_CUDA_NCCL_ERROR;
+  std::snprintf(text, sizeof text, "%s returned %d", blas ? "cuBLASLt" : "NCCL", code - (blas ? THINWIRE_CUDA_BLAS_ERROR : THINWIRE_CUDA_NCCL_ERROR));
+  return text;
+}
 
 int thinwire_cuda_error_is_fatal(int code) {
   switch (static_cast<cudaError_t>(code)) {

@@ -36,6 +36,20 @@ constexpr std::size_t sparse_workspace_bytes(std::int64_t count, std::int64_t ke
   return static_cast<std::size_t>(16 + ((kept + count / 256 + 1) / 32768 + 2) * 4);
 }
 
+/// What every entry point that multiplies matrices has at the start of its workspace; one workspace serves one stream.
+inline constexpr std::size_t product_workspace_bytes = std::size_t{32} << 20;
+constexpr std::size_t orthonormalise_workspace_bytes(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t blocks = (rows + 1023) / 1024;
+  return static_cast<std::size_t>(16 + 8 * (columns * columns * (blocks + 1) + columns + columns * rows) + 8) / 16 * 16;
+}
+/// Of every powersgd entry point for x [n, m] and rank r.
+constexpr std::size_t powersgd_workspace_bytes(std::int64_t n, std::int64_t m, std::int64_t r) {
+  return product_workspace_bytes + orthonormalise_workspace_bytes(n > m ? n : m, r) + static_cast<std::size_t>((n + m) * r * 4 + 16);
+}
+constexpr std::size_t autoencoder_workspace_bytes(std::int64_t rows, std::int64_t width) {
+  return product_workspace_bytes + static_cast<std::size_t>(rows * width * 4);
+}
+
 }  // namespace thinwire
 
 extern "C" {
@@ -76,4 +90,38 @@ using thinwire_cuda_randomk_gather_fn = int(const float* x, std::int64_t count, 
 using thinwire_cuda_randomk_scatter_fn = int(const void* list, int half_values, std::int64_t count, std::int64_t kept, std::uint64_t seed,
                                              std::uint64_t random_stream, float factor, float* out, int add, std::uint32_t* status, int ordinal,
                                              void* stream);
+
+/// Columns of a [rows, columns] become orthonormal in place, dependent ones zero (kernels/matrix/orthonormalise.h); columns <= 256.
+/// `released`: modified Gram-Schmidt in f32.
+using thinwire_cuda_orthonormalise_fn = int(float* a, std::int64_t rows, std::int64_t columns, int released, void* workspace, int ordinal, void* stream);
+/// Columns of the start q [m, r] that are zero (with `fresh`: all) become N(0, 1) numbers of (seed, random_stream), as the host draws them.
+using thinwire_cuda_powersgd_start_fn = int(float* q, std::int64_t m, std::int64_t r, int fresh, std::uint64_t seed, std::uint64_t random_stream,
+                                            int ordinal, void* stream);
+/// p f32[n, r] = x q, after q [m, r] was made orthonormal in place where asked; p also goes to the wire `send` (f16 or f32) unless that is null.
+using thinwire_cuda_powersgd_project_fn = int(const float* x, std::int64_t n, std::int64_t m, std::int64_t r, float* q, int orthonormalise_start,
+                                              int released, int half_wire, float* p, void* send, void* workspace, std::uint32_t* status, int ordinal,
+                                              void* stream);
+/// p (from the wire `received_p`, or as it is where that is null) becomes orthonormal; q f32[m, r] = x^T p, which is the next start; both go to
+/// the wire, p unless `send_p` is null.
+using thinwire_cuda_powersgd_back_project_fn = int(const float* x, std::int64_t n, std::int64_t m, std::int64_t r, const void* received_p, int released,
+                                                   int half_wire, float* p, float* q, void* send_p, void* send_q, void* workspace, std::uint32_t* status,
+                                                   int ordinal, void* stream);
+/// out [n, m] = P Q^T, or +=: P is `p`, or `wire_p` where p is null.
+using thinwire_cuda_powersgd_expand_fn = int(const float* p, const void* wire_p, const void* wire_q, std::int64_t n, std::int64_t m, std::int64_t r,
+                                             int half_wire, float* out, int add, void* workspace, std::uint32_t* status, int ordinal, void* stream);
+
+/// payload [rows, width] (f16 or f32) = x [rows, columns] encoder^T; encoder [width, columns].
+using thinwire_cuda_autoencoder_encode_fn = int(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t width, const float* encoder,
+                                                int half_wire, void* payload, void* workspace, std::uint32_t* status, int ordinal, void* stream);
+/// out = code decoder^T, or +=; decoder [columns, width].
+using thinwire_cuda_autoencoder_decode_fn = int(const void* payload, std::int64_t rows, std::int64_t columns, std::int64_t width, const float* decoder,
+                                                int half_wire, float* out, int add, void* workspace, std::uint32_t* status, int ordinal, void* stream);
+/// travel [rows, width] = gradient decoder; decoder_gradient += gradient^T code unless it is null.
+using thinwire_cuda_autoencoder_decode_backward_fn = int(const float* gradient, std::int64_t rows, std::int64_t columns, std::int64_t width,
+                                                         const float* decoder, const float* code, float* travel, float* decoder_gradient, void* workspace,
+                                                         int ordinal, void* stream);
+/// input_gradient [rows, columns] = travel encoder; encoder_gradient += travel^T x unless it is null.
+using thinwire_cuda_autoencoder_encode_backward_fn = int(const float* travel, std::int64_t rows, std::int64_t columns, std::int64_t width,
+                                                         const float* encoder, const float* x, float* input_gradient, float* encoder_gradient,
+                                                         void* workspace, int ordinal, void* stream);
 }

@@ -25,14 +25,14 @@ cudaError_t expand(std::int64_t count, std::int64_t kept, std::uint64_t seed, st
 int thinwire_cuda_randomk_gather(const float* x, std::int64_t count, std::int64_t kept, std::uint64_t seed, std::uint64_t random_stream, float factor,
                                  int half_values, int scan, void* list, std::uint32_t* status, int ordinal, void* stream) {
   if (!valid(count, kept)) return cudaErrorInvalidValue;
-  const RandomGather action{{static_cast<std::uint8_t*>(list), half_values != 0}, factor, x, scan != 0, aligned(x, 16)};
+  const RandomGather action{value_list(list, half_values != 0), factor, x, scan != 0, aligned(x, 16)};
   return on_device(ordinal, [&] { return expand(count, kept, seed, random_stream, status, action, stream); });
 }
 
 int thinwire_cuda_randomk_scatter(const void* list, int half_values, std::int64_t count, std::int64_t kept, std::uint64_t seed,
                                   std::uint64_t random_stream, float factor, float* out, int add, std::uint32_t* status, int ordinal, void* stream) {
   if (!valid(count, kept)) return cudaErrorInvalidValue;
-  const ValueList values{static_cast<std::uint8_t*>(const_cast<void*>(list)), half_values != 0};
+  const ValueList values = value_list(list, half_values != 0);
   return on_device(ordinal, [&] {
     if (add) return expand(count, kept, seed, random_stream, status, RandomScatter<true>{values, factor, out, aligned(out, 16)}, stream);
     return expand(count, kept, seed, random_stream, status, RandomScatter<false>{values, factor, out, aligned(out, 16)}, stream);

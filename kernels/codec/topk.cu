@@ -43,7 +43,7 @@ int thinwire_cuda_topk_encode(const float* x, std::int64_t count, std::int64_t k
       if (const auto e = cudaMemsetAsync(w.bitmap, 0, static_cast<std::size_t>(layout.words()) * 4, static_cast<cudaStream_t>(stream)); e != cudaSuccess)
         return e;
     std::uint8_t* index = bytes + kept * (half_values ? 2 : 4);
-    const PayloadSink sink{{bytes, half_values != 0}, layout, index, w.bitmap, status};
+    const PayloadSink sink{value_list(bytes, half_values != 0), layout, index, w.bitmap, status};
     if (const auto e = launch(top_emit<PayloadSink>, ceil_divide(tiles, top_threads / 32), top_threads, stream, w.counts, w.offsets, w.values, tiles,
                               w.state, w.places, sink);
         e != cudaSuccess)
@@ -57,7 +57,7 @@ int thinwire_cuda_sparse_scatter(const void* index, int index_form, std::int64_t
                                  int add, void* workspace, std::uint32_t* status, int ordinal, void* stream) {
   if (!valid(count, kept, index_form)) return cudaErrorInvalidValue;
   if (count == 0) return cudaSuccess;
-  const ValueList values{static_cast<std::uint8_t*>(const_cast<void*>(list)), half_values != 0};
+  const ValueList values = value_list(list, half_values != 0);
   return on_device(ordinal, [&] {
     const IndexLayout layout(index_form, count, kept);
     if (add) return expand_index(index, layout, workspace, status, ScatterAction<true>{values, 1.0f, out}, stream);
@@ -71,7 +71,7 @@ int thinwire_cuda_sparse_gather(const void* index, int index_form, std::int64_t 
   if (!valid(count, kept, index_form)) return cudaErrorInvalidValue;
   if (count == 0) return cudaSuccess;
   return on_device(ordinal, [&] {
-    const GatherAction action{{reinterpret_cast<std::uint8_t*>(list), false}, 1.0f, x};
+    const GatherAction action{value_list(list, false), 1.0f, x};
     return expand_index(index, IndexLayout(index_form, count, kept), workspace, status, action, stream);
   });
 }

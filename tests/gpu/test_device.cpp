@@ -7,6 +7,7 @@
 #include "core/device_module.h"
 #include "core/tensor.h"
 #include "support/device_codec_cases.h"
+#include "support/device_matrix_cases.h"
 
 namespace thinwire::testing {
 namespace {
@@ -119,6 +120,14 @@ TEST_F(CudaDevice, SparseCodecsReportDamagedPositionsWhereTheHostRefusesThem) {
 TEST_F(CudaDevice, ResidualsEqualTheHostBitForBit) {
   Gpu device;
   expect_residuals_like_host(device);
+}
+
+TEST_F(CudaDevice, MatrixCodecsEqualTheHostTwin) {
+  Gpu device;
+  expect_orthonormal_like_host(device);
+  expect_powersgd_like_host(device);
+  expect_autoencoder_like_host(device);
+  expect_matrix_codecs_report_bad_values(device);
 }
 
 }  // namespace

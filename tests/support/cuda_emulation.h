@@ -71,6 +71,7 @@ inline std::uint32_t atomicAnd(std::uint32_t* p, std::uint32_t bits) { return em
 inline std::uint32_t atomicMax(std::uint32_t* p, std::uint32_t value) { return emulated_exchange(p, std::max(*p, value)); }
 inline std::uint32_t atomicAdd(std::uint32_t* p, std::uint32_t value) { return emulated_exchange(p, *p + value); }
 inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long value) { return emulated_exchange(p, *p + value); }
+inline double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
 inline void __threadfence() {}
 inline int __popc(std::uint32_t bits) { return std::popcount(bits); }
 inline int __ffs(std::uint32_t bits) { return bits == 0 ? 0 : std::countr_zero(bits) + 1; }

@@ -1,0 +1,131 @@
+// The door to cuBLASLt. The library is opened on the first product, not with the module: it takes half a second to load, and codecs
+// without products must work where it is missing.
+#include "kernels/cuda/blas_lt.cuh"
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+namespace thinwire::cuda {
+namespace {
+
+/// The functions of libcublasLt that are used; `error` is 0 or what entry points return where it does not open.
+struct BlasLtLibrary {
+  int error = THINWIRE_CUDA_NO_BLAS;
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtMatmul) matmul = nullptr;
+  decltype(&cublasLtMatmulDescInit_internal) desc_init = nullptr;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
+  decltype(&cublasLtMatrixLayoutInit_internal) layout_init = nullptr;
+  decltype(&cublasLtMatmulPreferenceInit_internal) preference_init = nullptr;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+
+  BlasLtLibrary() {
+    const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    for (const char* folder : {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"})
+      if (library == nullptr) library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) return;
+    bool all = true;
+    const auto find = [&](auto& function, const char* symbol) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+      all = all && function != nullptr;
+    };
+    find(create, "cublasLtCreate");
+    find(matmul, "cublasLtMatmul");
+    find(desc_init, "cublasLtMatmulDescInit_internal");
+    find(desc_set, "cublasLtMatmulDescSetAttribute");
+    find(layout_init, "cublasLtMatrixLayoutInit_internal");
+    find(preference_init, "cublasLtMatmulPreferenceInit_internal");
+    find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    if (all) error = 0;
+  }
+};
+const BlasLtLibrary& blas_lt() {
+  static const BlasLtLibrary library;
+  return library;
+}
+
+}  // namespace
+
+int blas_product(const BlasProblem& p, void* workspace, std::size_t workspace_bytes, int ordinal, void* stream) {
+  const BlasLtLibrary& lt = blas_lt();
+  if (lt.error != 0) return lt.error;
+  const auto failed = [](cublasStatus_t status) { return THINWIRE_CUDA_BLAS_ERROR + static_cast<int>(status); };
+  const auto type = [](DType t) { return t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; };
+
+  cublasLtMatmulDescOpaque_t description{};
+  cublasLtMatrixLayoutOpaque_t layout_a{}, layout_b{}, layout_c{};
+  cublasStatus_t s = lt.desc_init(&description, sizeof description, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    if (s == CUBLAS_STATUS_SUCCESS) s = lt.desc_set(&description, attribute, &value, sizeof value);
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (p.bias != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  }
+  const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, DType t, bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t ld) {
+    if (s == CUBLAS_STATUS_SUCCESS)
+      s = lt.layout_init(&of, sizeof of, type(t), static_cast<std::uint64_t>(transposed ? columns : rows), static_cast<std::uint64_t>(transposed ? rows : columns), ld);
+  };
+  layout(layout_a, p.type_ab, p.transpose_a, p.m, p.k, p.lda);
+  layout(layout_b, p.type_ab, p.transpose_b, p.k, p.n, p.ldb);
+  layout(layout_c, p.type_c, false, p.m, p.n, p.ldc);
+  if (s != CUBLAS_STATUS_SUCCESS) return failed(s);
+
+  // Choosing an algorithm takes the host tens of microseconds; one choice serves all products of a kind.
+  const auto alignment = [](const void* address) {
+    const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+    return static_cast<std::uint32_t>(bits & (~bits + 1));
+  };
+  const std::array<std::int64_t, 15> key{ordinal, p.type_ab == DType::bf16, p.type_c == DType::bf16, p.transpose_a, p.transpose_b, p.m, p.n, p.k,
+                                         p.lda, p.ldb, p.ldc, alignment(p.a), alignment(p.b), alignment(p.c),
+                                         static_cast<std::int64_t>(workspace_bytes) * 4 + (p.bias != nullptr) * 2 + (p.beta != 0)};
+  static std::mutex lock;
+  static std::map<int, cublasLtHandle_t> handles;
+  static std::map<std::array<std::int64_t, 15>, cublasLtMatmulAlgo_t> chosen;
+  cublasLtHandle_t handle{};
+  cublasLtMatmulAlgo_t algorithm{};
+  {
+    const std::lock_guard hold(lock);
+    cublasLtHandle_t& mine = handles[ordinal];
+    if (mine == nullptr)
+      if (s = lt.create(&mine); s != CUBLAS_STATUS_SUCCESS) return failed(s);
+    handle = mine;
+    auto found = chosen.find(key);
+    if (found == chosen.end()) {
+      cublasLtMatmulPreferenceOpaque_t preference{};
+      s = lt.preference_init(&preference, sizeof preference);
+      const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+        if (s == CUBLAS_STATUS_SUCCESS) s = lt.preference_set(&preference, attribute, &value, sizeof value);
+      };
+      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p.a));
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p.b));
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p.c));
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p.c));
+      cublasLtMatmulHeuristicResult_t result{};
+      int count = 0;
+      if (s == CUBLAS_STATUS_SUCCESS)
+        s = lt.heuristic(handle, &description, &layout_a, &layout_b, &layout_c, &layout_c, &preference, 1, &result, &count);
+      if (s == CUBLAS_STATUS_SUCCESS && count == 0) s = CUBLAS_STATUS_NOT_SUPPORTED;
+      if (s != CUBLAS_STATUS_SUCCESS) return failed(s);
+      found = chosen.emplace(key, result.algo).first;
+    }
+    algorithm = found->second;
+  }
+  s = lt.matmul(handle, &description, &p.alpha, p.a, &layout_a, p.b, &layout_b, &p.beta, p.c, &layout_c, p.c, &layout_c, &algorithm, workspace,
+                workspace_bytes, static_cast<cudaStream_t>(stream));
+  return s == CUBLAS_STATUS_SUCCESS ? 0 : failed(s);
+}
+
+}  // namespace thinwire::cuda
