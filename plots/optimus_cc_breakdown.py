@@ -89,7 +89,7 @@ def _panel(axes, rows, kind):
         axes.plot([row["step_ms"]] * 2, [y - 0.38, y + 0.38], color=style.INK, linewidth=1.6, zorder=4)
         optimus_cc.whiskers(axes, [y], [row["step_low"]], [row["step_high"]], [style.INK], horizontal=True)
         if math.isfinite(row["modelled_step_ms"]):
-            axes.scatter(row["modelled_step_ms"], y, **{**style.dot(style.INK, "s", "modelled", size=46), "zorder": 5})
+            axes.scatter(row["modelled_step_ms"], y, **{**style.dot(style.INK, "s", "modelled", size=46), "facecolors": "white", "zorder": 5})
     axes.set_xlabel("ms")
 
 

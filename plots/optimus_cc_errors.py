@@ -105,7 +105,7 @@ def _means(axes, rows, tints):
         axes.yaxis.set_major_locator(style.matplotlib.ticker.FixedLocator([s * d for d in decades for s in (-1, 1)] + [0]))
         axes.yaxis.set_major_formatter(style.matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:.0e}" if v else "0"))
         axes.yaxis.set_minor_locator(style.matplotlib.ticker.NullLocator())
-        axes.set_ylim(-2 * top, 6 * top)
+        axes.set_ylim(-2 * top, 600 * top)  # room for the legend
     axes.legend(
         handles=[
             style.Line2D([], [], color=style.SOFT, marker=m, linestyle="", markersize=4.5, label=w) for w, m in (("e", "o"), ("dX", "^"))
