@@ -45,6 +45,15 @@ CLAIM_FIGURES = (
     "optimus_cc_gain",
     "optimus_cc_cluster",
     "optimus_cc_model",
+    "tensor_parallel_weak",
+    "tensor_parallel_at_64",
+    "tensor_parallel_bytes",
+    "tensor_parallel_tesseract",
+    "tensor_parallel_cube",
+    "tensor_parallel_links",
+    "terapipe_prediction",
+    "terapipe_steps",
+    "terapipe_lengths",
 )
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

@@ -159,7 +159,92 @@ def model():
 def everything(seed=1):
     """Every claim that a figure draws."""
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), stages(), *stacks(), errors(rng), memory(), compressor(), *model()]
+    return [*quality(rng), uniform(rng), stages(), *stacks(), errors(rng), memory(), compressor(), *model(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
+
+
+# ---- tensor parallelism -------------------------------------------------------------------------------------------------------------
+
+SCHEMES_OF_64 = ("1d 64", "2d 8x8", "2.5d 4x4x4", "3d 4x4x4, gather keep", "3d 4x4x4, gather again", "3d 4x4x4, gather again-literally")
+WEAK = {  # row: (ranks, batch, hidden, average, (f+b)/batch)
+    "1-D, 8 GPUs": (8, 60, 2048, 0.35, 0.35), "1-D, 64 GPUs": (64, 30, 8192, 1.5, 1.5), "2-D, 16 GPUs": (16, 192, 4096, 0.7, 0.7),
+    "2-D, 64 GPUs": (64, 384, 8192, 1.1, 1.1), "3-D, 8 GPUs": (8, 192, 2048, 0.6, 0.6), "3-D, 64 GPUs": (64, 384, 8192, 0.7, 0.5),
+}  # fmt: skip
+
+
+def tensor_parallel():
+    """C5a, C6, C9a, C10a, M2 and C1, as the cost model and the counters write them."""
+    modelled = lambda identifier, tables, **more: claim(identifier, basis="cost model", profile="smoke", tables=tables, **more)
+    millions = lambda k, b: (33.0, 10.0 + 250 / b, 5.0 + 530 / b, 6.0 + 75 / b, 7.5 + 110 / b, 9.5 + 113 / b)[k]
+    over_batch = [(f"b = {b}", [b, *(millions(k, b) for k in range(6))]) for b in (1, 4, 16, 64, 256, 1024)]
+    over_ranks = [("1d 4", [4, 25.0]), ("2d 2x2", [4, 40.0]), ("1d 8", [8, 29.0]), ("2.5d 2x2x2", [8, 36.0]), ("3d 2x2x2, gather keep", [8, 23.0]), ("3d 2x2x2, gather again", [8, 29.5])]
+    over_ranks += [(s, [64, millions(k, 32)]) for k, s in enumerate(SCHEMES_OF_64)]
+    spans = lambda s: [0.6 * s, 1.3 * s, 1.2 * s, 2.4 * s]
+    ranges = ["pipelined, low (s)", "pipelined, high (s)", "tree, low (s)", "tree, high (s)"]
+    published = ["published average (s)", "published (f+b)/batch (s)"]
+    weak = [(row, [p, b, h, average, own, *spans(average)]) for row, (p, b, h, average, own) in WEAK.items()]
+    at_64 = [(row[:3], [b, average, own, *spans(average)]) for row, (p, b, h, average, own) in WEAK.items() if p == 64]
+    at_64 += [(row[:3], [b, None, None, *spans(average)]) for b in (32, 384) for row, (p, _, _, average, _) in WEAK.items() if p == 64]
+    choices = ("pipelined, gather keep", "tree, gather again", "tree, no recomputation", "equal batch 32")
+    ratios = [(c, [1.7 + 0.1 * i, 4.0 - 0.2 * i, 1.01 + 0.3 * i, 1.4 + 0.9 * i, 100]) for i, c in enumerate(choices)]
+    own = [measure(f"{over} / 3-D, the table's forward + backward", value, margin=margin, unit="x") for over, value, margin in (("1-D", 2.9, 2.3), ("2-D", 2.0, 1.6))]
+    names = ["1-D / 3-D, low", "1-D / 3-D, high", "2-D / 3-D, low", "2-D / 3-D, high", "machines"]
+    strong = [(row, [p, d, 12, f, 4 * f, *spans(4 * f)]) for row, p, d, f in (
+        ("Megatron-LM, 4 GPUs, [4]", 4, 1, 0.12), ("Optimus, 4 GPUs, [2,2]", 4, 1, 0.17), ("Tesseract, 8 GPUs, [2,2,2]", 8, 2, 0.03),
+        ("Megatron-LM, 64 GPUs, [64]", 64, 1, 0.12), ("Tesseract, 64 GPUs, [4,4,4]", 64, 4, 0.09),
+    )]  # fmt: skip
+    return [
+        modelled("tensor_parallel.C5a", [table("million elements over the batch, 64 ranks", ["batch", *SCHEMES_OF_64], over_batch),
+                                         table("million elements over ranks, batch 32", ["ranks", "million elements"], over_ranks)]),
+        modelled("tensor_parallel.C6", [table("64 ranks, seconds per sequence", ["batch", *published, *ranges], at_64), table("ratios by choice", names, ratios)], measures=own),
+        modelled("tensor_parallel.C9a", [table("weak scaling, seconds per sequence", ["ranks", "batch", "hidden", *published, *ranges], weak)]),
+        claim("tensor_parallel.C10a", basis="published numbers", tables=[table("strong scaling, seconds per sequence", ["ranks", "depth", "batch", "published forward (s)", "published step (s)", *ranges], strong)]),
+        claim("tensor_parallel.M2", "PASS", "exact", tables=[rank_map(q) for q in (2, 3)], profile="smoke"),
+        claim("tensor_parallel.C1", "PASS", "exact", tables=[table(
+            "stored elements per rank", ["q", "X", "W", "Y", "X + W + Y over 1/q^3 of them", "most - least", "saved gathered", "(S_X + S_W)/q^2"],
+            [(f"3d {q}x{q}x{q}", [q, 64, 128, 96, 1.0, 0.0, 0.0, 12.0]) for q in (2, 3, 4)])]),
+    ]  # fmt: skip
+
+
+def rank_map(q):
+    """The rank map of a cube: X, W, Y of 1/q^3 each, a bias on the diagonal l = j, classical tensors on faces."""
+    rows = []
+    for rank in range(q**3):
+        i, j, l = rank % q, rank // q % q, rank // q**2
+        held = l == j
+        rows.append((f"rank {rank}", [i, j, l, 8, 8, 8, 4.0 if held else 0.0, 4.0 * (j * q + i) if held else None, 8.0 * q * (j == 0), 8.0 * q * (i == 0), 8.0 * q * (l == 0)]))
+    columns = ["i", "j", "l", "X elements", "W elements", "Y elements", "bias elements", "first element of bias", "X elements, classical", "W elements, classical", "Y elements, classical"]
+    return table(f"rank map of 3d {q}x{q}x{q}", columns, rows)
+
+
+def timed_grids(rng):
+    """C8 and C10b on the emulated link; one step without a prediction."""
+    columns = ["ranks", "link (Gbit/s)", "batch", "measured (ms)", "low", "high", "predicted (ms)"]
+    rows = []
+    for ranks, methods in ((4, ("1d 4", "2d 2x2")), (8, ("1d 8", "2.5d 2x2x2", "3d 2x2x2, gather again"))):
+        for gbps in (0.1, 1.0, 10.0):
+            for k, method in enumerate(methods):
+                ms = (10 + 40 / gbps / (1 + k)) * float(np.exp(rng.normal(0, 0.02)))
+                rows.append((f"{method} at {gbps:g} Gbit/s", [ranks, gbps, 8, ms, 0.97 * ms, 1.04 * ms, None if (ranks, k, gbps) == (8, 2, 10.0) else 0.95 * ms]))
+    timed = lambda identifier, some: claim(identifier, basis="emulated link", tables=[table("steps per link", columns, some)])
+    return [timed("tensor_parallel.C8", rows[6:]), timed("tensor_parallel.C10b", rows)]
+
+
+def terapipe(rng):
+    """C17 to C19."""
+    steps = []
+    for stages in (2, 4):
+        for slices in (1, 2, 4, 8, 16):
+            ms = 40 * (1 + (stages - 1) / slices) + 0.8 * slices
+            steps.append((f"K = {stages}, uniform {slices}", [stages, slices, ms, 0.98 * ms, 1.03 * ms, ms * float(np.exp(rng.normal(0, 0.03)))]))
+        steps.append((f"K = {stages}, DP slices", [stages, 6, 44.0, 43.0, 45.0, 43.0]))
+    settings = [("setting (10), 175B", [5.8, 1.5, 5.822, 1.16, 3.9, 5.02, 9.92]), ("setting (5), 13B", [1.9, 1.4, 1.863, 1.328, 1.36, 1.4, 1.58])]
+    names = ["without (s)", "with (s)", "published without (s)", "published with (s)", "speed-up", "published speed-up", "bound"]
+    lengths = [(f"L = {n}", [n, 100.0, 100.0 / s, s, 0.97 * s, 1.02 * s]) for n, s in ((256, 1.1), (512, 1.4), (1024, 2.0), (2048, 3.1))]
+    return [
+        claim("tensor_parallel.C17", tables=[table("steps measured and predicted", ["stages", "slices", "measured (ms)", "low", "high", "predicted (ms)"], steps)], basis="emulated link"),
+        claim("tensor_parallel.C18", basis="event model", tables=[table("step per setting", names, settings)]),
+        claim("tensor_parallel.C19", basis="emulated link", tables=[table("over the length", ["L", "without (ms)", "with (ms)", "speed-up", "low", "high"], lengths)]),
+    ]
 
 
 def write(folder, claims, listed=None):

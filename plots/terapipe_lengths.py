@@ -1,0 +1,117 @@
+"""Figure 36: what TeraPipe's token slices gain over the length of a sequence."""
+import math
+
+from plots import optimus_cc, style, words
+from plots.drawing import Drawing
+
+CLAIMS = ("tensor_parallel.C19",)
+COLUMNS = ("what", "length", "without_ms", "with_ms", "speedup", "low", "high", "kind", "origin")
+
+
+def draw(claims):
+    drawing = Drawing(
+        name="terapipe_lengths",
+        title="TeraPipe: speed-up over the length of a sequence",
+        how_to_read=(
+            "Speed-up of token slices (best slicing) over micro-batches alone (at their best size) at a constant number of tokens per step."
+            " Filled points are measured, hollow on the emulated link, hollow and dotted modelled. The paper's sweep is recollected but for one"
+            " point: shown on request, as crosses."
+        ),
+        columns=COLUMNS,
+    )
+    tables = [t for t in claims.tables(*CLAIMS) if t.rows and (t.column("speed-up") or t.column("without"))]
+    if not tables:
+        return drawing.skipped(claims.why_none(*CLAIMS, what="steps over the length"))
+    for table in tables:
+        drawing.rows += _rows(table)
+    drawing.rows += _published(claims)
+    kinds = {r["kind"] for r in drawing.rows}
+    handles = style.kind_handles(kinds & {"measured", "emulated", "modelled", "published"}, measured=True)
+    if "recollected" in kinds:
+        handles.append(style.Line2D([], [], marker="P", linestyle="", markersize=7, markerfacecolor="none", markeredgecolor=style.SOFT, label="recollected, unverified (another machine and model)"))
+    figure, axes = style.canvas(1, 2, height=3.5, legend_rows=1 if handles else 0, foot=optimus_cc.origin_note(tables))
+    style.legend(figure, handles, 5)
+    drawing.figure = figure
+    _times(axes[0, 0], [r for r in drawing.rows if r["kind"] not in ("published", "recollected")])
+    _ratios(axes[0, 1], drawing.rows)
+    drawing.seen = _seen([r for r in drawing.rows if r["kind"] not in ("published", "recollected")])
+    return optimus_cc.finish(drawing, claims, tables)
+
+
+def _rows(table):
+    rows = []
+    for label, values in table.rows:
+        length = values.get("L", table.number(values, "length"))
+        without, sliced = table.number(values, "without", "(ms)"), table.number(values, "with", "(ms)", without=("without",))
+        speedup = table.number(values, "speed-up", without=("low", "high", "published"))
+        rows.append({
+            "what": label, "length": int(length), "without_ms": without, "with_ms": sliced, "speedup": speedup if math.isfinite(speedup) else without / sliced,
+            "low": table.number(values, "low"), "high": table.number(values, "high"),
+            "kind": "modelled" if "model" in table.name.lower() else table.claim.kind, "origin": table.claim.origin,
+        })  # fmt: skip
+    return [r for r in rows if math.isfinite(r["speedup"])]
+
+
+def _published(claims):
+    rows, times = [], {}
+    for r in claims.published:
+        if r["paper"].startswith("TeraPipe") and r["artifact"] == "sequence length sweep" and r["column"].startswith("step time"):
+            times.setdefault(r["row"], {})[r["column"]] = (float(r["value"]), r["provenance"])
+    for row, of in times.items():
+        if len(of) == 2:
+            (without, one), (sliced, other) = of["step time without TeraPipe"], of["step time with TeraPipe"]
+            rows.append({
+                "what": f"TeraPipe's {row}", "length": int(row.split("L = ")[1]), "without_ms": 1e3 * without, "with_ms": 1e3 * sliced, "speedup": without / sliced,
+                "low": math.nan, "high": math.nan, "kind": "published" if one == other == "read" else "recollected", "origin": "",
+            })  # fmt: skip
+    return rows
+
+
+def _times(axes, rows):
+    for name, tint in (("without_ms", "#4a5560"), ("with_ms", "#0072b2")):
+        for kind in dict.fromkeys(r["kind"] for r in rows):
+            own = sorted((r["length"], r[name]) for r in rows if r["kind"] == kind and math.isfinite(r[name]))
+            if own:
+                axes.plot(*zip(*own), **style.curve(tint, kind))
+                style.scatter(axes, [(x, y, style.dot(tint, "o" if name == "with_ms" else "s", kind)) for x, y in own])
+                axes.annotate("token slices" if name == "with_ms" else "micro-batches", own[-1], xytext=(-4, -11 if name == "with_ms" else 9), textcoords="offset points", ha="right", fontsize=8, color=tint)
+    _lengths(axes, rows)
+    axes.set_ylim(bottom=0)
+    axes.margins(y=0.15)
+    axes.set(ylabel="step (ms)", title="step")
+
+
+def _ratios(axes, rows):
+    tint = "#0072b2"
+    for kind in dict.fromkeys(r["kind"] for r in rows):
+        own = sorted((r for r in rows if r["kind"] == kind), key=lambda r: r["length"])
+        x, y = [r["length"] for r in own], [r["speedup"] for r in own]
+        if kind == "recollected":
+            axes.scatter(x, y, marker="P", s=45, facecolors="none", edgecolors=style.SOFT, linewidths=1.1, zorder=4)
+            continue
+        if kind != "published":
+            axes.plot(x, y, **style.curve(tint, kind))
+            optimus_cc.whiskers(axes, x, [r["low"] for r in own], [r["high"] for r in own], [tint] * len(own))
+        style.scatter(axes, [(a, b, style.dot(tint, "o", kind)) for a, b in zip(x, y)])
+    axes.axhline(1, color=style.SOFT, linewidth=0.8, zorder=1.4)
+    _lengths(axes, rows)
+    axes.set_ylim(bottom=0)
+    axes.set(ylabel="speed-up", title="speed-up by token slices")
+
+
+def _lengths(axes, rows):
+    axes.set_xscale("log")
+    lengths = sorted({r["length"] for r in rows})
+    axes.set_xticks(lengths, [str(n) for n in lengths], rotation=30 if len(lengths) > 6 else 0)
+    axes.xaxis.set_minor_locator(style.matplotlib.ticker.NullLocator())
+    axes.set_xlabel("tokens of a sequence")
+
+
+def _seen(rows):
+    own = sorted(rows, key=lambda r: r["length"])
+    if not own:
+        return ["No speed-up of our own."]
+    speeds = [r["speedup"] for r in own]
+    grows = all(a < b for a, b in zip(speeds, speeds[1:]))
+    listed = words.listing([f"{words.number(r['speedup'], 3)}x at {r['length']}" for r in own])
+    return [f"Token slices gain {listed}: {'more with every length' if grows else 'not more with every length'}."]

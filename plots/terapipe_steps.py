@@ -1,0 +1,133 @@
+"""Figure 35: TeraPipe's step time per setting with and without token slices, published and modelled."""
+import math
+
+from plots import optimus_cc, style, words
+from plots.drawing import Drawing
+
+CLAIMS = ("tensor_parallel.C18",)
+COLUMNS = ("setting", "what", "seconds", "speedup", "kind", "origin")
+TINTS = {"without": "#4a5560", "with": "#0072b2"}
+
+
+def draw(claims):
+    drawing = Drawing(
+        name="terapipe_steps",
+        title="TeraPipe: step per setting without and with token slices",
+        how_to_read=(
+            "Left: seconds per step of the paper's settings that could be read; stars are published, dotted bars our model: the formula with"
+            " slice times of this machine, scaled to the published step without slices where the setting says so. Right: the speed-up; the tick"
+            " is the bound slices/(stages + slices - 1) gives without slice inefficiency."
+        ),
+        columns=COLUMNS,
+    )
+    tables = [t for t in claims.tables(*CLAIMS) if t.rows and (t.column("with (s)") or t.column("speed-up"))]
+    if not tables:
+        return drawing.skipped(claims.why_none(*CLAIMS, what="modelled steps per setting"))
+    drawing.rows = _rows(tables[0])
+    recollected = _recollected(claims, {r["setting"] for r in drawing.rows})
+    drawing.rows += recollected
+    handles = [style.plt.Rectangle((0, 0), 1, 1, label=f"{n} token slices", **style.bar(t, "modelled")) for n, t in TINTS.items()]
+    handles.append(style.Line2D([], [], marker="*", linestyle="", markersize=10, markerfacecolor=style.SOFT, markeredgecolor="black", label="published"))
+    handles.append(style.Line2D([], [], marker="|", linestyle="", markersize=10, color=style.INK, label="bound without slice inefficiency"))
+    if recollected:
+        handles.append(style.Line2D([], [], marker="P", linestyle="", markersize=7, markerfacecolor="none", markeredgecolor=style.SOFT, label="recollected, unverified"))
+    settings = list(dict.fromkeys(r["setting"] for r in drawing.rows))
+    figure, axes = style.canvas(1, 2, height=0.75 + 0.62 * len(settings), legend_rows=style.legend_rows(handles, 5), foot=optimus_cc.origin_note(tables[:1]))
+    style.legend(figure, handles, 5)
+    drawing.figure = figure
+    _times(axes[0, 0], drawing.rows, settings)
+    _ratios(axes[0, 1], drawing.rows, settings)
+    drawing.seen = _seen(drawing.rows, settings)
+    return optimus_cc.finish(drawing, claims, tables[:1])
+
+
+def _rows(table):
+    rows = []
+    for label, values in table.rows:
+        base = {"setting": label, "origin": table.claim.origin, "seconds": math.nan, "speedup": math.nan}
+        for what in TINTS:
+            for kind in ("modelled", "published"):
+                column = next((c for c in table.columns if c.startswith(f"published {what} " if kind == "published" else f"{what} ")), None)
+                if column and math.isfinite(values[column]):
+                    rows.append({**base, "what": what, "kind": kind, "seconds": values[column]})
+        for what, kind, column in (
+            ("speed-up", "modelled", next((c for c in table.columns if c.startswith(("speed-up", "modelled speed-up", "ratio"))), None)),
+            ("speed-up", "published", table.column("published", "speed-up")),
+            ("bound", "derived", table.column("bound")),
+        ):
+            if column and math.isfinite(values[column]):
+                rows.append({**base, "what": what, "kind": kind, "speedup": values[column]})
+    return rows
+
+
+def _recollected(claims, settings):
+    """Settings that are only recollected, on request."""
+    rows = []
+    for r in claims.published:
+        if r["provenance"] != "recollected" or not r["paper"].startswith("TeraPipe") or r["artifact"] != "step time per setting":
+            continue
+        for what in TINTS:
+            if r["column"] == f"step time {what} TeraPipe":
+                rows.append({"setting": r["row"], "what": what, "seconds": float(r["value"]), "speedup": math.nan, "kind": "recollected", "origin": ""})
+        if r["column"] == "speed-up":
+            rows.append({"setting": r["row"], "what": "speed-up", "seconds": math.nan, "speedup": float(r["value"]), "kind": "recollected", "origin": ""})
+    return rows
+
+
+def _mark(axes, x, y, kind, tint):
+    if kind == "published":
+        axes.scatter([x], [y], marker="*", s=105, facecolors=tint, edgecolors="black", linewidths=1.0, zorder=4)
+    else:
+        axes.scatter([x], [y], marker="P", s=45, facecolors="none", edgecolors=tint, linewidths=1.1, zorder=4)
+
+
+def _times(axes, rows, settings):
+    for r in rows:
+        if r["what"] not in TINTS:
+            continue
+        y = settings.index(r["setting"]) + (-0.19 if r["what"] == "without" else 0.19)
+        if r["kind"] == "modelled":
+            axes.barh(y, r["seconds"], height=0.32, **style.bar(TINTS[r["what"]], "modelled"))
+        else:
+            _mark(axes, r["seconds"], y, r["kind"], TINTS[r["what"]])
+    _settings_axis(axes, settings)
+    axes.set_xlim(left=0)
+    axes.set(xlabel="seconds per step", title="step")
+
+
+def _ratios(axes, rows, settings):
+    for r in rows:
+        if not math.isfinite(r["speedup"]):
+            continue
+        y = settings.index(r["setting"])
+        if r["what"] == "bound":
+            axes.plot([r["speedup"]], [y], marker="|", markersize=16, color=style.INK, linestyle="", zorder=3.5)
+        elif r["kind"] == "modelled":
+            axes.barh(y, r["speedup"], height=0.4, **style.bar(TINTS["with"], "modelled"))
+        else:
+            _mark(axes, r["speedup"], y, r["kind"], TINTS["with"])
+    axes.axvline(1, color=style.SOFT, linewidth=0.8, zorder=1.4)
+    _settings_axis(axes, settings)
+    axes.set_xlim(left=0)
+    axes.set(xlabel="speed-up by token slices", title="speed-up")
+
+
+def _settings_axis(axes, settings):
+    axes.set_yticks(range(len(settings)), settings)
+    axes.set_ylim(len(settings) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _seen(rows, settings):
+    seen = []
+    for setting in settings:
+        of = {(r["what"], r["kind"]): r["speedup"] for r in rows if r["setting"] == setting and math.isfinite(r["speedup"])}
+        if ("speed-up", "modelled") in of:
+            text = f"{setting}: {words.number(of['speed-up', 'modelled'], 3)}x by the model"
+            if ("speed-up", "published") in of:
+                text += f", {words.number(of['speed-up', 'published'], 3)}x published"
+            if ("bound", "derived") in of:
+                text += f", at most {words.number(of['bound', 'derived'], 3)}x"
+            seen.append(text + ".")
+    return seen or [f"{words.count(len(settings), 'setting')}, none with a modelled speed-up."]
