@@ -108,6 +108,8 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
       stack(make_codec(options.codec, options.form)),
       ring(*comm) {
   protocol = choose_protocol(options, stack, *comm);
+  if (options.operation != ReduceOp::sum && (!dense() || options.average))
+    throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
   // Activations have a backward pass through the codec that carried them; nothing else does.
   const bool copies = options.form == Form::released && traits().backward == BackwardRule::masked;  // see reduction_backward
   stack.codec->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));

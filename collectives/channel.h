@@ -57,6 +57,8 @@ struct ChannelOptions {
   DType wire = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it
   DenseAlgorithm algorithm = DenseAlgorithm::library;  ///< for dense reductions, also inside `rounds`
   bool average = false;                                ///< divide a reduction by the number of ranks, once
+  /// Of dense reductions; max for exact statistics. Only codec `none` without `average` may have another than sum.
+  ReduceOp operation = ReduceOp::sum;
   /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
   /// Pass::recompute with its key takes it.
   bool keep_for_recompute = false;

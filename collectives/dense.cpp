@@ -69,7 +69,7 @@ Task dense_reduction(Operation::State& op) {
   const void* send = wire_input(op, op.in);
   if (op.kind == OperationKind::all_reduce) {
     void* receive = wire_output(op, op.out, send);
-    co_await reduce_over_ranks(op, send, receive, op.in.elements(), wire, ReduceOp::sum);
+    co_await reduce_over_ranks(op, send, receive, op.in.elements(), wire, c.options.operation);
     deliver_reduction(op, receive, op.out);
   } else if (op.kind == OperationKind::reduce_scatter) {
     void* receive = wire_output(op, op.out, send);
@@ -79,8 +79,8 @@ Task dense_reduction(Operation::State& op) {
         ring_reduce_scatter_bytes(shard_counts(op.in.shape().rows(), c.size(), columns * size), c.rank());
     op.report.algorithm = ring ? "ring reduce_scatter" : "library reduce_scatter (counted as ring)";
     co_await op.transfer(link, [&] {
-      return ring ? c.ring.reduce_scatter(send, receive, c.sizes, wire, ReduceOp::sum)
-                  : c.comm->reduce_scatter_v(send, receive, c.sizes, wire, ReduceOp::sum);
+      return ring ? c.ring.reduce_scatter(send, receive, c.sizes, wire, c.options.operation)
+                  : c.comm->reduce_scatter_v(send, receive, c.sizes, wire, c.options.operation);
     });
     deliver_reduction(op, receive, op.out);
   } else {
@@ -91,7 +91,7 @@ Task dense_reduction(Operation::State& op) {
     void* receive = !root ? nullptr : staged ? c.wire_out.data() : wire_output(op, op.out, send);
     op.report.algorithm = "library reduce (counted as chain)";
     co_await op.transfer(chain_reduce_bytes(op.report.dense_bytes, c.rank(), c.size(), op.peer), [&] {
-      return c.comm->reduce(send, receive, op.in.elements(), wire, ReduceOp::sum, op.peer);
+      return c.comm->reduce(send, receive, op.in.elements(), wire, c.options.operation, op.peer);
     });
     if (staged) op.compute(Stage::decode, [&] { std::memcpy(op.out.data(), receive, op.out.bytes()); });
     if (root) deliver_reduction(op, receive, op.out);

@@ -8,7 +8,8 @@
 namespace thinwire {
 namespace {
 
-constexpr std::array uses = {GridUse::activation, GridUse::gradient, GridUse::weight, GridUse::weight_gradient, GridUse::look_up, GridUse::exact};
+constexpr std::array uses = {GridUse::activation, GridUse::gradient, GridUse::weight, GridUse::weight_gradient,
+                             GridUse::look_up,    GridUse::exact,    GridUse::maximum};
 
 TrafficClass class_of(GridUse use) {
   switch (use) {
@@ -96,7 +97,9 @@ TensorGrid<T>::TensorGrid(Communicator& group, const GridShape& shape, const Gri
     for (const GridUse use : uses) {
       LaneOptions lane;
       lane.form = options.form;
-      lane.wire = std::is_same_v<T, double> || use == GridUse::exact ? dtype_of<T> : options.wire;
+      const bool exact = use == GridUse::exact || use == GridUse::maximum;
+      lane.wire = std::is_same_v<T, double> || exact ? dtype_of<T> : options.wire;
+      if (use == GridUse::maximum) lane.operation = ReduceOp::max;
       const TrafficClass traffic = class_of(use);
       const CompressRule rule = traffic == TrafficClass::control ? CompressRule{} : rule_of(options, traffic);
       line.lanes.push_back(std::make_unique<TrafficLane>(*line.communicator, traffic, rule, lane));
@@ -154,17 +157,6 @@ typename TensorGrid<T>::Pending TensorGrid<T>::all_reduce(const Message& m, std:
   const MessageKey key = key_of(m);
   const TensorView view(data, {rows, columns});
   return pending(m, channel(m, key).all_reduce(view, view, key));
-}
-
-template <typename T>
-void TensorGrid<T>::all_reduce_max(const Message& m, std::int64_t elements, T* data) {
-  const int n = size(m.axis);
-  auto all = scratch_.template borrow<T>(n * elements);
-  wait(all_gather(m, n * elements, 1, data, all.data()));
-  clock_.run("maximum", m.layer, m.pass.micro, [&] {
-    for (int r = 0; r < n; ++r)
-      for (std::int64_t i = 0; i < elements; ++i) data[i] = std::max(data[i], all.data()[r * elements + i]);
-  });
 }
 
 template <typename T>

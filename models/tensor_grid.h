@@ -19,8 +19,9 @@
 namespace thinwire {
 
 /// What a message of the grid carries, and so its traffic class: tp_forward, tp_backward, weight_gather, gradient_scatter; control in
-/// the wire type (embedding look-ups) and exact (vectors, statistics of layernorm and loss: in the type of the model).
-enum class GridUse { activation, gradient, weight, weight_gradient, look_up, exact };
+/// the wire type (embedding look-ups) and exact (vectors, statistics of layernorm and loss: in the type of the model; `maximum`: its
+/// reductions take the largest instead of the sum).
+enum class GridUse { activation, gradient, weight, weight_gradient, look_up, exact, maximum };
 
 /// One of the 3-D backward policies (docs/tensor-parallel.md): gathered tensors are gathered again; the same with the output's gradient
 /// gathered twice, as the first released code did; or kept from the forward pass, at q times the memory.
@@ -126,9 +127,6 @@ class TensorGrid {
   /// Only the root's `out` is written; null elsewhere. Not in place.
   Pending reduce(const Message& message, std::int64_t rows, std::int64_t columns, const T* in, T* out, int root);
   Pending all_reduce(const Message& message, std::int64_t rows, std::int64_t columns, T* data);
-  /// `data` [elements] = the largest of all ranks', exactly. Blocks. A channel adds, so the values are gathered: (n - 1) times the
-  /// vector is received, which over two ranks is what an all-reduce receives, over n up to n/2 times as much.
-  void all_reduce_max(const Message& message, std::int64_t elements, T* data);
   void wait(Pending&& pending);
 
   /// What the messages of one label cost this rank since the last reset.

@@ -12,6 +12,7 @@ ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
   // and a compressed run must not win over a dense one that is slower than it need be.
   o.algorithm = DenseAlgorithm::ring;
   o.keep_for_recompute = lane.keep_for_recompute;
+  o.operation = lane.operation;
   return o;
 }
 

@@ -18,6 +18,7 @@ struct LaneOptions {
   bool keep_for_recompute = false;
   bool measures_errors = false;  ///< compare() will be called
   int stages = 1, micro_batches = 1;  ///< of the pipeline and of one step: what CompressRule::epilogue_only goes by
+  ReduceOp operation = ReduceOp::sum;  ///< of the dense channel's reductions
 };
 
 class TrafficLane {

@@ -159,7 +159,7 @@ double GridTiedHead<T>::forward(const PassContext& pass, const T* x, const Param
     nn::softmax_statistics<T>(rows, mine.count, valid, mine.begin, vocab_, logits, own_targets, st);
     for (std::int64_t r = 0; r < rows; ++r) top[r] = st[3 * r];
   });
-  if (grid_.size(axis) > 1) grid_.all_reduce_max({GridUse::exact, axis, "all_gather softmax maximum", "head", layer_, pass}, rows, top);
+  if (grid_.size(axis) > 1) grid_.wait(grid_.all_reduce({GridUse::maximum, axis, "all_reduce softmax maximum", "head", layer_, pass}, rows, 1, top));
   grid_.clock().run("softmax sums", -1, pass.micro, [&] {
     for (std::int64_t r = 0; r < rows; ++r) {
       const bool here = valid > 0, target_here = st[3 * r + 2] > -std::numeric_limits<T>::infinity();

@@ -320,6 +320,46 @@ TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
   }
 }
 
+TEST(DenseChannel, AChannelOfTheMaximumReducesExactlyAndCostsWhatASumCosts) {
+  Communicator& comm = world();
+  const int n = comm.size();
+  for (const DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
+    ChannelOptions options;
+    options.wire = DType::f64, options.algorithm = algorithm, options.operation = ReduceOp::max;
+    Channel channel(comm, options);
+    for (const std::int64_t rows : {1, 7, 64}) {
+      const Shape shape{rows, 3};
+      const auto value = [&](int rank, std::int64_t i) {  // any rank may hold the largest, every third number is below zero everywhere
+        return Random(test_seed(), "maximum").normal(static_cast<std::uint64_t>(i * n + rank)) - (i % 3 == 0 ? 10 : 0);
+      };
+      std::vector<double> in, expected;
+      for (std::int64_t i = 0; i < shape.elements(); ++i) {
+        in.push_back(value(comm.rank(), i));
+        expected.push_back(value(0, i));
+        for (int r = 1; r < n; ++r) expected.back() = std::max(expected.back(), value(r, i));
+      }
+      std::vector<double> out(in.size()), at_root(in.size());
+      const OperationReport report = channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("x")).wait();
+      EXPECT_EQ(out, expected);
+      EXPECT_EQ(report.received_bytes, ring_all_reduce_bytes(shape.elements(), 8, comm.rank(), n).received);
+      channel.reduce({in.data(), shape}, {at_root.data(), shape}, 0, key_of("x")).wait();
+      if (comm.rank() == 0) {
+        EXPECT_EQ(at_root, expected);
+      }
+      const RowBlock block = shard_rows(rows, comm.rank(), n);
+      std::vector<double> part(static_cast<std::size_t>(block.count * 3));
+      channel.reduce_scatter({in.data(), shape}, {part.data(), {block.count, 3}}, key_of("x")).wait();
+      for (std::size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], expected[static_cast<std::size_t>(block.first * 3) + i]);
+    }
+  }
+  ChannelOptions averaging;
+  averaging.operation = ReduceOp::max, averaging.average = true;
+  EXPECT_THROW(Channel(comm, averaging), UsageError);
+  ChannelOptions coded;
+  coded.traffic = TrafficClass::tp_forward, coded.operation = ReduceOp::max, coded.codec = "quantize:bits=8";
+  EXPECT_THROW(Channel(comm, coded), UsageError);
+}
+
 TEST(DenseChannel, ATensorInTheWireTypeIsNotChargedForConversions) {
   Communicator& comm = world();
   const std::int64_t count = 5000;

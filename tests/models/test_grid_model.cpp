@@ -172,7 +172,8 @@ TEST(GridModel, EveryLayerSendsExactlyWhatItsFormulaSays) {
     const std::int64_t q = c.shape.sides[0], depth = box ? 1 : c.shape.sides[2], planes = q * q * depth;  // rows are split by q^2 or q depth
     const std::int64_t vocab = grid_vocabulary(c.shape, config.vocab), rows = box ? m / (q * q) : m / (q * depth);
     EXPECT_EQ(received(grid, "all_reduce layernorm"), norms * 2 * (q - 1) * 2 * rows / q) << c.name();
-    EXPECT_EQ(received(grid, "all_gather softmax maximum"), (q - 1) * rows) << c.name();
+    // Of cross-entropy 2 (q - 1)/q for each of three numbers per row: the maximum, then the sum of exponentials and the target's logit.
+    EXPECT_EQ(received(grid, "all_reduce softmax maximum"), 2 * (q - 1) * rows / q) << c.name();
     EXPECT_EQ(received(grid, "all_reduce softmax sums"), 2 * (q - 1) * 2 * rows / q) << c.name();
     const std::int64_t cells = box ? q * q * q : planes;
     EXPECT_EQ(received(grid, "reduce_scatter look-up"), (q - 1) * m * h / cells) << c.name();
