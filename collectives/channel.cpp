@@ -26,6 +26,7 @@ OperationReport sum_of(const OperationReport& a, const OperationReport& b) {
   s.payload_bytes += a.payload_bytes;
   s.link_bytes += a.link_bytes;
   s.received_bytes += a.received_bytes;
+  s.reused_payloads += a.reused_payloads;
   return s;
 }
 
@@ -110,6 +111,8 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
   protocol = choose_protocol(options, stack, *comm);
   if (options.operation != ReduceOp::sum && (!dense() || options.average))
     throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
+  if (options.reuse_payloads && (traits().stateful || wrapped()))
+    throw UsageError("codec " + stack.expression.canonical() + " cannot reuse payloads: every message changes what it remembers; use a codec without state and without wrappers");
   // Activations have a backward pass through the codec that carried them; nothing else does.
   const bool copies = options.form == Form::released && traits().backward == BackwardRule::masked;  // see reduction_backward
   stack.codec->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
@@ -306,6 +309,10 @@ void Channel::load_state(std::span<const std::byte> state) {
     impl_->stack.wrappers[i]->load_state(from);
   }
   from.check_all_taken();
+}
+
+void Channel::forget_payloads() {
+  for (auto& [key, encoded] : impl_->encoded) encoded.step = ChannelState::Encoded().step;
 }
 
 void Channel::set_compute(ComputeMode mode, double scale) {

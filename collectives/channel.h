@@ -30,6 +30,7 @@ struct OperationReport {
   std::int64_t payload_bytes = 0;  ///< handed over by this rank, headers and indices included
   std::int64_t link_bytes = 0;     ///< sent by this rank under the named algorithm
   std::int64_t received_bytes = 0;
+  std::int64_t reused_payloads = 0;  ///< sent as they were encoded for an earlier operation (ChannelOptions::reuse_payloads)
   /// What link_bytes was counted under, e.g. "ring all_reduce", "library all_reduce (counted as ring)",
   /// "all_gather of payloads", "all_reduce, slice kept". Never null.
   const char* algorithm = "";
@@ -59,6 +60,10 @@ struct ChannelOptions {
   bool average = false;                                ///< divide a reduction by the number of ranks, once
   /// Of dense reductions; max for exact statistics. Only codec `none` without `average` may have another than sum.
   ReduceOp operation = ReduceOp::sum;
+  /// What this rank encoded for an all_gather or broadcast is sent again while operations of the same tensor and slice name the same
+  /// step: weights, encoded once however often they are gathered between two updates. The caller names another step, or forgets, as soon
+  /// as the tensor has changed. Codecs without state and without wrappers only.
+  bool reuse_payloads = false;
   /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
   /// Pass::recompute with its key takes it.
   bool keep_for_recompute = false;
@@ -138,6 +143,9 @@ class Channel {
   /// in flight, and for the state of another such channel (saying what differs); CorruptData for anything else.
   std::vector<std::byte> save_state() const;
   void load_state(std::span<const std::byte> state);
+
+  /// reuse_payloads: what was encoded so far is not sent again. On all ranks alike.
+  void forget_payloads();
 
   /// How codec work is timed. UsageError while operations are in flight. `replay` needs serial passes of the
   /// same kind of operation and shape before it; entering `serial` forgets earlier ones. measure_timed does

@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,6 +51,13 @@ struct ChannelState {
   /// Results of training operations, by kind, for their recomputation.
   std::array<MessageMemory, operation_kinds> kept_results;
   MessageMemory& kept(OperationKind kind) { return kept_results[static_cast<std::size_t>(kind)]; }
+
+  /// Payloads that may be sent again, by state key, and the step that they belong to.
+  struct Encoded {
+    std::int64_t step = std::numeric_limits<std::int64_t>::min(), bytes = 0;
+    Buffer payload;
+  };
+  std::map<std::uint64_t, Encoded> encoded;
 
   std::deque<std::shared_ptr<Operation::State>> queue;
   std::vector<std::unique_ptr<Buffer>> pool;
@@ -145,6 +153,8 @@ struct Operation::State {
       begin_transfer(start());
     return Arrival{*this};
   }
+  /// A section that another operation of this kind would run here: those that follow keep their numbers.
+  void skip_section() { (void)next_section(); }
   void count(LinkBytes link) {
     report.link_bytes += link.sent;
     report.received_bytes += link.received;

@@ -21,6 +21,32 @@ std::int64_t encode_payload(Operation::State& op, ConstTensorView x, const Messa
   return bytes;
 }
 
+/// The same for what is only moved: the payload of an earlier operation where the channel may send it again. Its bytes are in `payload`,
+/// which stays valid until the next operation of this key.
+struct Payload {
+  std::byte* data = nullptr;
+  std::int64_t bytes = 0;
+};
+Payload encode_once(Operation::State& op, ConstTensorView x, const MessageKey& key) {
+  ChannelState& c = op.channel;
+  if (!c.options.reuse_payloads) {
+    const std::int64_t bytes = encode_payload(op, x, key);
+    return {c.payload.data(), bytes};
+  }
+  ChannelState::Encoded& kept = c.encoded[key.state_key()];
+  if (kept.step == key.step) {
+    op.skip_section();
+    ++op.report.reused_payloads;
+    op.report.payload_bytes += kept.bytes;
+  } else {
+    std::swap(c.payload, kept.payload);
+    kept.bytes = encode_payload(op, x, key);
+    std::swap(c.payload, kept.payload);
+    kept.step = key.step;
+  }
+  return {kept.payload.data(), kept.bytes};
+}
+
 std::span<const std::byte> received_from(const ChannelState& c, int rank) {
   const auto r = static_cast<std::size_t>(rank);
   return {c.received.data() + c.offsets[r], static_cast<std::size_t>(c.sizes[r])};
@@ -106,12 +132,12 @@ Task coded_all_gather(Operation::State& op) {
   const int n = c.size(), me = c.rank();
   const std::int64_t rows = op.out.shape().rows();
   const ConstTensorView x = local_input(op);
-  const std::int64_t bytes = encode_payload(op, x, piece_key(op, me));
-  co_await exchange_sizes(op, bytes, c.traits().fixed_size && rows % n == 0);
+  const Payload mine = encode_once(op, x, piece_key(op, me));
+  co_await exchange_sizes(op, mine.bytes, c.traits().fixed_size && rows % n == 0);
   c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
   op.report.algorithm = "library all_gather of payloads (counted as ring)";
   co_await op.transfer(ring_all_gather_bytes(c.sizes, me), [&] {
-    return c.comm->all_gather_v(c.payload.data(), bytes, c.received.data(), c.sizes, c.offsets);
+    return c.comm->all_gather_v(mine.data, mine.bytes, c.received.data(), c.sizes, c.offsets);
   });
   op.compute(Stage::decode, [&] {
     for (int r = 0; r < n; ++r) {
@@ -132,25 +158,28 @@ Task coded_all_gather(Operation::State& op) {
 Task coded_broadcast(Operation::State& op) {
   ChannelState& c = op.channel;
   const bool root = op.peer == c.rank();
-  std::int64_t bytes = 0;
+  Payload payload;
   ConstTensorView x;
   if (root) {
     x = local_input(op);
-    bytes = encode_payload(op, x, op.key);
+    payload = encode_once(op, x, op.key);
   }
   // Only the root has encoded, so only the root knows the size.
-  c.sizes.assign(1, bytes);
+  c.sizes.assign(1, payload.bytes);
   constexpr std::int64_t word = sizeof(std::int64_t);
   co_await op.transfer(chain_broadcast_bytes(word, c.rank(), c.size(), op.peer),
                        [&] { return c.comm->broadcast(c.sizes.data(), word, op.peer); });
-  bytes = c.sizes[0];
-  if (!root) c.payload.reserve(static_cast<std::size_t>(bytes));
+  const std::int64_t bytes = c.sizes[0];
+  if (!root) {
+    c.payload.reserve(static_cast<std::size_t>(bytes));
+    payload = {c.payload.data(), bytes};
+  }
   op.report.algorithm = "library broadcast of a payload (counted as chain)";
   co_await op.transfer(chain_broadcast_bytes(bytes, c.rank(), c.size(), op.peer),
-                       [&] { return c.comm->broadcast(c.payload.data(), bytes, op.peer); });
+                       [&] { return c.comm->broadcast(payload.data, bytes, op.peer); });
   if (op.out.elements() == 0) co_return;
   op.compute(Stage::decode, [&] {
-    c.stack.codec->decode({c.payload.data(), static_cast<std::size_t>(bytes)}, op.key, op.out);
+    c.stack.codec->decode({payload.data, static_cast<std::size_t>(bytes)}, op.key, op.out);
     for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
       if (root)
         (*wrapper)->after_encode(x, op.out, op.key);

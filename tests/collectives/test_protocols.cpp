@@ -414,6 +414,47 @@ TEST(Protocols, AllGatherAndBroadcastLeaveEveryRankTheOwnerTooWithTheDecodedTens
   }
 }
 
+TEST(Protocols, APayloadIsReusedUntilItsStepEndsOrItIsForgotten) {
+  const int n = world().size();
+  ChannelOptions options;
+  options.traffic = TrafficClass::weight_gather, options.codec = "randomk:fraction=0.5", options.reuse_payloads = true;
+  Channel channel(world(), options);
+  const std::int64_t rows = 3 * n, width = 17;
+  std::vector<float> mine = integer_input(3 * width, "weights", world().rank()), all(static_cast<std::size_t>(rows * width)), first;
+  const auto gather = [&](const char* tensor, std::int64_t step) -> OperationReport {
+    return channel.all_gather(ConstTensorView(mine.data(), {3, width}), TensorView(all.data(), {rows, width}), key_of(tensor, step)).wait();
+  };
+  const OperationReport fresh = gather("w", 0);
+  EXPECT_EQ(fresh.reused_payloads, 0);
+  first = all;
+  for (float& x : mine) x += 1;  // not told, so not seen: the bytes are those of the first message
+  std::fill(all.begin(), all.end(), 0.0f);
+  const OperationReport again = gather("w", 0);
+  EXPECT_EQ(all, first);
+  EXPECT_EQ(again.reused_payloads, 1);
+  EXPECT_EQ(again.encode_us, 0);
+  EXPECT_EQ(again.payload_bytes, fresh.payload_bytes);
+  EXPECT_EQ(again.link_bytes, fresh.link_bytes);
+  EXPECT_EQ(gather("another", 0).reused_payloads, 0);
+  EXPECT_EQ(gather("w", 0).reused_payloads, 1);
+  EXPECT_EQ(gather("w", 1).reused_payloads, 0);
+  EXPECT_NE(all, first);
+  EXPECT_EQ(gather("w", 1).reused_payloads, 1);
+  channel.forget_payloads();
+  EXPECT_EQ(gather("w", 1).reused_payloads, 0);
+  // A broadcast: its root alone encodes.
+  std::vector<float> data = mine;
+  for (const std::int64_t expected : {0, 1}) {
+    data = mine;
+    const OperationReport r = channel.broadcast(TensorView(data.data(), {3, width}), n - 1, key_of("b")).wait();
+    EXPECT_EQ(r.reused_payloads, world().rank() == n - 1 ? expected : 0);
+  }
+  for (const char* codec : {"powersgd:rank=2", "quantize:bits=8+ef"}) {
+    options.codec = codec;
+    EXPECT_THROW(Channel(world(), options), UsageError) << codec;
+  }
+}
+
 TEST(Protocols, ReduceGivesTheRootWhatAnAllReduceGives) {
   const int n = world().size(), me = world().rank(), root = n - 1;
   for (const std::string& name : codecs()) {
