@@ -13,11 +13,10 @@ enum class Meaning { model, layout, rest, none };
 /// Which settings decide what. A new option is `rest` until it is named here: differences are then told, not refused.
 Meaning meaning_of(const std::string& flag) {
   constexpr std::array model = {"hidden", "layers", "heads", "vocab", "max-seq", "seed", "dtype"};
-  constexpr std::array layout = {"tp",  "pp", "dp", "order", "schedule", "virtual-stages", "sequence-parallel", "scatter-gather", "shard-optimizer", "embedding-sync",
+  constexpr std::array layout = {"tensor-parallel", "tp",  "pp", "dp", "order", "schedule", "virtual-stages", "sequence-parallel", "scatter-gather", "shard-optimizer", "embedding-sync",
                                  "global-batch", "micro-batch", "seq", "form"};
   constexpr std::array none = {"steps", "text", "eval-interval", "eval-sequences", "error-interval", "compute", "serial-steps", "compute-scale", "stage-forward-us",
-                               "stage-backward-us", "omit", "sends", "checkpoint", "checkpoint-interval", "resume", "codec-state",
-                               "tensor-parallel"};  // grids have no checkpoints yet
+                               "stage-backward-us", "omit", "sends", "checkpoint", "checkpoint-interval", "resume", "codec-state"};
   const auto in = [&](const auto& list) { return std::find(list.begin(), list.end(), flag) != list.end(); };
   if (in(model)) return Meaning::model;
   if (in(layout) || flag.starts_with("compress.")) return Meaning::layout;
@@ -42,10 +41,12 @@ void write_settings(const h5::Group& file, const TrainConfig& config, const std:
 SettingDifferences compare_settings(const h5::Group& file, const TrainConfig& config, const std::string& corpus_hash) {
   SettingDifferences d;
   const h5::Group group = file.group("config");
+  // A setting that the program which wrote the file did not know yet: it did what is the default now.
+  const TrainConfig before;
   for (const TrainOption& option : train_options()) {
     const Meaning meaning = meaning_of(option.flag);
     if (meaning == Meaning::none) continue;
-    const std::string here = option.get(config), there = group.has_attribute("", option.flag) ? group.text_attribute("", option.flag) : "unknown";
+    const std::string here = option.get(config), there = group.has_attribute("", option.flag) ? group.text_attribute("", option.flag) : option.get(before);
     if (here == there) continue;
     const std::string line = option.flag + " is " + (there.empty() ? "(empty)" : there) + " there, " + (here.empty() ? "(empty)" : here) + " here";
     if (meaning == Meaning::model) d.model.push_back(line);

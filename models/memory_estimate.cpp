@@ -2,6 +2,7 @@
 // the counters of the allocator.
 #include <algorithm>
 
+#include "models/grid_memory.h"
 #include "models/layers/embedding.h"
 #include "models/parallel_trainer.h"
 #include "models/schedule/schedule.h"
@@ -24,17 +25,17 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
 }  // namespace
 
 MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) {
-  if (c.tensor_parallel != "1d")
-    throw UsageError("--show-memory has no closed form for --tensor-parallel " + c.tensor_parallel + " yet (shares: docs/tensor-parallel.md); ask with 1d");
   if (c.slices().size() > 1)
     throw UsageError("--show-memory has no closed form for --token-slices " + c.token_slices + " yet; ask without, and add 2 x batch x seq x hidden numbers per layer and micro-batch for keys and values");
+  const Schedule schedule = pipeline_schedule(c);
+  const std::int64_t live = live_micro_batches(schedule, at.pp);
+  if (parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d) return estimate_grid_memory(c, at, live);
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.wire));
   const std::int64_t h = c.model.hidden, t = c.mesh.tp, rows = c.micro_batch * c.seq;
   const bool split_tokens = c.sequence_parallel && t > 1;
   const std::int64_t own = split_tokens ? (rows + t - 1) / t : rows;
   const std::int64_t layers = c.model.layers / c.mesh.pp;
   const bool first = at.pp == 0, last = at.pp == c.mesh.pp - 1;
-  const Schedule schedule = pipeline_schedule(c);
 
   const std::int64_t matrices = layers * 12 * h * h / t + (first ? c.model.max_seq * h : 0);
   const std::int64_t vectors = layers * (7 * h / t + 6 * h) + (last ? 2 * h : 0);
@@ -55,7 +56,6 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   std::int64_t per_micro = own * h + chunk_layers * (c.recompute ? layer_output : layer_all);
   const std::int64_t columns = table > 0 ? table / h : 0;
   const std::int64_t head = last ? rows * h + rows * columns + 2 * own + (t > 1 ? 0 : rows) : 0;
-  const std::int64_t live = live_micro_batches(schedule, at.pp);
   // The head's tensors are allocated for every set of activations that ever served its chunk.
   m.activations = (live * (per_micro + head) + (c.recompute ? layer_all : 0)) * size;
   if (c.recompute && t > 1) m.activations += live * chunk_layers * 2 * rows * h * size;  // results of sums, kept for the second pass

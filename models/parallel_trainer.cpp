@@ -73,6 +73,7 @@ class Trainer3d final : public ParallelTrainer {
     clock_.run("optimizer", -1, -1,
                [&] { optimizer_->apply(record.learning_rate, nn::clip_factor(record.gradient_norm, config_.trainer.max_norm)); });
     if (clock_.replays()) optimizer_->set_steps_taken(number + 1);
+    if (grid_) grid_->weights_changed(number + 1);
     codec_training_->step(number, record.learning_rate);
     sync_->gather_weights();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
@@ -103,6 +104,7 @@ class Trainer3d final : public ParallelTrainer {
   void set_steps_taken(std::int64_t steps) override {
     optimizer_->set_steps_taken(steps);
     sync_->adopt_weights();
+    if (grid_) grid_->weights_changed(steps);
   }
 
   void set_compute(ComputeMode mode) override {
@@ -142,6 +144,7 @@ class Trainer3d final : public ParallelTrainer {
     std::map<std::string, std::vector<std::byte>> state;
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
+    if (grid_) grid_->save_states(state);
     if (!codec_training_->empty()) state["trained codecs"] = codec_training_->save_state();
     return state;
   }
@@ -152,6 +155,7 @@ class Trainer3d final : public ParallelTrainer {
       if (found == state.end()) throw CorruptData("The checkpoint has no codec state for '" + lane_names_[i] + "'");
       lanes_[i]->coded()->load_state(found->second);
     }
+    if (grid_) grid_->load_states(state);
     if (codec_training_->empty()) return;
     const auto moments = state.find("trained codecs");
     if (moments == state.end()) throw CorruptData("The checkpoint has no optimizer state of its trained codecs");

@@ -1,6 +1,7 @@
 #include "models/tensor_grid.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/tensor_names.h"
 #include "models/tensor_parallel.h"
@@ -100,6 +101,7 @@ TensorGrid<T>::TensorGrid(Communicator& group, const GridShape& shape, const Gri
       const bool exact = use == GridUse::exact || use == GridUse::maximum;
       lane.wire = std::is_same_v<T, double> || exact ? dtype_of<T> : options.wire;
       if (use == GridUse::maximum) lane.operation = ReduceOp::max;
+      lane.reuse_payloads = use == GridUse::weight;
       const TrafficClass traffic = class_of(use);
       const CompressRule rule = traffic == TrafficClass::control ? CompressRule{} : rule_of(options, traffic);
       line.lanes.push_back(std::make_unique<TrafficLane>(*line.communicator, traffic, rule, lane));
@@ -109,6 +111,12 @@ TensorGrid<T>::TensorGrid(Communicator& group, const GridShape& shape, const Gri
 
 template <typename T>
 MessageKey TensorGrid<T>::key_of(const Message& m) const {
+  if (m.use == GridUse::weight) {  // the same message wherever, and for whichever micro-batch, it is sent
+    MessageKey key = message_key(m.tensor, m.pass);
+    key.step = weights_step_, key.micro_batch = 0;
+    if (key.pass == Pass::recompute) key.pass = Pass::train;
+    return key;
+  }
   MessageKey key = message_key(m.tensor + " " + m.label, m.pass);
   if (key.pass == Pass::recompute) key.pass = Pass::train;
   return key;
@@ -172,7 +180,40 @@ void TensorGrid<T>::wait(Pending&& pending) {
   ++count.operations;
   OperationReport& s = count.sum;
   s.dense_bytes += r.dense_bytes, s.payload_bytes += r.payload_bytes, s.link_bytes += r.link_bytes, s.received_bytes += r.received_bytes;
+  s.reused_payloads += r.reused_payloads;
   s.encode_us += r.encode_us, s.transfer_us += r.transfer_us, s.decode_us += r.decode_us, s.total_us += r.total_us;
+}
+
+template <typename T>
+void TensorGrid<T>::weights_changed(std::int64_t step) {
+  weights_step_ = step;
+  for (Line& line : lines_)
+    for (auto& lane : line.lanes)
+      if (lane->coded()) lane->coded()->forget_payloads();
+}
+
+template <typename T>
+std::string TensorGrid<T>::state_name(int axis, const Channel& coded) const {
+  return "grid " + group(axis).name + " " + thinwire::name_of(coded.options().traffic);
+}
+
+template <typename T>
+void TensorGrid<T>::save_states(std::map<std::string, std::vector<std::byte>>& to) const {
+  for (int axis = 0; axis < 3; ++axis)
+    for (const auto& lane : lines_[static_cast<std::size_t>(axis)].lanes)
+      if (const Channel* coded = std::as_const(*lane).coded()) to[state_name(axis, *coded)] = coded->save_state();
+}
+
+template <typename T>
+void TensorGrid<T>::load_states(const std::map<std::string, std::vector<std::byte>>& from) {
+  for (int axis = 0; axis < 3; ++axis)
+    for (auto& lane : lines_[static_cast<std::size_t>(axis)].lanes) {
+      if (lane->coded() == nullptr) continue;
+      const std::string name = state_name(axis, *lane->coded());
+      const auto found = from.find(name);
+      if (found == from.end()) throw CorruptData("The checkpoint has no codec state for '" + name + "'");
+      lane->coded()->load_state(found->second);
+    }
 }
 
 template <typename T>

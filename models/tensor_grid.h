@@ -129,6 +129,10 @@ class TensorGrid {
   Pending all_reduce(const Message& message, std::int64_t rows, std::int64_t columns, T* data);
   void wait(Pending&& pending);
 
+  /// The weights have changed; `step`, equal on all ranks, seeds codecs that draw random numbers. Until the next call every weight is
+  /// encoded once: gathering it again, for another micro-batch, a recomputation or the backward pass, sends the same bytes.
+  void weights_changed(std::int64_t step);
+
   /// What the messages of one label cost this rank since the last reset.
   struct Count {
     TrafficClass traffic = TrafficClass::control;
@@ -140,6 +144,10 @@ class TensorGrid {
 
   /// Microseconds blocked in wait() since the last reset, codec work excluded.
   double waited_us = 0;
+
+  /// What the codecs of this rank remember, added under names of their own; and back. CorruptData where one is missing.
+  void save_states(std::map<std::string, std::vector<std::byte>>& to) const;
+  void load_states(const std::map<std::string, std::vector<std::byte>>& from);
 
   // As of the lanes of a trainer.
   void set_compute(ComputeMode mode, double scale);
@@ -153,6 +161,7 @@ class TensorGrid {
     std::vector<std::unique_ptr<TrafficLane>> lanes;  ///< by GridUse
   };
   Channel& channel(const Message& message, const MessageKey& key);
+  std::string state_name(int axis, const Channel& coded) const;
   Pending pending(const Message& message, Operation operation) const;
   MessageKey key_of(const Message& message) const;
   GridShape shape_;
@@ -162,6 +171,7 @@ class TensorGrid {
   std::array<Line, 3> lines_;
   GridScratch scratch_;
   std::map<std::string, Count> counts_;
+  std::int64_t weights_step_ = 0;
 };
 
 }  // namespace thinwire

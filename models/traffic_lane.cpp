@@ -25,6 +25,7 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
   coded.codec = rule.codec;
   coded.form = options.form;  // a dense channel has no forms
   coded.protocol = rule.protocol;
+  coded.reuse_payloads = options.reuse_payloads;
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;
   ChannelOptions probe = options_of(TrafficClass::control, options);

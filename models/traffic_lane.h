@@ -19,6 +19,7 @@ struct LaneOptions {
   bool measures_errors = false;  ///< compare() will be called
   int stages = 1, micro_batches = 1;  ///< of the pipeline and of one step: what CompressRule::epilogue_only goes by
   ReduceOp operation = ReduceOp::sum;  ///< of the dense channel's reductions
+  bool reuse_payloads = false;
 };
 
 class TrafficLane {

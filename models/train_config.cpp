@@ -176,8 +176,6 @@ void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
   if (!c.omit.empty()) throw UsageError("--omit" + with + "its messages cannot be left out yet; leave it empty");
   if (c.error_interval > 0)
     throw UsageError("--error-interval" + with + "errors of a grid's messages are not measured; set it to 0");
-  if (!c.checkpoint.empty() || !c.resume.empty())
-    throw UsageError("--checkpoint and --resume" + with + "checkpoints of grids are not built yet; train with 1d, or without a checkpoint");
 }
 
 }  // namespace

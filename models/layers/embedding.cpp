@@ -18,11 +18,19 @@ std::int64_t padded_vocabulary(std::int64_t vocab, int ranks) {
 }
 
 template <typename T>
+void initialise_token_table(Parameter<T>& table, std::int64_t vocab, std::uint64_t seed) {
+  initialise_normal(table.layout, seed, 0.02, table.value.view());
+  const AxisRange rows = table.layout.rows(), columns = table.layout.columns();
+  const std::int64_t valid = std::clamp<std::int64_t>(vocab - rows.begin, 0, rows.count);
+  std::fill(table.w() + valid * columns.count, table.w() + rows.count * columns.count, T{0});
+}
+
+template <typename T>
 Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
                          const SplitGroups& copies) {
   const SplitGroups rows = tensor.splits() ? SplitGroups{tensor.group()} : SplitGroups{};
   Parameter<T> table(ParameterLayout("embedding.token", {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true);
-  initialise_normal(table.layout, seed, 0.02, table.value.view());
+  initialise_token_table(table, vocab, seed);
   return table;
 }
 
@@ -163,6 +171,8 @@ void TiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<
   });
 }
 
+template void initialise_token_table<float>(Parameter<float>&, std::int64_t, std::uint64_t);
+template void initialise_token_table<double>(Parameter<double>&, std::int64_t, std::uint64_t);
 template Parameter<float> token_table<float>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<float>&, const SplitGroups&);
 template Parameter<double> token_table<double>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<double>&, const SplitGroups&);
 template class Embedding<float>;

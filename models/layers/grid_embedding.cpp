@@ -40,7 +40,7 @@ Parameter<T> grid_token_table(TensorGrid<T>& grid, std::int64_t vocab, std::int6
   SplitGroups replicas = where.replicas();
   replicas.insert(replicas.end(), copies.begin(), copies.end());
   Parameter<T> table(ParameterLayout("embedding.token", {rows, hidden}, where.row_groups(), where.column_groups(), replicas), true);
-  initialise_normal(table.layout, seed, 0.02, table.value.view());
+  initialise_token_table(table, vocab, seed);
   return table;
 }
 
@@ -133,7 +133,8 @@ GridTiedHead<T>::GridTiedHead(TensorGrid<T>& grid, std::int64_t vocab, std::int6
       padded_(grid_vocabulary(grid.shape(), vocab)),
       hidden_(hidden),
       layer_(layers - 1) {
-  product_ = make_product<T>(grid, {"head", layer_, hidden, padded_, false, true, {"logits", "head backward", "table gradient"}, compute});
+  product_ = make_product<T>(grid, {"head", layer_, hidden, padded_, false, true, {"logits", "head backward", "table gradient"}, compute,
+                                    "embedding.token"});
 }
 
 template <typename T>

@@ -3,6 +3,7 @@
 // the split of the columns. The look-up works on all sequences of that line, for its own block, and scatters the sums to their owners.
 #pragma once
 
+#include "models/layers/embedding.h"
 #include "models/layers/grid_linear.h"
 
 namespace thinwire {

@@ -23,6 +23,7 @@ struct ProductSpec {
   bool transposed = false;  ///< never together with WeightCut::columns
   ProductSections sections;
   nn::ComputeType compute = nn::ComputeType::f32;
+  std::string weight_name = {};  ///< names messages of the weight where others send it, too (a tied table); empty: `tensor`
 };
 
 template <typename T>

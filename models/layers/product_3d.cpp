@@ -96,7 +96,7 @@ class Product3d final : public GridProduct<T> {
 
  private:
   typename TensorGrid<T>::Message message(const PassContext& pass, GridUse use, int axis, const char* label) const {
-    return {use, axis, label, spec_.tensor, spec_.layer, pass};
+    return {use, axis, label, use == GridUse::weight && !spec_.weight_name.empty() ? spec_.weight_name : spec_.tensor, spec_.layer, pass};
   }
   /// Rows of a block that only the weight axis splits.
   std::int64_t gathered_rows(const PassContext& pass) const {

@@ -2,6 +2,8 @@
 // ranks: 8
 // timeout: 120
 // The closed form of a rank's memory against the allocator's counter, rank by rank.
+#include <cmath>
+
 #include "core/memory_counter.h"
 #include "models/parallel_trainer.h"
 #include "tests/collectives/world.h"
@@ -47,6 +49,41 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
         << one.name << ", rank " << world().rank() << ": weights " << m.weights << " optimizer " << m.optimizer << " activations "
         << m.activations << " workspace " << m.workspace << ", counted " << counted;
   }
+}
+
+TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "memory");
+  struct Case {
+    const char* grid;
+    MeshShape mesh;
+    bool recompute = false;
+    DType wire = DType::f32;
+  };
+  const std::vector<Case> cases = {{"2d", {4, 2, 1}},       {"2d", {4, 1, 2}}, {"2.5d:depth=2", {8, 1, 1}},     {"3d", {8, 1, 1}},
+                                   {"3d", {8, 1, 1}, true}, {"2d", {4, 2, 1}, true}, {"3d:sides=1x2x2", {4, 2, 1}}, {"3d", {8, 1, 1}, false, DType::bf16}};
+  double worst = 0;
+  for (const Case& one : cases) {
+    TrainConfig c = parity_config();
+    c.dtype = DType::f32;
+    c.wire = one.wire;
+    c.mesh = one.mesh;
+    c.tensor_parallel = one.grid;
+    c.recompute = one.recompute;
+    c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
+    c.global_batch = 16, c.micro_batch = 4;
+    c.bucket_mib = 0.5;
+    const std::int64_t before = buffer_bytes();
+    reset_buffer_bytes_peak();
+    const auto trainer = ParallelTrainer::make(world(), c, corpus);
+    trainer->step();
+    const double counted = static_cast<double>(buffer_bytes_peak() - before);
+    const MemoryEstimate m = estimate_memory(c, trainer->mesh().coordinates());
+    EXPECT_NEAR(static_cast<double>(m.total()) / counted, 1.0, 0.05)
+        << one.grid << (one.recompute ? ", recomputed" : "") << ", rank " << world().rank() << ": weights " << m.weights << " optimizer " << m.optimizer
+        << " activations " << m.activations << " workspace " << m.workspace << ", counted " << counted;
+    worst = std::max(worst, std::abs(static_cast<double>(m.total()) / counted - 1));
+  }
+  if (world().rank() == 0) std::printf("largest distance on rank 0: %.1f %%\n", 100 * worst);
 }
 
 }  // namespace

@@ -3,16 +3,10 @@
 // timeout: 300
 // A run that is saved and resumed ends bit-equal to one that was not interrupted, under every codec and wrapper on every class that
 // takes it; on another layout an uncompressed run goes on within rounding.
-#include <unistd.h>
-
-#include <cstring>
-#include <filesystem>
 #include <set>
 
 #include "kernels/codec/registry.h"
-#include "models/checkpoint.h"
-#include "tests/collectives/world.h"
-#include "tests/models/parity_cases.h"
+#include "tests/models/resume_run.h"
 
 namespace thinwire {
 namespace {
@@ -34,64 +28,11 @@ TrainConfig small(MeshShape mesh) {
   return c;
 }
 
-std::string scratch_file() {
-  std::int64_t pid = getpid();
-  world().broadcast(&pid, sizeof pid, 0)->wait();
-  return std::filesystem::temp_directory_path().string() + "/thinwire-resume-" + std::to_string(pid) + ".h5";
-}
-
-struct Outcome {
-  std::vector<double> losses;
-  std::vector<std::byte> state;  ///< weights, moments and full-precision weights of this rank
-};
-
-void take(ParallelTrainer& trainer, int steps, Outcome& to) {
-  for (int s = 0; s < steps; ++s) to.losses.push_back(trainer.step().loss);
-}
-void finish(ParallelTrainer& trainer, Outcome& to) {
-  to.losses.push_back(trainer.validate());
-  for (const StateTensor& t : trainer.state_tensors())
-    for (const TensorView& view : {t.value, t.first_moment, t.second_moment, t.full_precision}) {
-      // Padding of the vocabulary trains nothing and is no part of a checkpoint.
-      const std::int64_t rows = t.layout.name() == "embedding.token" ? std::clamp<std::int64_t>(53 - t.layout.rows().begin - t.first_row, 0, view.shape().rows())
-                                                                     : view.shape().rows();
-      const auto* bytes = static_cast<const std::byte*>(view.data());
-      if (view.elements() > 0) to.state.insert(to.state.end(), bytes, bytes + static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype()));
-    }
-}
-
-/// Empty when equal on all ranks; else what differs.
-std::string difference(const Outcome& a, const Outcome& b) {
-  std::string what;
-  if (a.losses != b.losses) what = "losses";
-  if (a.state != b.state) what += " weights or moments";
-  float mine = what.empty() ? 0 : 1, any = 0;
-  world().all_reduce(&mine, &any, 1, DType::f32, ReduceOp::max)->wait();
-  return any > 0 && what.empty() ? "another rank" : what;
-}
-
 Outcome straight(const TrainConfig& c, int steps) {
-  Outcome o;
-  const auto trainer = ParallelTrainer::make(world(), c, corpus());
-  take(*trainer, steps, o);
-  finish(*trainer, o);
-  return o;
+  return testing::straight(c, corpus(), steps);
 }
-
 Outcome interrupted(const TrainConfig& c, int before, int after, const std::string& path, const TrainConfig& resumed) {
-  Outcome o;
-  {
-    const auto trainer = ParallelTrainer::make(world(), c, corpus());
-    take(*trainer, before, o);
-    save_checkpoint(world(), *trainer, c, path);
-  }
-  const auto trainer = ParallelTrainer::make(world(), resumed, corpus());
-  load_checkpoint(world(), *trainer, resumed, path);
-  take(*trainer, after, o);
-  finish(*trainer, o);
-  world().barrier();
-  if (world().rank() == 0) std::filesystem::remove(path);
-  return o;
+  return testing::interrupted(c, corpus(), before, after, path, resumed);
 }
 
 /// One expression per registered codec (with parameters that suit small matrices), each wrapper on a codec that takes it, and those
