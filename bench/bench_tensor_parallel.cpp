@@ -1,302 +1,23 @@
 // bench_tensor_parallel: a linear, an MLP or a Transformer layer split over all ranks in 1, 2, 2.5 or 3 dimensions: time of the forward and
-// the backward pass, bytes per rank and collective, peak memory (docs/tensor-parallel.md). Every mode computes the same thing from the same
-// weights and inputs, and is held against one rank doing it alone before it is timed.
+// the backward pass, bytes per rank and collective, peak memory, what codecs lose, rate of the products (docs/tensor-parallel.md). Every mode
+// computes the same thing from the same weights and inputs, and is held against one rank doing it alone before it is timed.
 #include <algorithm>
-#include <cmath>
 
 #include "bench/common/link_trust.h"
 #include "bench/common/measure.h"
+#include "bench/common/split_reference.h"
 #include "bench/common/timing.h"
 #include "collectives/link_drain.h"
 #include "core/main_guard.h"
 #include "core/memory_counter.h"
-#include "core/random.h"
-#include "kernels/nn/gelu.h"
-#include "models/layers/grid_block.h"
+#include "kernels/nn/gemm.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;
 
 namespace {
 
-struct Sizes {
-  std::string unit;
-  std::int64_t batch = 0, seq = 0, hidden = 0, heads = 0;
-  std::uint64_t seed = 0;
-  DType wire = DType::f32;
-  GatherPolicy gather = GatherPolicy::again;
-  std::int64_t rows() const { return batch * seq; }
-  std::int64_t out() const { return unit == "linear" ? 4 * hidden : hidden; }
-  BlockConfig block() const { return {hidden, heads, 1, 0.0, seed}; }
-  PassContext pass() const { return {batch, seq}; }
-  GridSizes to_split() const { return {batch, hidden, unit == "layer" ? heads : 0}; }
-};
-
-/// Why a grid cannot split these sizes; empty where it can.
-std::string why_not(const GridShape& shape, const Sizes& s) {
-  try {
-    check_grid(shape, s.to_split());
-  } catch (const UsageError& e) {
-    return e.what();
-  }
-  return "";
-}
-
-/// What is measured, on one kind of grid: shards in, shards out.
-class Unit {
- public:
-  virtual ~Unit() = default;
-  virtual void forward(const float* x, float* y) = 0;
-  /// The same memory may not serve dy and dx.
-  virtual void backward(const float* x, const float* dy, float* dx) = 0;
-  virtual ParameterList<float> parameters() = 0;
-  virtual void set_compute(ComputeMode mode) = 0;
-  virtual void drain_link(LinkDrain* drain) = 0;
-  /// What was sent since the last call, by collective.
-  virtual std::map<std::string, TensorGrid<float>::Count> take_counts() = 0;
-  Layout input, output;
-  int copies = 1, copies_of_output = 0;  ///< ranks that hold equal shards of the input, and of the output (0: as many)
-};
-
-class GridUnit final : public Unit {
- public:
-  GridUnit(Communicator& world, const GridShape& shape, const Sizes& s) : sizes_(s) {
-    GridOptions options;
-    options.wire = s.wire, options.gather = s.gather;
-    check_grid(shape, s.to_split());
-    grid_.emplace(world, shape, options, clock_);
-    input = grid_activation(shape, world.rank());
-    output = grid_activation(shape, world.rank(), s.unit == "linear");
-    if (s.unit == "linear")
-      linear_.emplace(*grid_, ProductSpec{"layer0.mlp.expand", 0, s.hidden, 4 * s.hidden, false, false, {"linear", "input gradient", "weight gradient"}}, s.seed, 0.02);
-    else if (s.unit == "mlp")
-      mlp_.emplace(*grid_, 0, s.block());
-    else
-      block_.emplace(*grid_, 0, s.block());
-  }
-  void forward(const float* x, float* y) override {
-    const PassContext pass = sizes_.pass();
-    if (linear_) return linear_->forward(pass, x, y, &kept_);
-    if (mlp_) return mlp_->forward(pass, x, y, mlp_saved_);
-    block_->forward(pass, x, block_saved_);
-    std::copy_n(data_of<float>(block_saved_.output), block_saved_.output.elements(), y);
-  }
-  void backward(const float* x, const float* dy, float* dx) override {
-    const PassContext pass = sizes_.pass();
-    if (linear_) return linear_->backward(pass, x, dy, dx, &kept_);
-    if (mlp_) return mlp_->backward(pass, x, dy, dx, mlp_saved_);
-    std::copy_n(dy, block_saved_.output.elements(), dx);
-    block_->backward(pass, x, block_saved_, dx);
-  }
-  ParameterList<float> parameters() override {
-    ParameterList<float> list;
-    if (linear_) linear_->collect(list);
-    if (mlp_) mlp_->collect(list);
-    if (block_) block_->collect(list);
-    return list;
-  }
-  void set_compute(ComputeMode mode) override {
-    clock_.set_mode(mode);
-    grid_->set_compute(mode, 1);
-  }
-  void drain_link(LinkDrain* drain) override { grid_->drain_link(drain); }
-  std::map<std::string, TensorGrid<float>::Count> take_counts() override {
-    auto counts = grid_->counts();
-    grid_->reset_counts();
-    return counts;
-  }
-
- private:
-  const Sizes sizes_;
-  ComputeClock clock_;
-  std::optional<TensorGrid<float>> grid_;
-  std::optional<GridLinear<float>> linear_;
-  std::optional<GridMlp<float>> mlp_;
-  std::optional<GridBlock<float>> block_;
-  GridLinear<float>::Kept kept_;
-  GridMlp<float>::Saved mlp_saved_;
-  GridBlock<float>::Saved block_saved_;
-};
-
-/// Megatron-LM's column- and row-parallel pair; the linear alone is the column-parallel one.
-class LineUnit final : public Unit {
- public:
-  LineUnit(Communicator& group, const Sizes& s) : sizes_(s) {
-    make_tensor(group, s);
-    const int n = tensor_->size(), rank = tensor_->rank();
-    copies = n;
-    if (s.unit == "layer") {
-      block_.emplace(0, s.block(), LayerRuntime<float>{&*tensor_, &clock_});
-    } else {
-      expand_.emplace(column_parallel("layer0.mlp.expand", s.hidden, 4 * s.hidden, n, rank), s.seed, 0.02);
-      if (s.unit == "mlp") project_.emplace(row_parallel("layer0.mlp.projection", 4 * s.hidden, s.hidden, n, rank), s.seed, 0.02 / std::sqrt(2.0));
-    }
-    if (s.unit == "linear") output = column_parallel("", s.hidden, 4 * s.hidden, n, rank).output, copies_of_output = 1;
-  }
-  void forward(const float* x, float* y) override {
-    const std::int64_t rows = sizes_.rows(), local = 4 * sizes_.hidden / tensor_->size();
-    const PassContext pass = sizes_.pass();
-    if (sizes_.unit == "linear") return clock_.run("linear", 0, 0, [&] { expand_->forward(rows, x, y); });
-    if (sizes_.unit == "mlp") {
-      float *expanded = shaped<float>(expanded_, {rows, local}), *activated = shaped<float>(activated_, {rows, local});
-      clock_.run("mlp", 0, 0, [&] {
-        expand_->forward(rows, x, expanded);
-        nn::gelu_forward<float>(rows * local, expanded, activated);
-        project_->partial(rows, activated, y);
-      });
-      tensor_->sum_output(pass, "mlp", 0, rows, sizes_.hidden, y, y);
-      return clock_.run("add bias", 0, 0, [&] { project_->add_bias(rows, y); });
-    }
-    block_->forward(pass, x, saved_, work_, nullptr);
-    std::copy_n(data_of<float>(saved_.output), saved_.output.elements(), y);
-  }
-  void backward(const float* x, const float* dy, float* dx) override {
-    const std::int64_t rows = sizes_.rows(), h = sizes_.hidden, local = 4 * h / tensor_->size();
-    const PassContext pass = sizes_.pass();
-    if (sizes_.unit == "layer") {
-      std::copy_n(dy, rows * h, dx);
-      return block_->backward(pass, x, saved_, work_, dx);
-    }
-    const float* wide = dy;
-    if (sizes_.unit == "mlp") {
-      float *gradient = shaped<float>(gradient_, {rows, local}), *activated = shaped<float>(activated_, {rows, local});
-      clock_.run("mlp backward", 0, 0, [&] {
-        nn::gelu_forward<float>(rows * local, data_of<float>(expanded_), activated);
-        project_->bias_gradient(rows, dy);
-        project_->input_gradient(rows, dy, gradient);
-        project_->weight_gradient(rows, activated, dy);
-        nn::gelu_backward<float>(rows * local, data_of<float>(expanded_), gradient, gradient);
-      });
-      wide = gradient;
-    }
-    clock_.run("input gradient", 0, 0, [&] { expand_->input_gradient(rows, wide, dx); });
-    Operation sum = tensor_->start_sum_input_gradient(pass, "expand", 0, rows, h, dx, dx);
-    clock_.run("weight gradient", 0, 0, [&] {
-      expand_->weight_gradient(rows, x, wide);
-      expand_->bias_gradient(rows, wide);
-    });
-    tensor_->finish_sum_input_gradient(std::move(sum), pass, "expand", 0, rows, h, dx);
-  }
-  ParameterList<float> parameters() override {
-    ParameterList<float> list;
-    if (block_) block_->collect(list);
-    if (expand_) expand_->collect(list);
-    if (project_) project_->collect(list);
-    return list;
-  }
-  void set_compute(ComputeMode mode) override {
-    clock_.set_mode(mode);
-    for (auto& lane : lanes_) lane->set_compute(mode, 1);
-  }
-  void drain_link(LinkDrain* drain) override {
-    for (auto& lane : lanes_) lane->drain_link(drain);
-  }
-  std::map<std::string, TensorGrid<float>::Count> take_counts() override {
-    std::vector<TrafficRecord> records;
-    for (auto& lane : lanes_) lane->take_records(records);
-    std::map<std::string, TensorGrid<float>::Count> counts;
-    for (const TrafficRecord& r : records)
-      counts[r.traffic == TrafficClass::tp_forward ? "all_reduce output" : "all_reduce input gradient"] = {r.traffic, r.operations, r.total};
-    return counts;
-  }
-
- private:
-  void make_tensor(Communicator& group, const Sizes& s) {
-    check_grid({GridKind::one_d, {group.size(), 1, 1}}, s.to_split());
-    if (group.size() == 1) {
-      tensor_.emplace();
-    } else {
-      LaneOptions lane;
-      lane.wire = s.wire;
-      for (const TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::tp_backward})
-        lanes_.push_back(std::make_unique<TrafficLane>(group, traffic, CompressRule{}, lane));
-      ChannelOptions control;
-      control.wire = DType::f32;
-      control_.emplace(group, control);
-      tensor_.emplace(*lanes_[0], *lanes_[1], *control_, *control_, 0, false);
-    }
-  }
-
-  const Sizes sizes_;
-  ComputeClock clock_;
-  std::vector<std::unique_ptr<TrafficLane>> lanes_;
-  std::optional<Channel> control_;
-  std::optional<TensorParallel<float>> tensor_;
-  std::optional<Linear<float>> expand_, project_;
-  std::optional<Block<float>> block_;
-  Block<float>::Saved saved_;
-  Block<float>::Workspace work_;
-  Tensor expanded_, activated_, gradient_;
-};
-
-/// The part of a random [rows, columns] tensor that `layout` gives a rank.
-Tensor random_shard(const Sizes& s, const char* name, std::int64_t columns, const Layout& layout) {
-  const AxisRange samples = split_axis("batch", s.batch, layout.batch), part = split_axis("columns", columns, layout.hidden);
-  Tensor x(Shape{samples.count * s.seq, part.count});
-  const Random random(s.seed, name);
-  float* to = x.as<float>().data();
-  for (std::int64_t r = samples.begin * s.seq; r < (samples.begin + samples.count) * s.seq; ++r)
-    for (std::int64_t c = part.begin; c < part.begin + part.count; ++c) *to++ = static_cast<float>(random.normal(static_cast<std::uint64_t>(r * columns + c)));
-  return x;
-}
-
-/// Of output, input gradient and parameter gradients: sum of squares, and sum weighted by random numbers, which sees what lies where.
-struct Fingerprint {
-  double output[2] = {0, 0}, input_gradient[2] = {0, 0}, weights[2] = {0, 0};
-};
-void add(double* sums, double value, double probe) { sums[0] += value * value, sums[1] += value * probe; }
-
-void add_activation(double* sums, const Sizes& s, const Tensor& mine, std::int64_t columns, const Layout& layout, int copies) {
-  const Tensor probe = random_shard(s, "probe", columns, layout);
-  double own[2] = {0, 0};
-  for (std::size_t i = 0; i < mine.as<float>().size(); ++i) add(own, mine.as<float>()[i], probe.as<float>()[i]);
-  for (int k = 0; k < 2; ++k) sums[k] += own[k] / copies;
-}
-
-/// Runs a unit once, forward and backward, and says what came out, this rank's share.
-Fingerprint run_once(Unit& unit, const Sizes& s, const Tensor& x, Tensor& y, const Tensor& dy, Tensor& dx) {
-  for (Parameter<float>* p : unit.parameters()) p->gradient.fill_zero();
-  unit.forward(data_of<float>(x), y.as<float>().data());
-  unit.backward(data_of<float>(x), data_of<float>(dy), dx.as<float>().data());
-  Fingerprint f;
-  add_activation(f.output, s, y, s.out(), unit.output, unit.copies_of_output ? unit.copies_of_output : unit.copies);
-  add_activation(f.input_gradient, s, dx, s.hidden, unit.input, unit.copies);
-  for (const Parameter<float>* p : unit.parameters()) {
-    if (!p->layout.counts_in_norm()) continue;
-    const Random random(s.seed, "probe of " + p->name());
-    for (std::int64_t i = 0; i < p->elements(); ++i) add(f.weights, p->g()[i], random.normal(static_cast<std::uint64_t>(p->layout.global_index(i))));
-  }
-  return f;
-}
-
-/// One rank alone; the others wait.
-Fingerprint reference_of(Communicator& world, const Sizes& s) {
-  const auto alone = world.split(world.rank(), 0);
-  Fingerprint f;
-  if (world.rank() == 0) {
-    LineUnit unit(*alone, s);
-    const Tensor x = random_shard(s, "x", s.hidden, unit.input), dy = random_shard(s, "dy", s.out(), unit.output);
-    Tensor y(dy.shape()), dx(x.shape());
-    f = run_once(unit, s, x, y, dy, dx);
-  }
-  world.broadcast(&f, sizeof f, 0)->wait();
-  return f;
-}
-
-void compare(Communicator& world, const std::string& mode, const Sizes& s, const Fingerprint& mine, const Fingerprint& reference) {
-  Fingerprint all;
-  world.all_reduce(&mine, &all, sizeof all / sizeof(double), DType::f64, ReduceOp::sum)->wait();
-  const double tolerance = s.wire == DType::f32 ? 1e-4 : 3e-2;
-  const auto test = [&](const char* what, const double* a, const double* b) {
-    const double squares = std::abs(a[0] - b[0]) / b[0], weighted = std::abs(a[1] - b[1]) / std::sqrt(b[0]);
-    if (!(squares <= 2 * tolerance && weighted <= 10 * tolerance))
-      throw WrongResult(mode + ": the " + what + " is not that of one rank (squared norm off by " + std::to_string(squares) + ", weighted sum by " +
-                        std::to_string(weighted) + " of the norm); the row is not timed");
-  };
-  test("output", all.output, reference.output);
-  test("input gradient", all.input_gradient, reference.input_gradient);
-  test("weights' gradient", all.weights, reference.weights);
-}
+constexpr std::array coded_classes = {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::weight_gather, TrafficClass::gradient_scatter};
 
 /// Mean of the received and sent bytes over ranks, and the most that one sends.
 void fill_bytes(Communicator& world, results::CellRow& row, const OperationReport& mine) {
@@ -310,10 +31,10 @@ void fill_bytes(Communicator& world, results::CellRow& row, const OperationRepor
 
 class ModeRun {
  public:
-  ModeRun(BenchContext& context, const Cell& cell, const GridShape& shape, const Sizes& s) : context_(context), world_(context.world), cell_(cell), shape_(shape), sizes_(s) {
+  ModeRun(BenchContext& context, const Cell& cell, const GridShape& shape, const SplitSizes& s) : context_(context), world_(context.world), cell_(cell), shape_(shape), sizes_(s) {
     common_.cell_id = cell.cell_id;
     common_.method = shape.describe() + (shape.kind == GridKind::three_d ? ", gather " + name_of(s.gather) : "");
-    common_.codec = "none";
+    common_.codec = codecs();
     common_.dtype = name_of(s.wire);
     common_.tensor = s.unit;
     common_.source = "generated";
@@ -328,37 +49,115 @@ class ModeRun {
     return row;
   }
 
-  void run(const Fingerprint& reference, LinkDrain* drain, Measured& measured) {
+  void run(const SplitReference& reference, LinkDrain* drain, Measured& measured) {
     const std::int64_t before = buffer_bytes();
-    std::unique_ptr<Unit> unit;
-    if (shape_.kind == GridKind::one_d)
-      unit = std::make_unique<LineUnit>(world_, sizes_);
-    else
-      unit = std::make_unique<GridUnit>(world_, shape_, sizes_);
+    const auto unit = make_split_unit(world_, shape_, sizes_);
     const Tensor x = random_shard(sizes_, "x", sizes_.hidden, unit->input), dy = random_shard(sizes_, "dy", sizes_.out(), unit->output);
     Tensor y(dy.shape()), dx(x.shape());
-    compare(world_, common_.method, sizes_, run_once(*unit, sizes_, x, y, dy, dx), reference);
+    add_errors(reference.errors_of(*unit, x, y, dy, dx), measured);
 
     // Bytes of one pass each, and the memory of both: weights and gradients, activations in and out, all buffers.
     reset_buffer_bytes_peak();
     (void)unit->take_counts();
-    const auto forward = [&] { unit->forward(data_of<float>(x), y.as<float>().data()); };
+    const auto forward = [&] {
+      unit->weights_changed();
+      unit->forward(data_of<float>(x), y.as<float>().data());
+    };
     const auto backward = [&] { unit->backward(data_of<float>(x), data_of<float>(dy), dx.as<float>().data()); };
     forward();
-    add_collectives("forward", unit->take_counts(), measured);
+    const OperationReport forwards = add_collectives("forward", unit->take_counts(), measured);
     backward();
-    add_collectives("backward", unit->take_counts(), measured);
+    const OperationReport backwards = add_collectives("backward", unit->take_counts(), measured);
+    results::CellRow both = common_;
+    both.operation = "step";
+    fill_bytes(world_, both, combine(std::array{forwards, backwards}));
+    measured.rows.push_back(both);
     std::int64_t peak = buffer_bytes_peak() - before, most = 0;
     world_.all_reduce(&peak, &most, 1, DType::i64, ReduceOp::max)->wait();
     results::CellRow memory = common_;
     memory.operation = "peak memory";
     memory.dense_bytes = most;
     measured.rows.push_back(memory);
-    if (!context_.check_only) time(*unit, forward, backward, drain, measured);
+    if (context_.check_only) return;
+    time(*unit, forward, backward, drain, measured);
+    add_products(*unit, "forward", forward, measured);
+    add_products(*unit, "backward", backward, measured);
   }
 
  private:
-  void add_collectives(const std::string& pass, const std::map<std::string, TensorGrid<float>::Count>& counts, Measured& measured) {
+  const CompressRule& rule(TrafficClass traffic) const {
+    static const CompressRule dense;
+    const auto found = sizes_.compress.find(traffic);
+    return found == sizes_.compress.end() ? dense : found->second;
+  }
+  /// "quantize:bits=8", or class by class where they differ.
+  std::string codecs() const {
+    std::string each;
+    bool equal = true;
+    for (const TrafficClass traffic : coded_classes) {
+      each += (each.empty() ? "" : "; ") + name_of(traffic) + " " + rule(traffic).codec;
+      equal = equal && rule(traffic).codec == rule(coded_classes.front()).codec;
+    }
+    return equal ? rule(coded_classes.front()).codec : each;
+  }
+
+  void add_errors(const SplitErrors& errors, Measured& measured) {
+    const double tolerance = sizes_.wire == DType::f32 ? 1e-5 : 3e-2;
+    for (const auto& [what, metrics] : {std::pair<std::string, const ErrorMetrics&>{"output", errors.output},
+                                        {"input gradient", errors.input_gradient},
+                                        {"weight gradient", errors.weight_gradient}}) {
+      // Dense, a mode gives what one rank gives, or its row is not timed.
+      if (sizes_.compress.empty()) require_close(metrics, tolerance, common_.method + ": " + what + " against one rank");
+      results::CellRow row = common_;
+      row.operation = "error of " + what;
+      metrics.fill(row);
+      measured.rows.push_back(row);
+    }
+  }
+
+  /// The products of one pass on a rank that has the machine to itself, beside bare ones of the same shapes; the fastest of some repetitions
+  /// each, means over ranks.
+  void add_products(SplitUnit<float>& unit, const std::string& pass, const std::function<void()>& body, Measured& measured) {
+    constexpr int repetitions = 5;
+    double fastest[2] = {0, 0}, sums[2];
+    unit.set_compute(ComputeMode::serial);
+    for (int i = 0; i < repetitions; ++i) {
+      nn::start_gemm_profile(true);
+      body();
+      const nn::GemmProfile mine = nn::stop_gemm_profile();
+      const double bare = bare_products_us(mine.shapes);
+      fastest[0] = i == 0 ? mine.seconds * 1e6 : std::min(fastest[0], mine.seconds * 1e6);
+      fastest[1] = i == 0 ? bare : std::min(fastest[1], bare);
+    }
+    world_.barrier();
+    unit.set_compute(ComputeMode::real);
+    world_.all_reduce(fastest, sums, 2, DType::f64, ReduceOp::sum)->wait();
+    results::CellRow row = common_;
+    row.operation = "products: " + pass;
+    row.total_us = sums[0] / world_.size(), row.twin_us = sums[1] / world_.size();
+    row.twin = "sgemm", row.speedup = row.twin_us / row.total_us;
+    row.repetitions = repetitions;
+    measured.rows.push_back(row);
+  }
+
+  double bare_products_us(const std::vector<nn::GemmShape>& shapes) {
+    const MachineLock alone;
+    double us = 0;
+    for (const nn::GemmShape& s : shapes) {
+      const std::int64_t a = s.m * s.k, b = s.k * s.n;
+      operands_.resize(static_cast<std::size_t>(a + b + s.m * s.n), 0.5f);
+      const Stopwatch watch;
+      nn::gemm<float>(s.trans_a, s.trans_b, s.m, s.n, s.k, 1, operands_.data(), s.trans_a == nn::Transpose::yes ? s.m : s.k, operands_.data() + a,
+                      s.trans_b == nn::Transpose::yes ? s.k : s.n, s.adds ? 1.0f : 0.0f, operands_.data() + a + b, s.n);
+      us += static_cast<double>(watch.elapsed_ns()) * 1e-3;
+    }
+    operands_.clear();
+    operands_.shrink_to_fit();
+    return us;
+  }
+
+  /// Rows of every collective and of the pass; returns its sum on this rank.
+  OperationReport add_collectives(const std::string& pass, const std::map<std::string, TensorGrid<float>::Count>& counts, Measured& measured) {
     // Ranks may lack a collective that others take part in (2.5-D vectors lie on row 0 alone): all must agree on the rows.
     std::string names;
     for (const auto& [label, count] : counts) names += label + "\n";
@@ -373,6 +172,7 @@ class ModeRun {
       if (found == counts.end()) traffic = 0;
       world_.all_reduce(&traffic, &known, 1, DType::i32, ReduceOp::max)->wait();
       row.traffic = name_of(static_cast<TrafficClass>(known));
+      row.codec = rule(static_cast<TrafficClass>(known)).codec;
       fill_bytes(world_, row, count.sum);
       measured.rows.push_back(row);
       total.dense_bytes += count.sum.dense_bytes, total.payload_bytes += count.sum.payload_bytes, total.link_bytes += count.sum.link_bytes;
@@ -382,6 +182,7 @@ class ModeRun {
     row.operation = pass;
     fill_bytes(world_, row, total);
     measured.rows.push_back(row);
+    return total;
   }
 
   /// Sorted union over ranks of lines.
@@ -400,7 +201,7 @@ class ModeRun {
   }
 
   // With more ranks than cores every product is measured alone and then replayed as a wait (docs/measuring.md).
-  void time(Unit& unit, const std::function<void()>& forward, const std::function<void()>& backward, LinkDrain* drain, Measured& measured) {
+  void time(SplitUnit<float>& unit, const std::function<void()>& forward, const std::function<void()>& backward, LinkDrain* drain, Measured& measured) {
     const ComputePlan plan = compute_plan(world_);
     if (plan.timed) {
       world_.barrier();
@@ -412,18 +213,16 @@ class ModeRun {
     unit.drain_link(drain);
     (void)unit.take_counts();
     Laps laps[2];
-    for (RepetitionLoop loop(stop_rule(cell_.parameters), &world_); loop.next();) {
+    RepetitionLoop loop(stop_rule(cell_.parameters), &world_);
+    while (loop.next()) {
       double step = 0;
       const bool counts = !loop.warming_up();
       for (int pass = 0; pass < 2; ++pass) {
         auto one = lap(world_, [&] {
           pass == 0 ? forward() : backward();
-          OperationReport report;
-          for (const auto& [label, count] : unit.take_counts()) {
-            report.dense_bytes += count.sum.dense_bytes, report.payload_bytes += count.sum.payload_bytes;
-            report.link_bytes += count.sum.link_bytes, report.received_bytes += count.sum.received_bytes;
-          }
-          return report;
+          std::vector<OperationReport> reports;
+          for (const auto& [label, count] : unit.take_counts()) reports.push_back(count.sum);
+          return combine(reports);
         });
         double slowest = 0;
         for (const OperationReport& r : one) slowest = std::max(slowest, r.total_us);
@@ -433,6 +232,14 @@ class ModeRun {
       loop.add(step);
     }
     unit.drain_link(nullptr);
+    unit.set_compute(ComputeMode::real);
+    for (results::CellRow& row : measured.rows) {
+      if (row.operation != "step" || row.method != common_.method) continue;
+      const Summary of_step = summarize(loop.samples());
+      row.compute = plan.timed ? "timed" : "real", row.oversubscription = plan.oversubscription;
+      row.total_us = of_step.median, row.total_iqr_us = of_step.interquartile_range;
+      row.repetitions = static_cast<std::int64_t>(loop.samples().size());
+    }
     for (int pass = 0; pass < 2; ++pass) {
       const std::string name = pass == 0 ? "forward" : "backward";
       for (results::CellRow& row : measured.rows) {
@@ -451,13 +258,29 @@ class ModeRun {
   Communicator& world_;
   const Cell& cell_;
   const GridShape shape_;
-  const Sizes sizes_;
+  const SplitSizes sizes_;
   results::CellRow common_;
+  std::vector<float> operands_;
 };
+
+/// --codec, and what a class says of itself.
+std::map<TrafficClass, CompressRule> rules_of(const CellParameters& p) {
+  std::map<TrafficClass, CompressRule> rules;
+  for (const TrafficClass traffic : coded_classes) {
+    const std::string name = "compress." + name_of(traffic), own = p.text(name);
+    CompressRule rule;
+    const CodecStack stack = make_codec(own.empty() ? p.text("codec") : own);
+    rule.codec = stack.expression.canonical();
+    if (stack.codec->traits().needs_fit)
+      throw UsageError((own.empty() ? "--codec " : "--" + name + " ") + rule.codec + ": must be fitted on traffic first; measure it in train_gpt, or choose another codec");
+    if (rule.active()) rules[traffic] = rule;
+  }
+  return rules;
+}
 
 void run_cell(BenchContext& context, const Cell& cell) {
   const CellParameters& p = cell.parameters;
-  Sizes s;
+  SplitSizes s;
   s.unit = p.text("unit");
   if (s.unit != "linear" && s.unit != "mlp" && s.unit != "layer") throw UsageError("--unit " + s.unit + ": linear, mlp or layer");
   s.batch = p.integer("batch"), s.seq = p.integer("seq"), s.hidden = p.integer("hidden"), s.heads = p.integer("heads");
@@ -467,9 +290,10 @@ void run_cell(BenchContext& context, const Cell& cell) {
   s.seed = static_cast<std::uint64_t>(p.integer("seed"));
   s.wire = parse_dtype(p.text("wire"));
   s.gather = parse_gather_policy(p.text("gather"));
+  s.compress = rules_of(p);
   const std::string mode = p.text("mode");
   const std::vector<GridShape> shapes = mode == "all" ? grids_of(context.world.size()) : std::vector{parse_grid(mode, context.world.size())};
-  const Fingerprint reference = reference_of(context.world, s);
+  const SplitReference reference(context.world, s);
   Measured measured;
   const std::unique_ptr<LinkDrain> drain = LinkDrain::open(context.link);
   for (const GridShape& shape : shapes) {
@@ -498,7 +322,10 @@ int main(int argc, char** argv) {
                        {"hidden", "256", "hidden size"},
                        {"heads", "8", "attention heads (layer)"},
                        {"wire", "f32", "f32 | f16 | bf16: type of dense transfers"},
-                       {"gather", "again", "3-D: again | again-literally | keep what the backward pass needs gathered"}};
+                       {"gather", "again", "3-D: again | again-literally | keep what the backward pass needs gathered"},
+                       {"codec", "none", "of activations, gradients, weights and weight gradients in flight (NAME:key=value+WRAPPER, --list)"}};
+    for (const TrafficClass traffic : coded_classes)
+      program.options.push_back({"compress." + name_of(traffic), "", "codec of this class alone, instead of --codec"});
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) {
       for (const Cell& cell : cells) {
         context.start(cell);

@@ -57,7 +57,7 @@ std::span<const ColumnOf<CellRow>> cell_columns() {
       {"link_bytes", &R::link_bytes, "per operation: sent, mean over ranks"},
       {"link_bytes_max", &R::link_bytes_max, "per operation: sent, largest over ranks"},
       {"received_bytes", &R::received_bytes, "per operation: received, mean over ranks"},
-      {"twin", &R::twin, "library or ring: the faster uncompressed reference"},
+      {"twin", &R::twin, "library or ring: the faster uncompressed reference; sgemm: bare products"},
       {"twin_link_bytes", &R::twin_link_bytes, "sent by the twin, mean over ranks"},
       {"ratio", &R::ratio, "twin_link_bytes / link_bytes"},
       {"encode_us", &R::encode_us, "median over repetitions of the maximum over ranks, microseconds"},

@@ -21,7 +21,23 @@ std::string error(double value) {
 
 }  // namespace
 
+// Rows of whole passes: what each is about stands in its operation.
+void RowTable::print_pass(const results::CellRow& row) {
+  if (kind_ != "pass") {
+    kind_ = "pass";
+    std::fprintf(to_, "# %-40s %-48s %12s %12s %12s %10s %10s %6s %9s  %s\n# %-40s %-48s %12s %12s %12s %10s %10s %6s %9s  %s\n", "operation", "method, codec",
+                 "dense", "sent", "received", "total", "twin", "twin/", "error", "status", "", "", "(B)", "(B)", "(B)", "(us)", "(us)", "total", "rel. L2", "");
+  }
+  std::fprintf(to_, "  %-40s %-48s %12lld %12lld %12lld %10s %10s %6s %9s  %s", row.operation.c_str(), (row.method + ", " + row.codec).c_str(),
+               static_cast<long long>(row.dense_bytes), static_cast<long long>(row.link_bytes), static_cast<long long>(row.received_bytes),
+               number(row.total_us, 1).c_str(), number(row.twin_us, 1).c_str(), number(row.speedup, 2).c_str(), error(row.relative_l2).c_str(), row.status.c_str());
+  if (!row.reason.empty()) std::fprintf(to_, "  %s", row.reason.c_str());
+  std::fputc('\n', to_);
+  std::fflush(to_);
+}
+
 void RowTable::print(const results::CellRow& row) {
+  if (row.program == "bench_tensor_parallel" && !row.operation.empty()) return print_pass(row);
   const bool codec_alone = row.operation == "encode_decode";
   const std::string kind = codec_alone ? "codec" : "transfer";
   if (kind != kind_) {

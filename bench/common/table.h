@@ -16,6 +16,7 @@ class RowTable {
   void print(const results::CellRow& row);
 
  private:
+  void print_pass(const results::CellRow& row);
   std::FILE* to_;
   std::string kind_;
 };

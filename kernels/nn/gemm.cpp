@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/clock.h"
@@ -16,13 +18,21 @@ namespace {
 std::atomic<bool> profiling{false};
 std::atomic<std::int64_t> profile_calls{0};
 std::atomic<double> profile_nanoseconds{0}, profile_flops{0};
+std::atomic<bool> profiling_shapes{false};
+std::mutex shapes_mutex;
+std::vector<GemmShape> profile_shapes;
 
 /// Counts one product while profiling is on.
 class ProfiledCall {
  public:
-  ProfiledCall(std::int64_t m, std::int64_t n, std::int64_t k)
-      : active_(profiling.load(std::memory_order_relaxed)), flops_(2.0 * static_cast<double>(m) * n * k) {
-    if (active_) start_ = now_ns();
+  explicit ProfiledCall(const GemmShape& s)
+      : active_(profiling.load(std::memory_order_relaxed)), flops_(2.0 * static_cast<double>(s.m) * s.n * s.k) {
+    if (!active_) return;
+    if (profiling_shapes.load(std::memory_order_relaxed)) {
+      const std::lock_guard lock(shapes_mutex);
+      profile_shapes.push_back(s);
+    }
+    start_ = now_ns();
   }
   ~ProfiledCall() {
     if (!active_) return;
@@ -64,7 +74,7 @@ template <>
 void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                  float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
                  float* c, std::int64_t ldc) {
-  const ProfiledCall profiled(m, n, k);
+  const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   cblas_sgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
               static_cast<int>(ldc));
@@ -74,7 +84,7 @@ template <>
 void gemm<double>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                   double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb,
                   double beta, double* c, std::int64_t ldc) {
-  const ProfiledCall profiled(m, n, k);
+  const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   cblas_dgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
               static_cast<int>(ldc));
@@ -94,11 +104,13 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
   thread_local std::vector<BFloat16> rounded_a, rounded_b;
   round_matrix(a, trans_a == Transpose::yes ? k : m, trans_a == Transpose::yes ? m : k, lda, rounded_a);
   round_matrix(b, trans_b == Transpose::yes ? n : k, trans_b == Transpose::yes ? k : n, ldb, rounded_b);
-  const ProfiledCall profiled(m, n, k);
+  const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   detail::gemm_bf16(trans_a, trans_b, m, n, k, rounded_a.data(), rounded_b.data(), beta, c);
 }
 
-void start_gemm_profile() {
+void start_gemm_profile(bool with_shapes) {
+  profile_shapes.clear();
+  profiling_shapes = with_shapes;
   profile_calls = 0;
   profile_nanoseconds = 0;
   profile_flops = 0;
@@ -107,7 +119,7 @@ void start_gemm_profile() {
 
 GemmProfile stop_gemm_profile() {
   profiling = false;
-  return {profile_nanoseconds.load() * 1e-9, profile_flops.load(), profile_calls.load()};
+  return {profile_nanoseconds.load() * 1e-9, profile_flops.load(), profile_calls.load(), std::exchange(profile_shapes, {})};
 }
 
 }  // namespace thinwire::nn

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/dtype.h"
 
@@ -39,15 +40,23 @@ void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_
 bool onednn_has_bf16();
 }  // namespace detail
 
+/// One product, without its data: what it takes to run it once more by itself.
+struct GemmShape {
+  Transpose trans_a = Transpose::no, trans_b = Transpose::no;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool adds = false;  ///< beta was not 0
+};
+
 /// Time and work spent in products since reset. `seconds` is wall time of calls from outside parallel regions
 /// plus, for calls inside one, thread time divided by the number of threads of the region.
 struct GemmProfile {
   double seconds = 0;
   double flops = 0;
   std::int64_t calls = 0;
+  std::vector<GemmShape> shapes;  ///< of every call, where asked for
 };
 /// Starts counting (two clock readings per product).
-void start_gemm_profile();
+void start_gemm_profile(bool with_shapes = false);
 GemmProfile stop_gemm_profile();
 
 }  // namespace thinwire::nn
