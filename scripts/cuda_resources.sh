@@ -3,9 +3,9 @@
 # uses the stack or exceeds its limit of registers, 77 no CUDA compiler.
 #   scripts/cuda_resources.sh [BUILD]      reads what the build of the module in BUILD recorded; without BUILD it compiles
 # 64 registers: two thousand threads, all that fit a multiprocessor, find room (of 65536 registers on every architecture built for).
-# Kernels that keep a tile in registers on purpose are named below with a limit of their own.
+# Kernels that keep a tile in registers on purpose are named below with a limit of their own; the last name that fits counts.
 set -euo pipefail
-limits='attention_forward=168 attention_backward=255 default=64'
+limits='attention_forward=168 attention_forward_bf16<128>=255 attention_backward=255 default=64'
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -7,7 +7,7 @@
 #include "core/device_module.h"
 #include "core/tensor.h"
 #include "support/device_codec_cases.h"
-#include "support/device_matrix_cases.h"
+#include "support/device_nn_cases.h"
 
 namespace thinwire::testing {
 namespace {
@@ -128,6 +128,14 @@ TEST_F(CudaDevice, MatrixCodecsEqualTheHostTwin) {
   expect_powersgd_like_host(device);
   expect_autoencoder_like_host(device);
   expect_matrix_codecs_report_bad_values(device);
+}
+
+TEST_F(CudaDevice, NnKernelsEqualTheHostTwin) {
+  for (const auto check : {expect_gelu_like_host, expect_layernorm_like_host, expect_cross_entropy_like_host, expect_optimizer_like_host,
+                           expect_attention_like_host, expect_elementwise_like_host, expect_gemm_like_host}) {
+    Gpu device;
+    check(device);
+  }
 }
 
 }  // namespace

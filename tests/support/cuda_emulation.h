@@ -20,6 +20,9 @@
 
 #include "core/half.h"
 
+// Kernels read memory in other types than wrote it, which nvcc allows.
+#pragma GCC optimize("no-strict-aliasing")
+
 #define __global__
 #define __device__
 #define __host__
@@ -171,6 +174,18 @@ T warp_exchange(T value, unsigned lane) {
   stop_at(Fibers::State::at_warp);  // nobody gives the next value before all have seen this one
   return seen;
 }
+// For warp operations on more than a word: every lane shows the address of something of its own, looks at what the others
+// show, and calls hide() when it has seen enough.
+inline void show(const void* p) {
+  fibers.current->given = reinterpret_cast<std::uintptr_t>(p);
+  stop_at(Fibers::State::at_warp);
+}
+template <typename T>
+const T* shown_by(int lane) {
+  const std::size_t own = static_cast<std::size_t>(fibers.current - fibers.all.data());
+  return reinterpret_cast<const T*>(static_cast<std::uintptr_t>(fibers.all[own / warp_lanes * warp_lanes + static_cast<std::size_t>(lane)].given));
+}
+inline void hide() { stop_at(Fibers::State::at_warp); }
 inline unsigned lane_of_thread() { return static_cast<unsigned>(fibers.current - fibers.all.data()) % warp_lanes; }
 
 template <typename... Parameters, typename... Arguments>
