@@ -142,15 +142,17 @@ def _begins(identifier, beginning):
 
 
 def load(folder, reference="", profile=""):
-    """Claims of `folder` (claims.json, list.json), and those of the file `reference` that the folder lacks. Files that are not there
-    give nothing; damaged ones CorruptData."""
+    """Claims of `folder` (claims.json, list.json), and those of the files `reference` (one, or several: one for each page of claims)
+    that the folder lacks. Files that are not there give nothing; damaged ones CorruptData."""
     claims = Claims(profile=profile)
-    for path, machine in ((reference, machine_of(reference)), (os.path.join(folder, "claims.json"), "")):
+    references = [reference] if isinstance(reference, str) else list(reference)
+    for path, machine in [(path, machine_of(path)) for path in references] + [(os.path.join(folder, "claims.json"), "")]:
         if path and os.path.exists(path):
             content = _read(path)
             judged = _parse(content, path)
             if judged:
-                claims.sha256[machine] = hashlib.sha256(content).hexdigest()
+                digest = hashlib.sha256(content).hexdigest()
+                claims.sha256[machine] = f"{claims.sha256[machine]} {digest}" if machine in claims.sha256 else digest
             for claim in judged:
                 claim.reference = machine
                 claims.judged[claim.id] = claim

@@ -134,13 +134,15 @@ COLUMNS = {
 # The program whose cells are whole training runs. Their rows count traffic of a step, not of one operation: they would
 # be wrong in figures of the benches, which therefore never see them.
 TRAINER = "train_gpt"
+# Its rows are of a whole layer on a process grid, all collectives together, for the same reason kept apart.
+GRIDS = "bench_tensor_parallel"
 _EMPTY = {"text": object, "integer": np.int64, "float": np.float64}
 
 
 @dataclass
 class Collected:
     """What one collected.h5 holds. Tables that the file lacks are empty and named in `absent`. `cells` are those of the
-    benches, `training_cells` those of the trainer, `all_cells` both."""
+    benches of one operation, `grid_cells` of layers on process grids, `training_cells` of the trainer, `all_cells` all."""
 
     path: str
     sha256: str
@@ -148,6 +150,7 @@ class Collected:
     all_cells: Table
     cells: Table
     training_cells: Table
+    grid_cells: Table
     spectra: Table
     training: Table
     links: Table
@@ -216,8 +219,9 @@ def _load(file, path, sha256):
         sha256=sha256,
         attributes=attributes,
         all_cells=all_cells,
-        cells=all_cells.where(all_cells["program"] != TRAINER),
+        cells=all_cells.where((all_cells["program"] != TRAINER) & (all_cells["program"] != GRIDS)),
         training_cells=all_cells.where(program=TRAINER),
+        grid_cells=all_cells.where(program=GRIDS),
         spectra=tables["spectra"],
         training=tables["training"],
         links=tables["links"],

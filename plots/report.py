@@ -6,6 +6,7 @@
 
 Reads collected data and claims.json only. Exit codes: 0 ok, 2 usage, 3 environment, 6 corrupt input or full disk (docs/exit-codes.md)."""
 import argparse
+import glob
 import os
 import sys
 import tempfile
@@ -25,6 +26,7 @@ FIGURES = (
     "spectra",
     "training",
     "links",
+    "tensor_parallel_error",
     "loss_curves",
     "loss_vs_bytes",
     "loss_vs_time",
@@ -116,8 +118,9 @@ def _options():
     parser.add_argument(
         "--reference",
         metavar="FILE",
-        default=os.path.join(ROOT, "results", "reference", "cpu-2-cores", "optimus_cc", "claims.json"),
-        help="claims.json of another run, shown and marked where this one judged nothing; '' for none",
+        nargs="+",
+        default=sorted(glob.glob(os.path.join(ROOT, "results", "reference", "cpu-2-cores", "*", "claims.json"))),
+        help="claims.json of other runs, shown and marked where this one judged nothing; '' for none",
     )
     parser.add_argument(
         "--out", required=True, metavar="DIR", help="folder that receives figures/ and report.html"

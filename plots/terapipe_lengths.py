@@ -5,7 +5,7 @@ from plots import optimus_cc, style, words
 from plots.drawing import Drawing
 
 CLAIMS = ("tensor_parallel.C19",)
-COLUMNS = ("what", "length", "without_ms", "with_ms", "speedup", "low", "high", "kind", "origin")
+COLUMNS = ("what", "length", "without_ms", "with_ms", "speedup", "kind", "origin")
 
 
 def draw(claims):
@@ -13,13 +13,13 @@ def draw(claims):
         name="terapipe_lengths",
         title="TeraPipe: speed-up over the length of a sequence",
         how_to_read=(
-            "Speed-up of token slices (best slicing) over micro-batches alone (at their best size) at a constant number of tokens per step."
-            " Filled points are measured, hollow on the emulated link, hollow and dotted modelled. The paper's sweep is recollected but for one"
-            " point: shown on request, as crosses."
+            "Steps with the dynamic program's token slices and with micro-batches of one sequence, at a constant number of tokens per step, and the"
+            " speed-up. Hollow: timed compute on eight ranks over the emulated link; dotted: the formula sum t + (K-1) max t. The star is the one point of"
+            " the paper's sweep that could be read (13B, 40 stages); its others are recollected and shown on request, as crosses."
         ),
         columns=COLUMNS,
     )
-    tables = [t for t in claims.tables(*CLAIMS) if t.rows and (t.column("speed-up") or t.column("without"))]
+    tables = [t for t in claims.tables(*CLAIMS) if t.rows and t.column("plain", "(ms)") and t.column("sliced", "(ms)")]
     if not tables:
         return drawing.skipped(claims.why_none(*CLAIMS, what="steps over the length"))
     for table in tables:
@@ -34,21 +34,19 @@ def draw(claims):
     drawing.figure = figure
     _times(axes[0, 0], [r for r in drawing.rows if r["kind"] not in ("published", "recollected")])
     _ratios(axes[0, 1], drawing.rows)
-    drawing.seen = _seen([r for r in drawing.rows if r["kind"] not in ("published", "recollected")])
+    drawing.seen = _seen([r for r in drawing.rows if r["kind"] not in ("published", "recollected", "modelled")])
     return optimus_cc.finish(drawing, claims, tables)
 
 
 def _rows(table):
     rows = []
     for label, values in table.rows:
-        length = values.get("L", table.number(values, "length"))
-        without, sliced = table.number(values, "without", "(ms)"), table.number(values, "with", "(ms)", without=("without",))
-        speedup = table.number(values, "speed-up", without=("low", "high", "published"))
-        rows.append({
-            "what": label, "length": int(length), "without_ms": without, "with_ms": sliced, "speedup": speedup if math.isfinite(speedup) else without / sliced,
-            "low": table.number(values, "low"), "high": table.number(values, "high"),
-            "kind": "modelled" if "model" in table.name.lower() else table.claim.kind, "origin": table.claim.origin,
-        })  # fmt: skip
+        for kind, more, without in ((table.claim.kind, (), ("predicted",)), ("modelled", ("predicted",), ())):
+            plain, sliced = (table.number(values, name, "(ms)", *more, without=without) for name in ("plain", "sliced"))
+            rows.append({
+                "what": label, "length": int(table.number(values, "tokens of")), "without_ms": plain, "with_ms": sliced, "speedup": plain / sliced,
+                "kind": kind, "origin": table.claim.origin,
+            })  # fmt: skip
     return [r for r in rows if math.isfinite(r["speedup"])]
 
 
@@ -62,7 +60,7 @@ def _published(claims):
             (without, one), (sliced, other) = of["step time without TeraPipe"], of["step time with TeraPipe"]
             rows.append({
                 "what": f"TeraPipe's {row}", "length": int(row.split("L = ")[1]), "without_ms": 1e3 * without, "with_ms": 1e3 * sliced, "speedup": without / sliced,
-                "low": math.nan, "high": math.nan, "kind": "published" if one == other == "read" else "recollected", "origin": "",
+                "kind": "published" if one == other == "read" else "recollected", "origin": "",
             })  # fmt: skip
     return rows
 
@@ -74,7 +72,8 @@ def _times(axes, rows):
             if own:
                 axes.plot(*zip(*own), **style.curve(tint, kind))
                 style.scatter(axes, [(x, y, style.dot(tint, "o" if name == "with_ms" else "s", kind)) for x, y in own])
-                axes.annotate("token slices" if name == "with_ms" else "micro-batches", own[-1], xytext=(-4, -11 if name == "with_ms" else 9), textcoords="offset points", ha="right", fontsize=8, color=tint)
+                if kind != "modelled":
+                    axes.annotate("token slices" if name == "with_ms" else "micro-batches", own[-1], xytext=(-4, -11 if name == "with_ms" else 9), textcoords="offset points", ha="right", fontsize=8, color=tint)
     _lengths(axes, rows)
     axes.set_ylim(bottom=0)
     axes.margins(y=0.15)
@@ -91,7 +90,6 @@ def _ratios(axes, rows):
             continue
         if kind != "published":
             axes.plot(x, y, **style.curve(tint, kind))
-            optimus_cc.whiskers(axes, x, [r["low"] for r in own], [r["high"] for r in own], [tint] * len(own))
         style.scatter(axes, [(a, b, style.dot(tint, "o", kind)) for a, b in zip(x, y)])
     axes.axhline(1, color=style.SOFT, linewidth=0.8, zorder=1.4)
     _lengths(axes, rows)

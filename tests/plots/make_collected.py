@@ -656,6 +656,30 @@ def write(
             file["training"].attrs.update(training_attributes)
 
 
+GRIDS = {4: ("1d 4", "2d 2x2"), 8: ("1d 8", "2.5d 2x2x2", "3d 2x2x2, gather again")}
+
+
+def grid_rows(rng, ranks=tuple(GRIDS), codecs=("none", "quantize:bits=8", "quantize:bits=4")):
+    """A layer on process grids: bytes and errors of a step; one codec that a grid cannot take."""
+    for p in ranks:
+        for k, method in enumerate(GRIDS[p]):
+            for codec in codecs:
+                base = dict(
+                    program="bench_tensor_parallel", method=method, codec=codec, tensor="layer", ranks=p, tp=p, batch=8, seq=64, hidden=256,
+                    dtype="f32", source="generated", link="shm", cell_id=hashlib.sha256(f"{p} {codec}".encode()).hexdigest(),
+                )  # fmt: skip
+                if codec.startswith("topk") and k:
+                    yield row(**base, operation="step", status="SKIPPED", reason="the codec keeps state")
+                    continue
+                dense = 1_500_000 // (1 + k)
+                share = {"none": 1.0, "quantize:bits=8": 0.26, "quantize:bits=4": 0.14}.get(codec, 0.1)
+                error = {"none": 2e-7, "quantize:bits=8": 0.008, "quantize:bits=4": 0.14}.get(codec, 0.5)
+                count = int(dense * share)
+                yield row(**base, operation="step", dense_bytes=dense, received_bytes=count, link_bytes=count, total_us=900.0)
+                for what, factor in (("output", 1.0), ("input gradient", 1.4), ("weight gradient", 2.0)):
+                    yield row(**base, operation=f"error of {what}", relative_l2=error * factor * (1 + 0.1 * k) * float(np.exp(rng.normal(0, 0.05))))
+
+
 def everything(path, seed=1, links=tuple(LINKS), spoil=True):
     """A complete quick run; `spoil` adds MISTRUSTED, SKIPPED and FAILED rows and NaN values."""
     rng = np.random.default_rng(seed)
@@ -665,6 +689,7 @@ def everything(path, seed=1, links=tuple(LINKS), spoil=True):
         + list(embedding_rows(rng, links))
         + list(codec_rows(rng))
         + list(control_rows(rng, links))
+        + list(grid_rows(rng))
     )
     if spoil:
         measured = [r for r in cells if r["program"] == "bench_activation"]

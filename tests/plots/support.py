@@ -27,6 +27,7 @@ FIGURES = (
     "spectra",
     "training",
     "links",
+    "tensor_parallel_error",
     "loss_curves",
     "loss_vs_bytes",
     "loss_vs_time",

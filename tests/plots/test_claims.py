@@ -8,12 +8,13 @@ import os
 import tempfile
 import unittest
 
-from support import SEED, close, read_csv, run, scratch_folder, visible_texts
+from support import ROOT, SEED, close, read_csv, run, scratch_folder, visible_texts
 import make_claims as made
+import matplotlib.pyplot as plt
 import numpy as np
 
 from plots import claims as claims_of
-from plots import claims_table, optimus_cc
+from plots import claims_table, optimus_cc, published
 from plots import drawing as drawings
 from plots.errors import CorruptData
 from plots.report import CLAIM_FIGURES
@@ -114,6 +115,38 @@ class CompleteClaims(unittest.TestCase):
         curve = self.rows("optimus_cc_curves", what="perplexity", arm="dense", step="150")
         self.assertAlmostEqual(float(curve[0]["value"]), math.exp(1.9 + 80 / 180))
 
+    def test_numbers_of_tensor_parallelism_are_those_of_the_claims(self):
+        both = self.rows("tensor_parallel_weak", row="3-D, 64 GPUs", kind="published")
+        self.assertEqual([(r["what"], float(r["seconds"])) for r in both], [("average", 0.7), ("(f+b)/batch", 0.5)])
+        self.assertIn("prints 0.700 s per sequence, its forward and backward times give 0.500 s", self.drawings["tensor_parallel_weak"].seen[0])
+        self.assertEqual({r["scheme"] for r in self.rows("tensor_parallel_weak", what="tree")}, {"2-D"})  # others broadcast nothing
+        # 10 + 250 / b = 33 at b = 250 / 23: between its points a curve is A + B / b.
+        crossing = self.rows("tensor_parallel_bytes", panel="crossing with 1-D", method="2d 8x8")
+        self.assertAlmostEqual(float(crossing[0]["batch"]), 250 / 23)
+        at_384 = self.rows("tensor_parallel_at_64", what="seconds", scheme="2-D", batch="384", kind="modelled")
+        self.assertEqual([r["quantity"] for r in at_384], ["pipelined", "tree"])  # in the table twice
+        steps = self.rows("tensor_parallel_links")
+        self.assertEqual(len(steps), 15)  # C8 shares nine with C10b
+        self.assertEqual({r["kind"] for r in steps}, {"emulated"})
+        stored = self.rows("tensor_parallel_cube", kind="measured")
+        self.assertEqual([(r["quantity"], float(r["value"])) for r in stored if r["quantity"].endswith("q = 4")], [("stored over 1/q^3, q = 4", 1.0), ("most - least, q = 4", 0.0)])
+        self.assertEqual(len(self.rows("tensor_parallel_cube", quantity="first element of bias")), 9)
+
+    def test_recollected_numbers_are_drawn_on_request_only(self):
+        kinds = lambda name: {r["kind"] for r in draw(name, self.claims).rows}
+        names = ("tensor_parallel_weak", "terapipe_steps", "terapipe_lengths")
+        before = [kinds(name) for name in names]
+        folder = os.path.join(ROOT, "results", "published")
+        try:
+            self.claims.published = published.load(folder)
+            self.assertFalse(any("recollected" in kinds(name) for name in names))
+            self.claims.published = published.load(folder, recollected=True)
+            self.assertTrue(all("recollected" in kinds(name) for name in names))
+        finally:
+            self.claims.published = []
+        self.assertEqual(before, [kinds(name) for name in names])
+        plt.close("all")
+
     def test_the_table_has_the_papers_stacks_and_no_number_of_the_paper(self):
         caption, header, rows = self.drawings["optimus_cc_stacks"].tables[0]
         self.assertEqual([r[0] for r in rows][:5], list(optimus_cc.STACKS))
@@ -181,6 +214,13 @@ class Reference(unittest.TestCase):
         self.assertIn("reference run of 2026-11-20 on some-machine", rest)
         self.assertRegex(rest, r"optimus_cc\.C9<br>.*reference run.*judged by --profile standard")
         self.assertRegex(rest, r"(?s)<h3>Not judged</h3>.*optimus_cc\.C99.*--profile full")
+
+    def test_references_of_several_pages_fill_in_together(self):
+        folder = os.path.join(os.path.dirname(os.path.dirname(self.reference)), "tensor_parallel")
+        made.write(folder, [made.claim("tensor_parallel.C99")])
+        claims = claims_of.load(scratch_folder(), [self.reference, os.path.join(folder, "claims.json"), os.path.join(folder, "none.json")])
+        self.assertEqual({claims.judged[i].reference for i in ("optimus_cc.C13", "tensor_parallel.C99")}, {"some-machine"})
+        self.assertEqual(len(claims.sha256["some-machine"].split()), 2)
 
     def test_figures_from_the_reference_say_so_in_the_picture_and_the_csv(self):
         claims = claims_of.load(made.write(scratch_folder(), made.stacks()[:1]), self.reference)

@@ -103,6 +103,24 @@ class CompleteRun(unittest.TestCase):
                 if speedup < 0.75:
                     self.assertGreater(face[0], face[2], "costly cells are orange")
 
+    def test_grids_are_drawn_once_with_their_front(self):
+        rows = self.csv("tensor_parallel_error")
+        self.assertEqual(len(rows), 5 * 3 * 3)  # grids on 4 and 8 ranks, codecs, results
+        for p in ("4", "8"):
+            own = [(int(r["received_bytes"]), float(r["relative_l2"]), r["on_front"]) for r in rows if r["ranks"] == p and r["what"] == "output"]
+            for count, error, front in own:
+                beaten = any(b <= count and e <= error and (b, e) != (count, error) for b, e, _ in own)
+                self.assertEqual(front, str(int(not beaten)))
+        cells = list(made.grid_rows(np.random.default_rng(SEED), codecs=("none", "topk:fraction=0.1")))
+        drawing = draw("tensor_parallel_error", load(cells))
+        self.assertIn("the codec keeps state", " ".join(drawing.gaps))
+        self.assertEqual({r["scheme"] for r in drawing.rows if r["codec"] != "none"}, {"1-D"})
+        close(drawing)
+
+    def test_grids_stand_in_no_figure_of_single_operations(self):
+        self.assertFalse(np.any(self.collected.cells["program"] == "bench_tensor_parallel"))
+        self.assertEqual(len(self.collected.grid_cells), 5 * 3 * 4)
+
     def test_map_values_are_those_of_the_collected_file(self):
         cells = self.collected.cells
         for row in self.csv("speedup_map")[::37]:
