@@ -48,6 +48,13 @@ def main(out):
     check(count["OK"] + count["MISTRUSTED"] > 0, "nothing was measured")
 
     measured = cells[np.isin(cells["status"], [b"OK", b"MISTRUSTED"])]
+    # A layer on a process grid has no twin, and its collectives no times of their own.
+    grids = measured[measured["program"] == b"bench_tensor_parallel"]
+    steps, errors = grids[grids["operation"] == b"step"], grids[np.char.startswith(grids["operation"], b"error of ")]
+    check({m.split(b" ")[0] for m in steps["method"]} >= {b"1d", b"2.5d", b"3d"}, "a scheme of tensor parallelism has no step")
+    check(np.all(steps["total_us"] > 0) and np.all(steps["received_bytes"] > 0), "a step on a process grid without time or bytes")
+    check(len(errors) == 3 * len(steps) and np.all(np.isfinite(errors["relative_l2"])), "a step on a process grid without its errors")
+    measured = measured[measured["program"] != b"bench_tensor_parallel"]
     moved = measured[measured["link_bytes"] > 0]
     check(len(moved) > 0, "no row moved bytes over a link")
     # A dense collective is a twin itself, and a training run's twin is the run of the dense plan; every other transfer has one.
