@@ -127,6 +127,7 @@ TEST_F(CudaDevice, MatrixCodecsEqualTheHostTwin) {
   expect_orthonormal_like_host(device);
   expect_powersgd_like_host(device);
   expect_autoencoder_like_host(device);
+  expect_device_codec_like_host(device);
   expect_matrix_codecs_report_bad_values(device);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "kernels/codec/device_codec.h"
 #include "kernels/codec/device_kernels.h"
 #include "kernels/codec/registry.h"
 
@@ -53,91 +54,11 @@ class DeviceUnderTest {
   void* stream = nullptr;
 };
 
-/// The entry points of one codec behind one form, for the checks below.
-class DeviceCodec {
- public:
-  DeviceCodec(DeviceUnderTest& device, const std::string& expression, const Shape& shape)
-      : device_(device), expression_(parse_codec(expression)), shape_(shape), n_(shape.elements()) {
-    const Parameters& p = expression_.codec.parameters;
-    if (is("topk") || is("randomk")) {
-      kept_ = make_codec(expression_).codec->travel_shape(shape).elements();
-      half_ = p.choice("values") == "f16";
-    }
-    if (is("topk")) {
-      form_ = p.choice("index") == "int64" ? index_form_int64 : p.choice("index") == "int32" ? index_form_int32 : index_form_compact;
-      workspace_ = device.poisoned(std::max(topk_workspace_bytes(n_, kept_), sparse_workspace_bytes(n_, kept_)));
-    }
-    if (is("quantize")) workspace_ = device.poisoned(quantize_workspace_bytes(shape.columns()));
-  }
-
-  int encode(const float* x, const MessageKey& key, void* payload, std::uint32_t* status) {
-    const Parameters& p = expression_.codec.parameters;
-    if (is("none")) {
-      std::vector<float> copy(static_cast<std::size_t>(n_));  // the seam's own copy: no kernel to test
-      device_.read(copy.data(), x, copy.size() * sizeof(float));
-      device_.write(payload, copy.data(), copy.size() * sizeof(float));
-      return 0;
-    }
-    if (is("cast"))
-      return call<thinwire_cuda_cast_encode_fn>("cast_encode", x, n_, p.choice("to") == "bf16", payload, status, 0, device_.stream);
-    if (is("quantize"))
-      return call<thinwire_cuda_quantize_encode_fn>("quantize_encode", x, shape_.rows(), shape_.columns(), static_cast<int>(p.integer("bits")), payload,
-                                                    workspace_, status, 0, device_.stream);
-    if (is("topk"))
-      return call<thinwire_cuda_topk_encode_fn>("topk_encode", x, n_, kept_, half_, form_, payload, workspace_, status, 0, device_.stream);
-    const float factor = p.flag("unbiased") && kept_ > 0 ? static_cast<float>(static_cast<double>(n_) / static_cast<double>(kept_)) : 1.0f;
-    return call<thinwire_cuda_randomk_gather_fn>("randomk_gather", x, n_, kept_, static_cast<std::uint64_t>(p.integer("seed")), key.random_stream(), factor,
-                                                 half_, 1, payload, status, 0, device_.stream);
-  }
-
-  int decode(const void* payload, const MessageKey& key, float* out, int add, std::uint32_t* status) {
-    const Parameters& p = expression_.codec.parameters;
-    if (is("none")) return call<thinwire_cuda_none_decode_fn>("none_decode", payload, n_, out, add, 0, device_.stream);
-    if (is("cast"))
-      return call<thinwire_cuda_cast_decode_fn>("cast_decode", payload, n_, p.choice("to") == "bf16", out, add, status, 0, device_.stream);
-    if (is("quantize"))
-      return call<thinwire_cuda_quantize_decode_fn>("quantize_decode", payload, shape_.rows(), shape_.columns(), static_cast<int>(p.integer("bits")), out,
-                                                    add, status, 0, device_.stream);
-    if (is("topk"))
-      return call<thinwire_cuda_sparse_scatter_fn>("sparse_scatter", index(payload), form_, n_, kept_, payload, half_, out, add, workspace_, status, 0,
-                                                   device_.stream);
-    return call<thinwire_cuda_randomk_scatter_fn>("randomk_scatter", payload, half_, n_, kept_, static_cast<std::uint64_t>(p.integer("seed")),
-                                                  key.random_stream(), 1.0f, out, add, status, 0, device_.stream);
-  }
-
-  /// The masked rule: receiver, then sender.
-  int decode_backward(const void* payload, const MessageKey& key, const float* gradient, float* travel, std::uint32_t* status) {
-    if (is("topk"))
-      return call<thinwire_cuda_sparse_gather_fn>("sparse_gather", index(payload), form_, n_, kept_, gradient, travel, workspace_, status, 0, device_.stream);
-    return call<thinwire_cuda_randomk_gather_fn>("randomk_gather", gradient, n_, kept_,
-                                                 static_cast<std::uint64_t>(expression_.codec.parameters.integer("seed")), key.random_stream(), 1.0f, 0, 0,
-                                                 travel, status, 0, device_.stream);
-  }
-  int encode_backward(const void* payload, const MessageKey& key, const float* travel, float* gradient, std::uint32_t* status) {
-    if (is("topk"))
-      return call<thinwire_cuda_sparse_scatter_fn>("sparse_scatter", index(payload), form_, n_, kept_, travel, 0, gradient, 0, workspace_, status, 0,
-                                                   device_.stream);
-    return call<thinwire_cuda_randomk_scatter_fn>("randomk_scatter", travel, 0, n_, kept_,
-                                                  static_cast<std::uint64_t>(expression_.codec.parameters.integer("seed")), key.random_stream(), 1.0f,
-                                                  gradient, 0, status, 0, device_.stream);
-  }
-  std::int64_t kept() const { return kept_; }
-
- private:
-  bool is(std::string_view name) const { return expression_.codec.name == name; }
-  const void* index(const void* payload) const { return static_cast<const std::byte*>(payload) + kept_ * (half_ ? 2 : 4); }
-  template <typename Function, typename... Arguments>
-  int call(const std::string& name, Arguments... arguments) {
-    return device_.entry<Function>("thinwire_cuda_" + name)(arguments...);
-  }
-
-  DeviceUnderTest& device_;
-  CodecExpression expression_;
-  Shape shape_;
-  std::int64_t n_, kept_ = 0;
-  int half_ = 0, form_ = index_form_compact;
-  void* workspace_ = nullptr;
-};
+/// The seam of a device under test; memory is poisoned.
+inline DeviceSeam seam_of(DeviceUnderTest& device) {
+  return {[&](const std::string& name) { return device.find(name); }, [&](std::size_t bytes) { return static_cast<void*>(device.poisoned(bytes)); },
+          [&](void* to, const void* from, std::size_t bytes) { device.write(to, from, bytes); }, {}, 0, device.stream};
+}
 
 /// What a device codec made of a tensor.
 struct DeviceResult {
@@ -198,9 +119,9 @@ inline std::vector<float> device_values(const Shape& shape) {
 
 inline DeviceResult run_on_device(DeviceUnderTest& device, const DeviceCodecCase& test, const std::vector<float>& x,
                                   const std::vector<float>& start, const std::function<void(std::vector<std::byte>&)>& damage = {}) {
-  DeviceCodec codec(device, test.codec, test.shape);
+  DeviceCodec codec(test.codec, test.shape, seam_of(device));
   const MessageKey key{.tensor = hash_name("device")};
-  const std::size_t payload_bytes = make_codec(test.codec).codec->max_payload_bytes(test.shape), value_bytes = x.size() * sizeof(float);
+  const std::size_t payload_bytes = codec.payload_bytes(), value_bytes = x.size() * sizeof(float);
   // A guard behind each result: writing past the end must show.
   const std::vector<std::byte> guard(16, std::byte{0xcd});
   const float* values = device.upload(x, test.value_offset);
@@ -209,7 +130,7 @@ inline DeviceResult run_on_device(DeviceUnderTest& device, const DeviceCodecCase
   std::uint32_t* status = device.upload(std::vector<std::uint32_t>(2));
 
   DeviceResult result;
-  EXPECT_EQ(codec.encode(values, key, payload, status), 0);
+  codec.encode(values, key, payload, status);
   result.payload = device.download(payload, payload_bytes);
   if (damage) {
     damage(result.payload);
@@ -218,7 +139,7 @@ inline DeviceResult run_on_device(DeviceUnderTest& device, const DeviceCodecCase
   const std::vector<float> poison(x.size(), -12345.0f);
   const auto decode = [&](int add, std::vector<float>& to) {
     device.write(out, add ? start.data() : poison.data(), value_bytes);
-    EXPECT_EQ(codec.decode(payload, key, out, add, status + 1), 0);
+    codec.decode(payload, key, out, add != 0, status + 1);
     to = device.download(out, x.size());
   };
   decode(0, result.decoded);
@@ -272,14 +193,14 @@ inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::stri
   receiver.codec->decode_backward({gradient.data(), shape}, key, {travel.data(), Shape{static_cast<std::int64_t>(travel.size())}});
   sender.codec->encode_backward({travel.data(), Shape{static_cast<std::int64_t>(travel.size())}}, key, {back.data(), shape});
 
-  DeviceCodec on_device(device, codec, shape);
+  DeviceCodec on_device(codec, shape, seam_of(device));
   std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
   const auto* message = device.upload(payload, 3);
   auto* list = reinterpret_cast<float*>(device.poisoned(travel.size() * sizeof(float)));
   auto* arrived = reinterpret_cast<float*>(device.poisoned(back.size() * sizeof(float)));
-  EXPECT_EQ(on_device.decode_backward(message, key, device.upload(gradient), list, status), 0);
+  on_device.decode_backward(message, key, device.upload(gradient), list, status);
   EXPECT_EQ(device.download(list, travel.size()), travel);
-  EXPECT_EQ(on_device.encode_backward(message, key, list, arrived, status), 0);
+  on_device.encode_backward(message, key, list, arrived, status);
   EXPECT_EQ(device.download(arrived, back.size()), back);
   EXPECT_EQ(device.download(status, 1)[0], 0u);
 }

@@ -197,6 +197,36 @@ inline void expect_autoencoder_like_host(DeviceUnderTest& device) {
   }
 }
 
+/// The same through DeviceCodec: two messages of powersgd, and an auto-encoder of random orthonormal weights.
+inline void expect_device_codec_like_host(DeviceUnderTest& device) {
+  for (const char* text : {"powersgd:rank=4", "powersgd:rank=3,wire=f16,warm_start=false", "autoencoder:width=5,init=orthonormal,wire=f32",
+                           "autoencoder:fraction=0.5,init=orthonormal"}) {
+    SCOPED_TRACE(text);
+    const Shape shape{3, 11, 24};
+    CodecStack host = make_codec(text);
+    DeviceCodec codec(text, shape, seam_of(device));
+    std::byte* payload = device.poisoned(codec.payload_bytes());
+    std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
+    MessageKey key{.tensor = hash_name("device")};
+    for (int step = 0; step < 2; ++step) {
+      key.step = step;
+      const auto x = normal_matrix(shape.elements(), "codec" + std::to_string(step));
+      std::vector<std::byte> wire(host.codec->max_payload_bytes(shape));
+      std::vector<float> decoded(x.size());
+      ASSERT_EQ(codec.payload_bytes(), wire.size());
+      host.codec->encode({x.data(), shape}, key, wire);
+      host.codec->decode(wire, key, {decoded.data(), shape});
+      auto* out = reinterpret_cast<float*>(device.poisoned(x.size() * 4));
+      codec.encode(device.upload(x), key, payload, status);
+      codec.decode(payload, key, out, false, status);
+      expect_close(device.download(out, x.size()), decoded, 3e-3, "step " + std::to_string(step));
+    }
+    EXPECT_EQ(device.download(status, 1)[0], 0u);
+  }
+  for (const char* text : {"topk+ef", "quantize:norm=l2", "quantize:bits=3", "powersgd:rows=4"})
+    EXPECT_THROW(DeviceCodec(text, Shape{8, 8}, seam_of(device)), UsageError) << text;
+}
+
 /// A NaN anywhere in x is reported before it spreads, and a damaged factor is.
 inline void expect_matrix_codecs_report_bad_values(DeviceUnderTest& device) {
   const std::int64_t n = 20, m = 12, r = 4;

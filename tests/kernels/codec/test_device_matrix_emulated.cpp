@@ -34,6 +34,10 @@ TEST(EmulatedMatrixCodecs, AutoencoderAndItsGradientsEqualTheHosts) {
   Emulation device;
   expect_autoencoder_like_host(device);
 }
+TEST(EmulatedMatrixCodecs, DeviceCodecHoldsTheirState) {
+  Emulation device;
+  expect_device_codec_like_host(device);
+}
 TEST(EmulatedMatrixCodecs, ReportNonFiniteOversizedAndDamagedValuesInTheStatusWord) {
   Emulation device;
   expect_matrix_codecs_report_bad_values(device);
