@@ -16,6 +16,7 @@ struct CompressRule {
   std::string stages = "all";     ///< likewise, pipeline stages (for pp: the sending stage)
   std::int64_t warmup_steps = 0;  ///< dense before this step
   bool at_evaluation = true;      ///< whether validation sees the compressed forward pass
+  bool stacked = false;           ///< dp_gradient: matrices of one shape travel as one message (low rank: two sums for all of them)
   bool epilogue_only = false;     ///< pp_backward: only the messages that nothing hides (models/epilogue.h)
   bool active() const { return codec != "none"; }
 };

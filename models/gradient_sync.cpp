@@ -36,12 +36,14 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
     if (config.mesh.dp == 1) continue;
     const bool coded = is_matrix(*p->parameter) && lanes_.gradient && lanes_.gradient->codes(p->layer, at.pp, settled);
     const bool large = static_cast<double>(p->parameter->value.bytes()) >= config.bucket_mib * (1 << 20);
-    add(*p, coded || large || (config.shard_optimizer && is_matrix(*p->parameter)), late);
+    const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
+    add(*p, coded || large || (config.shard_optimizer && is_matrix(*p->parameter)), stacked, late);
   }
   for (Message& m : messages_) {
     std::int64_t elements = 0;
     for (Parameter<T>* p : m.members) elements += p->elements();
-    if (m.members.size() > 1) m.flat.reshape({elements}, dtype_of<T>);
+    const std::int64_t columns = m.stacked ? m.members[0]->value.shape().columns() : 1;
+    if (m.members.size() > 1) m.flat.reshape(m.stacked ? Shape{elements / columns, columns} : Shape{elements}, dtype_of<T>);
     if (!m.sharded) continue;
     Parameter<T>& p = *m.members[0];
     m.rows = shard_rows(p.value.shape().rows(), at.dp, config.mesh.dp);
@@ -52,10 +54,14 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
 }
 
 template <typename T>
-void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool late) {
+void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool stacked, bool late) {
   const bool sharded = config_.shard_optimizer && is_matrix(*p.parameter);
+  const Shape& shape = p.parameter->value.shape();
   // Packed together: neighbours in the backward pass that are ready at about the same time.
   Message* open = nullptr;
+  if (stacked)
+    for (Message& m : messages_)
+      if (m.stacked && m.late == late && m.members[0]->value.shape() == shape) open = &m;
   if (!alone)
     for (Message& m : messages_) {
       std::int64_t bytes = 0;
@@ -66,9 +72,11 @@ void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool late) {
     }
   if (open == nullptr) {
     open = &messages_.emplace_back();
-    open->name = alone ? p.parameter->name() : "bucket" + std::to_string(messages_.size()) + ".stage" + std::to_string(at_.pp);
+    const std::string stage = ".stage" + std::to_string(at_.pp);
+    open->name = stacked ? "stack" + shape.to_string() + stage : alone ? p.parameter->name() : "bucket" + std::to_string(messages_.size()) + stage;
     open->late = late;
     open->sharded = sharded;
+    open->stacked = stacked;
   }
   open->members.push_back(p.parameter);
   open->layer = p.layer;
@@ -140,6 +148,11 @@ void GradientSync<T>::wait(Operation& operation) {
 }
 
 template <typename T>
+bool GradientSync<T>::of_matrices(const Message& m) {
+  return m.stacked || (m.members.size() == 1 && is_matrix(*m.members[0]));
+}
+
+template <typename T>
 void GradientSync<T>::start(Message& m) {
   m.started = true;
   if (m.members.size() > 1)
@@ -147,10 +160,11 @@ void GradientSync<T>::start(Message& m) {
       T* to = m.flat.template as<T>().data();
       for (Parameter<T>* p : m.members) to = std::copy_n(p->g(), p->elements(), to);
     });
-  const MessageKey key = key_of(m.name);
+  MessageKey key = key_of(m.name);
+  if (m.stacked) key.stack = static_cast<std::int32_t>(m.members.size());
   // A packed bucket holds what the rule does not cover: it always travels dense.
   TrafficLane& lane = lane_of(m);
-  Channel& channel = m.members.size() == 1 && is_matrix(*m.members[0]) ? lane.at(m.layer, at_.pp, key) : lane.dense();
+  Channel& channel = of_matrices(m) ? lane.at(m.layer, at_.pp, key) : lane.dense();
   const TensorView view = view_of(m);
   m.operation = m.sharded ? channel.reduce_scatter(view, m.shard.view(), key) : channel.all_reduce(view, view, key);
 }
@@ -162,7 +176,7 @@ void GradientSync<T>::layer_done(int layer) {
     if (of == layer) --message->open;
   // Strictly in order, so that all replicas start the same operations in the same order.
   for (Message& m : messages_) {
-    if (m.started || m.late) continue;
+    if (m.started || m.late || (m.stacked && m.open > 0)) continue;  // others need not wait for a stack's last matrix
     if (m.open > 0) break;
     start(m);
   }
@@ -243,7 +257,7 @@ bool GradientSync<T>::reducer_zeroes_table() const {
   if (config_.form != Form::released || config_.embedding_sync != "fused" || !lanes_.gradient || !lanes_.gradient->coded()) return false;
   if (lanes_.gradient->coded()->codec().expression.codec.name != "powersgd") return false;
   return std::any_of(messages_.begin(), messages_.end(), [&](const Message& m) {
-    return m.members.size() == 1 && is_matrix(*m.members[0]) && lanes_.gradient->codes(m.layer, at_.pp, key_of(m.name));
+    return of_matrices(m) && lanes_.gradient->codes(m.layer, at_.pp, key_of(m.name));
   });
 }
 

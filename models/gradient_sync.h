@@ -3,7 +3,7 @@
 //
 // A gradient travels by itself when a rule compresses it (a codec sees the matrix), when the optimizer is sharded, or when it is as
 // large as a bucket; the rest is packed into buckets in the order of the backward pass. Vectors, less than one percent of the
-// elements, are never compressed and never sharded. In a pipeline the tied token table is synchronised apart (class `embedding`).
+// elements, are never compressed and never sharded. Compressed matrices of one shape may travel as one stack (CompressRule::stacked). In a pipeline the tied token table is synchronised apart (class `embedding`).
 #pragma once
 
 #include <deque>
@@ -64,13 +64,16 @@ class GradientSync {
     int open = 0;                  ///< members whose gradient is not complete
     bool late = false;             ///< summed over the tensor group first
     bool sharded = false;
+    bool stacked = false;          ///< members are matrices of one shape, under one another in `flat`
     Tensor flat;                   ///< several members, packed
     Tensor shard, master;
     RowBlock rows{0, 0};
     Operation operation;
     bool started = false;
   };
-  void add(const LayeredParameter<T>& p, bool alone, bool late);
+  void add(const LayeredParameter<T>& p, bool alone, bool stacked, bool late);
+  /// One matrix, or several stacked: what a rule may compress. A packed bucket never is.
+  static bool of_matrices(const Message& message);
   void start(Message& message);
   void complete(Message& message);
   void sum_over_tensor_group();

@@ -108,6 +108,12 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
           throw UsageError("lep passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
                            "ranks; use +ef");
       }
+    if (rule.stacked && stack.expression.codec.name != "powersgd")
+      throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use powersgd");
+    if (rule.stacked && rule.protocol != Protocol::automatic && rule.protocol != Protocol::rounds)
+      throw UsageError("stacked matrices travel by protocol rounds only");
+    if (rule.stacked && c.error_interval > 0)
+      throw UsageError("--error-interval measures matrix by matrix; set stacked to false, or the interval to 0");
     if (rule.protocol == Protocol::dense)
       throw UsageError("protocol dense carries tensors as they are; use automatic");
   } catch (const UsageError& error) {

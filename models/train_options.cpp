@@ -166,6 +166,10 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
     table.push_back(rule_option(
         traffic, "epilogue_only", "compress only a mini-batch's last messages, which no computing hides (1f1b)", "",
         [](CompressRule & r) -> auto& { return r.epilogue_only; }));
+  if (traffic == TrafficClass::dp_gradient)
+    table.push_back(rule_option(
+        traffic, "stacked", "a stage's matrices of one shape travel as one message when the last is complete (powersgd)", "",
+        [](CompressRule & r) -> auto& { return r.stacked; }));
   table.push_back(rule_option(
       traffic, "at_evaluation", "compressed in validation, too", "",
       [](CompressRule & r) -> auto& { return r.at_evaluation; }));

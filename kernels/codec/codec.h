@@ -32,6 +32,7 @@ struct MessageKey {
   std::int32_t slice = 0;         ///< shard or piece of the tensor (two_shot, reduce-scatter, sequence slices)
   std::int32_t virtual_stage = 0;
   Pass pass = Pass::train;
+  std::int32_t stack = 1;         ///< matrices of one shape under one another in this tensor: a low-rank codec gives each its own factors
   std::span<const std::int64_t> samples = {};  ///< ids of the samples, for per-sample caches
 
   /// Key of what persists over steps and micro-batches: (tensor, slice, virtual stage).

@@ -5,6 +5,7 @@
 // factor; papers/activation_compression.md section 7, defect 1). As a message of one rank (Optimus-CC,
 // papers/optimus_cc.md section 2.1) the same without the sums: P [n, r] then Q [m, r] travel, r (n + m) values.
 // Warm start: Q of the last training message is the next start. Residual: local input minus *global* result.
+// A stack of s matrices of one shape (MessageKey::stack) has s P and s Q, and still two sums (section 2.5).
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -52,6 +53,7 @@ class PowerSgd final : public Codec {
     const std::size_t size = max_payload_bytes(x.shape());
     x = x.reshaped(matrix_of(x.shape()));
     TW_ASSERT(payload.size() >= size);
+    if (key.stack != 1) throw UsageError("powersgd: " + text_of(key) + " is a stack of matrices, which only rounds of sums carry; use protocol rounds or automatic");
     if (size == 0) return 0;
     if (dense(x.shape())) {
       wire_.write(x.as<float>(), payload.first(size), "powersgd: a value", key, x);
@@ -61,7 +63,7 @@ class PowerSgd final : public Codec {
     float* factors = factors_.as<float>(static_cast<std::size_t>(r * (n + m)));
     float* p = factors;
     float* q = factors + n * r;
-    project(x, start(key, m, r, options_.orthogonalise_start), p, key);
+    project(x, start(key, 1, m, r, options_.orthogonalise_start), p, key);
     orthonormalise(p, n, r);
     back_project(x, p, q);
     // Both ends must go on from the same Q, so what is kept is what was sent.
@@ -76,38 +78,47 @@ class PowerSgd final : public Codec {
   // Round 0: sum of P (or of the dense tensor). Round 1: sum of Q (nothing when dense).
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int) override {
     TW_ASSERT(r == 0 || r == 1);
-    x = x.reshaped(matrix_of(x.shape()));
-    const std::int64_t n = x.shape().rows(), m = x.shape().columns(), k = rank_for(x.shape());
+    const Stack of = stack_of(x.shape(), key);
+    x = x.reshaped({of.count * of.rows, of.columns});
     if (r == 0) {
-      round_shape_ = x.shape();
-      if (dense(x.shape())) return round(send_p_, receive_p_, x.as<float>(), "powersgd: a value", key, x);
-      float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
-      if (x.elements() > 0) project(x, start(key, m, k, options_.orthogonalise_summed), p, key);
-      return round(send_p_, receive_p_, {p, static_cast<std::size_t>(n * k)}, "powersgd: P", key, x);
+      round_ = of;
+      if (of.dense) return round(send_p_, receive_p_, x.as<float>(), "powersgd: a value", key, x);
+      float* p = factors_.as<float>(of.p() + of.q());
+      if (x.elements() > 0) {
+        const float* q = start(key, of.count, of.columns, of.rank, options_.orthogonalise_summed);
+        for (std::int64_t i = 0; i < of.count; ++i) project(of.part(x, i), q + i * of.columns * of.rank, p + i * of.rows * of.rank, key);
+      }
+      return round(send_p_, receive_p_, {p, of.p()}, "powersgd: P", key, x);
     }
-    if (dense(x.shape()) || x.elements() == 0) return round(send_q_, receive_q_, {}, "powersgd: Q", key, x);
-    float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
-    float* q = p + n * k;
-    const auto summed = wire_.read({receive_p_.data(), wire_.bytes(n * k)}, "powersgd: the sum of P", key);
+    if (of.dense || x.elements() == 0) return round(send_q_, receive_q_, {}, "powersgd: Q", key, x);
+    float* p = factors_.as<float>(of.p() + of.q());
+    float* q = p + of.p();
+    const auto summed = wire_.read({receive_p_.data(), wire_.bytes(static_cast<std::int64_t>(of.p()))}, "powersgd: the sum of P", key);
     std::copy(summed.begin(), summed.end(), p);
-    orthonormalise(p, n, k);
-    back_project(x, p, q);
-    return round(send_q_, receive_q_, {q, static_cast<std::size_t>(m * k)}, "powersgd: Q", key, x);
+    for (std::int64_t i = 0; i < of.count; ++i) {
+      float* own = p + i * of.rows * of.rank;
+      orthonormalise(own, of.rows, of.rank);
+      back_project(of.part(x, i), own, q + i * of.columns * of.rank);
+    }
+    return round(send_q_, receive_q_, {q, of.q()}, "powersgd: Q", key, x);
   }
 
   void end_rounds(const MessageKey& key, int world, TensorView sum) override {
-    TW_ASSERT(sum.shape().elements() == round_shape_.elements());
+    const Stack& of = round_;
+    TW_ASSERT(sum.shape().elements() == of.count * of.rows * of.columns);
     if (sum.elements() == 0) return;
-    const std::int64_t n = round_shape_.rows(), m = round_shape_.columns(), k = rank_for(round_shape_);
-    if (dense(round_shape_)) {
-      const auto values = wire_.read({receive_p_.data(), wire_.bytes(n * m)}, "powersgd: the dense sum", key);
-      std::copy(values.begin(), values.end(), sum.as<float>().begin());
+    float* to = sum.as<float>().data();
+    if (of.dense) {
+      const auto values = wire_.read({receive_p_.data(), wire_.bytes(sum.elements())}, "powersgd: the dense sum", key);
+      std::copy(values.begin(), values.end(), to);
       return;
     }
-    const float* p = factors_.as<float>(static_cast<std::size_t>(k * (n + m)));
-    const auto q = wire_.read({receive_q_.data(), wire_.bytes(m * k)}, "powersgd: the sum of Q", key);
-    matrix_product(Op::plain, Op::transposed, n, m, k, p, q.data(), sum.as<float>().data());
-    keep(key, m, k, q.data(), 1.0f / static_cast<float>(world));
+    const float* p = factors_.as<float>(of.p() + of.q());
+    const auto q = wire_.read({receive_q_.data(), wire_.bytes(static_cast<std::int64_t>(of.q()))}, "powersgd: the sum of Q", key);
+    for (std::int64_t i = 0; i < of.count; ++i)
+      matrix_product(Op::plain, Op::transposed, of.rows, of.columns, of.rank, p + i * of.rows * of.rank, q.data() + i * of.columns * of.rank,
+                     to + i * of.rows * of.columns);
+    keep(key, of.count * of.columns, of.rank, q.data(), 1.0f / static_cast<float>(world));
   }
 
   // The start of the last message, for its recomputation, is not saved: a checkpoint lies between steps.
@@ -130,8 +141,16 @@ class PowerSgd final : public Codec {
 
  private:
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
+  /// `count` matrices [rows, columns] under one another; their P lie side by side, so do their Q.
+  struct Stack {
+    std::int64_t count = 1, rows = 0, columns = 0, rank = 0;
+    bool dense = false;
+    std::size_t p() const { return static_cast<std::size_t>(count * rows * rank); }
+    std::size_t q() const { return static_cast<std::size_t>(count * columns * rank); }
+    ConstTensorView part(ConstTensorView x, std::int64_t i) const { return x.flat_slice(i * rows * columns, rows * columns).reshaped({rows, columns}); }
+  };
   struct State {
-    std::int64_t columns = 0, rank = 0;
+    std::int64_t columns = 0, rank = 0;  // of all matrices of a stack
     std::int64_t step = 0;
     std::int32_t micro_batch = 0;
     std::vector<float> next;      // start of the next training message
@@ -144,6 +163,17 @@ class PowerSgd final : public Codec {
       throw UsageError("powersgd: a tensor " + s.to_string() + " cannot be seen as rows=" + std::to_string(options_.rows) +
                        ", which do not divide its " + std::to_string(s.elements()) + " elements");
     return Shape{options_.rows, s.elements() / options_.rows};
+  }
+  Stack stack_of(const Shape& of, const MessageKey& key) const {
+    if (key.stack == 1) {
+      const Shape s = matrix_of(of);
+      return {1, s.rows(), s.columns(), rank_for(s), dense(s)};
+    }
+    if (options_.rows != 0 || of.rows() % key.stack != 0)
+      throw UsageError("powersgd: " + text_of(key) + ", a stack of " + std::to_string(key.stack) + " matrices, cannot be " + of.to_string() +
+                       (options_.rows != 0 ? " seen as rows=" + std::to_string(options_.rows) : ""));
+    const Shape s{of.rows() / key.stack, of.columns()};
+    return {key.stack, s.rows(), s.columns(), rank_for(s), dense(s)};
   }
   std::int64_t rank_for(const Shape& s) const { return std::min({s.rows(), s.columns(), options_.rank}); }
   // PyTorch's PowerSGD hook: compress iff (n + m) r min_ratio < n m.
@@ -167,8 +197,9 @@ class PowerSgd final : public Codec {
       orthonormaliser_.apply(a, rows, columns);
   }
 
-  // The start Q [m, r]: the last one of this tensor, or N(0, 1) numbers that are equal on all ranks.
-  const float* start(const MessageKey& key, std::int64_t m, std::int64_t r, bool orthogonal) {
+  // The start Q [count m, r]: the last one of this tensor, or N(0, 1) numbers that are equal on all ranks.
+  const float* start(const MessageKey& key, std::int64_t count, std::int64_t columns, std::int64_t r, bool orthogonal) {
+    const std::int64_t m = count * columns;
     float* q = start_.as<float>(static_cast<std::size_t>(m * r));
     // Without warm start each message draws its own: from one fixed start a residual could never leave in the directions it misses.
     const Random random(options_.seed, mix_stream(hash_name("powersgd.start"), options_.warm_start ? key.state_key() : key.random_stream()));
@@ -187,14 +218,16 @@ class PowerSgd final : public Codec {
       std::copy(last.begin(), last.end(), q);
       // A column dies when the tensor had a lower rank than r; zero stays zero, so the search starts anew there.
       if (options_.form == Form::fair)
-        for (std::int64_t j = 0; j < r; ++j) {
-          bool dead = true;
-          for (std::int64_t i = 0; i < m && dead; ++i) dead = q[i * r + j] == 0.0f;
-          for (std::int64_t i = 0; i < m && dead; ++i) q[i * r + j] = draw(i, j);
-        }
+        for (std::int64_t first = 0; first < m; first += columns)
+          for (std::int64_t j = 0; j < r; ++j) {
+            bool dead = true;
+            for (std::int64_t i = first; i < first + columns && dead; ++i) dead = q[i * r + j] == 0.0f;
+            for (std::int64_t i = first; i < first + columns && dead; ++i) q[i * r + j] = draw(i, j);
+          }
     }
     used_.assign(q, q + m * r);
-    if (orthogonal) orthonormalise(q, m, r);
+    if (orthogonal)
+      for (std::int64_t first = 0; first < m; first += columns) orthonormalise(q + first * r, columns, r);
     return q;
   }
 
@@ -246,7 +279,7 @@ class PowerSgd final : public Codec {
   std::map<std::uint64_t, State> states_;
   std::vector<float> used_;  // start of the current message, before orthonormalisation
   Buffer start_, factors_, send_p_, receive_p_, send_q_, receive_q_;
-  Shape round_shape_{0};
+  Stack round_;
 };
 
 using Kind = ParameterSpec::Kind;

@@ -33,7 +33,7 @@ TrainConfig small(MeshShape mesh = {2, 2, 2, "tp-pp-dp"}) {
 }
 
 struct Totals {
-  double link = 0, payload = 0, dense = 0;
+  double link = 0, payload = 0, dense = 0, operations = 0;
 };
 
 /// Sums over ranks of the second step, by class and codec.
@@ -45,15 +45,16 @@ std::map<std::string, Totals> totals_of_a_step(const TrainConfig& c) {
   for (TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::pp_forward, TrafficClass::pp_backward,
                                TrafficClass::dp_gradient, TrafficClass::embedding, TrafficClass::gradient_scatter, TrafficClass::weight_gather})
     for (const bool coded : {false, true}) {
-      double mine[3] = {0, 0, 0}, sum[3];
+      double mine[4] = {0, 0, 0, 0}, sum[4];
       for (const TrafficRecord& r : record.traffic)
         if (r.traffic == traffic && (r.codec != "none") == coded) {
           mine[0] += static_cast<double>(r.total.link_bytes);
           mine[1] += static_cast<double>(r.total.payload_bytes);
           mine[2] += static_cast<double>(r.total.dense_bytes);
+          mine[3] += static_cast<double>(r.operations);
         }
-      world().all_reduce(mine, sum, 3, DType::f64, ReduceOp::sum)->wait();
-      if (sum[2] > 0) result[name_of(traffic) + (coded ? " coded" : "")] = {sum[0], sum[1], sum[2]};
+      world().all_reduce(mine, sum, 4, DType::f64, ReduceOp::sum)->wait();
+      if (sum[2] > 0) result[name_of(traffic) + (coded ? " coded" : "")] = {sum[0], sum[1], sum[2], sum[3]};
     }
   return result;
 }
@@ -96,6 +97,35 @@ TEST(TrainingTraffic, EpilogueOnlyCompressesTheLastBackwardMessagesOfEachStage) 
   EXPECT_EQ(everywhere.count("pp_backward"), 0u);
   EXPECT_EQ(epilogue.at("pp_backward coded").payload, 6 * c.mesh.dp * message);
   EXPECT_EQ(epilogue.at("pp_backward").payload, 18 * c.mesh.dp * raw);
+}
+
+// Each of two stages holds two layers: two matrices of each of four shapes; the first stage also the positions, [16, 32] as half a projection is.
+TEST(TrainingTraffic, StackedMatricesSendTheSameBytesInHalfAsManyMessages) {
+  TrainConfig c = small({2, 2, 2, "tp-pp-dp"});
+  c.compress[TrafficClass::dp_gradient].codec = "powersgd:rank=2+ef";
+  const Totals apart = totals_of_a_step(c).at("dp_gradient coded");
+  c.compress[TrafficClass::dp_gradient].stacked = true;
+  const Totals stacked = totals_of_a_step(c).at("dp_gradient coded");
+  EXPECT_EQ(stacked.payload, apart.payload);
+  EXPECT_EQ(stacked.dense, apart.dense);
+  EXPECT_EQ(apart.operations, 4 * (4 * 2 + 1) + 4 * 4 * 2);
+  EXPECT_EQ(stacked.operations, 8 * 4);
+}
+
+// The rank is that of the matrices, so nothing is lost: a factor of another matrix would be seen.
+TEST(TrainingTraffic, StackedMatricesAtFullRankTrainAsUncompressedOnesDo) {
+  const auto losses = [](const TrainConfig& c) {
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    std::vector<double> all;
+    for (int i = 0; i < 3; ++i) all.push_back(trainer->step().loss);
+    return all;
+  };
+  TrainConfig c = small({2, 2, 2, "tp-pp-dp"});
+  c.wire = DType::f32;
+  const std::vector<double> dense = losses(c);
+  c.compress[TrafficClass::dp_gradient] = {.codec = "powersgd:rank=32", .stacked = true};
+  const std::vector<double> stacked = losses(c);
+  for (std::size_t i = 0; i < dense.size(); ++i) EXPECT_NEAR(stacked[i], dense[i], 1e-4 * dense[i]) << "step " << i;
 }
 
 TEST(TrainingTraffic, DenseBytesOfEveryClassAreTheClosedForm) {

@@ -96,6 +96,9 @@ TEST(Resume, IsBitEqualWithAllOfOptimusCcOn) {
   messages.codec = "powersgd:rank=2+lep";
   const Outcome whole = straight(c, 6);
   EXPECT_EQ(difference(whole, interrupted(c, 3, 3, path, c)), "") << "leftover carried";
+  TrainConfig stacked = c;
+  stacked.compress[TrafficClass::dp_gradient].stacked = true;
+  EXPECT_EQ(difference(straight(stacked, 6), interrupted(stacked, 3, 3, path, stacked)), "") << "matrices stacked";
   // Each part of the state must matter, or the equality says nothing about it.
   for (const TrafficClass traffic : {TrafficClass::pp_backward, TrafficClass::dp_gradient}) {
     TrainConfig reset = c;

@@ -225,6 +225,8 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"form", "released"}, {"pp", "2"}, {"micro-batch", "4"}, {"compress.pp_backward", "powersgd"}}, {"compress.pp_backward", "multiple of 8", "4"}},
       {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=7"}}, {"rows 7", "do not divide"}},
       {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=2,rank=4"}}, {"rank 4", "2 rows"}},
+      {{{"dp", "2"}, {"compress.dp_gradient", "topk"}, {"compress.dp_gradient.stacked", "true"}}, {"stacked", "topk", "powersgd"}},
+      {{{"dp", "2"}, {"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stacked", "true"}, {"error-interval", "5"}}, {"--error-interval", "stacked"}},
       {{{"compute-scale", "2"}}, {"compute-scale", "timed"}},
       {{{"omit", "dp_gradient"}}, {"omit = dp_gradient", "timed"}},
       {{{"compute", "timed"}, {"omit", "control"}}, {"control"}},

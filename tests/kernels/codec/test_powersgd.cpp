@@ -159,6 +159,45 @@ TEST(PowerSgd, EqualReplicasGiveWorldTimesTheSingleRankResult) {
   }
 }
 
+// Matrices of rank 2 or less are recovered only with factors of their own: together they have rank 6. Two sums carry all of them.
+TEST(PowerSgd, MatricesOfAStackHaveFactorsOfTheirOwnInTwoSums) {
+  constexpr std::int64_t n = 17, m = 11, count = 3, r = 2;
+  for (int world : {1, 3}) {
+    auto ranks = testing::codec_of_every_rank("powersgd:rank=2", world);
+    const auto left = normal_numbers(count * n * r, 5), right = normal_numbers(count * r * m, 6);
+    std::vector<float> x(static_cast<std::size_t>(count * n * m), 0.0f);
+    for (std::int64_t k = 0; k < count; ++k)
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = 0; j < m; ++j)
+          for (std::int64_t c = 0; c < r; ++c) x[(k * n + i) * m + j] += left[(k * n + i) * r + c] * right[(k * r + c) * m + j];
+    MessageKey key = key_of();
+    key.stack = count;
+    EXPECT_EQ(ranks[0].codec->begin_round(0, ConstTensorView(x.data(), Shape{count * n, m}), key, world).send.size(), 4u * count * n * r);
+    EXPECT_EQ(ranks[0].codec->begin_round(1, ConstTensorView(x.data(), Shape{count * n, m}), key, world).send.size(), 4u * count * m * r);
+    std::vector<float> expected = x;
+    for (float& v : expected) v *= static_cast<float>(world);
+    const std::vector<std::vector<float>> inputs(static_cast<std::size_t>(world), x);
+    for (int step = 0; step < 2; ++step) {  // the second from the kept start
+      key.step = step;
+      EXPECT_LT(relative_difference(testing::reduce_by_rounds(ranks, inputs, {count * n, m}, key), expected), 1e-5) << world << " ranks, step " << step;
+    }
+    auto together = testing::codec_of_every_rank("powersgd:rank=2", world);
+    EXPECT_GT(relative_difference(testing::reduce_by_rounds(together, inputs, {count * n, m}, key_of()), expected), 0.1);
+  }
+}
+
+TEST(PowerSgd, AStackIsRefusedAsOneMessageAndWhereItDoesNotDivide) {
+  const auto codec = make_codec("powersgd:rank=2").codec, rows = make_codec("powersgd:rank=2,rows=5").codec;
+  const auto x = normal_numbers(10 * 4, 1);
+  MessageKey key = key_of();
+  key.stack = 3;
+  EXPECT_THROW(codec->begin_round(0, ConstTensorView(x.data(), Shape{10, 4}), key, 1), UsageError);
+  key.stack = 2;
+  EXPECT_THROW(rows->begin_round(0, ConstTensorView(x.data(), Shape{10, 4}), key, 1), UsageError);
+  std::vector<std::byte> payload(codec->max_payload_bytes({10, 4}));
+  EXPECT_THROW(codec->encode(ConstTensorView(x.data(), Shape{10, 4}), key, payload), UsageError);
+}
+
 TEST(PowerSgd, WarmStartApproachesTheBestApproximation) {
   const Shape shape{60, 40};
   auto x = normal_numbers(shape.elements(), 8);
