@@ -1,5 +1,6 @@
 """Figure 29: what a rank receives under each scheme, against batch and against the number of ranks."""
 import math
+import re
 
 from plots import optimus_cc, style, tensor_parallel, words
 from plots.drawing import Drawing
@@ -17,7 +18,8 @@ def draw(claims):
             " the formulas that the counters of real runs are held against (claim C4). Left against the batch on 64 ranks: 1-D sends"
             " activations only, a grid also weights, so small batches favour 1-D; rings mark the crossings. Right against the number of"
             " ranks at a batch of 32, where a scheme has such a grid. 3-D solid: gathered tensors kept; dashed: gathered again; dotted: as"
-            " the first released code."
+            " the first released code. Crosses: counted on 64 running ranks (claim C5b) with h and s divided by 32, times 32²; biases and layernorms,"
+            " which the formulas leave out here, weigh 32 times as much there."
         ),
         columns=COLUMNS,
     )
@@ -25,7 +27,10 @@ def draw(claims):
     ranks = [t for t in claims.tables(*CLAIMS, name="over ranks") if t.rows][:1]
     if not batch or not ranks:
         return drawing.skipped(claims.why_none(*CLAIMS, what="bytes by formula"))
-    drawing.rows = _over_batch(batch[0]) + _over_ranks(ranks[0])
+    counted = [t for t in claims.tables("tensor_parallel.C5b", name="64 ranks") if t.rows][:1]
+    drawing.rows = _over_batch(batch[0]) + _over_ranks(ranks[0]) + [r for t in counted for r in _counted(t)]
+    if not counted:
+        drawing.gaps.append("Without counted points: " + claims.why_none("tensor_parallel.C5b", what="counted elements"))
     schemes = {r["scheme"] for r in drawing.rows}
     handles = tensor_parallel.scheme_handles(schemes, line=True) + [
         style.Line2D([], [], color=tensor_parallel.COLOURS["3-D"], linestyle=line, label=f"3-D, {policy}")
@@ -33,14 +38,19 @@ def draw(claims):
         if any(r["policy"] == policy for r in drawing.rows)
     ]
     handles.append(style.Line2D([], [], marker="o", linestyle="", markersize=9, markerfacecolor="none", markeredgecolor=style.INK, label="as much as 1-D"))
-    figure, axes = style.canvas(1, 2, height=4.3, legend_rows=style.legend_rows(handles, 4), foot=optimus_cc.origin_note(batch + ranks))
-    style.legend(figure, handles, 4)
+    if counted:
+        handles.append(style.Line2D([], [], marker="x", linestyle="", markersize=6, markeredgewidth=1.6, color=style.INK, label="counted on 64 ranks (C5b)"))
+    figure, axes = style.canvas(1, 2, height=4.3, legend_rows=style.legend_rows(handles, 5), foot=optimus_cc.origin_note(batch + ranks + counted))
+    style.legend(figure, handles, 5)
     drawing.figure = figure
     crossings = _batch_panel(axes[0, 0], [r for r in drawing.rows if r["panel"] == "batch"])
+    for r in drawing.rows:
+        if r["kind"] == "measured":
+            axes[0, 0].plot([r["batch"]], [r["million_elements"]], marker="x", markersize=7, markeredgewidth=1.6, linestyle="", color=tensor_parallel.COLOURS[r["scheme"]], zorder=5)
     _rank_panel(axes[0, 1], [r for r in drawing.rows if r["panel"] == "ranks"])
     drawing.rows += crossings
     drawing.seen = _seen(drawing.rows)
-    return optimus_cc.finish(drawing, claims, batch + ranks)
+    return optimus_cc.finish(drawing, claims, batch + ranks + counted)
 
 
 def _row(table, panel, label, ranks, batch, value):
@@ -57,6 +67,16 @@ def _over_batch(table):
 
 def _over_ranks(table):
     return [_row(table, "ranks", label, values["ranks"], 32.0, values["million elements"]) for label, values in table.rows]
+
+
+def _counted(table):
+    """Counters of a layer of h / 32 and s / 32, without recomputation, times 32 squared; s = 512 as the curves."""
+    rows = []
+    for label, values in table.rows:
+        found = re.search(r"batch (\d+), s = 512/32", label)
+        if found:
+            rows.append({**_row(table, "counted", label, 64, float(found[1]), table.number(values, "step", without=("recomputation",)) * 32**2 * 1e-6), "kind": "measured"})
+    return rows
 
 
 def _crossing(line, grid):
@@ -135,6 +155,10 @@ def _seen(rows):
                 f"At a batch of {batch:g} {tensor_parallel.name_of(least)} receives least: {words.number(found[least] / line, 2)} of 1-D,"
                 f" {words.number(found[least] / square, 2)} of 2-D."
             )
+    counted = [r for r in rows if r["panel"] == "counted"]
+    if counted:
+        listed = [f"{tensor_parallel.name_of(r['method'].split(', batch')[0])} {words.number(r['million_elements'], 3)}" for r in counted]
+        seen.append(f"Counted on 64 ranks at the paper's batches, in million elements: {words.listing(listed)}.")
     few = sorted({r["ranks"] for r in rows if r["panel"] == "ranks"})
     for p in (few[1] if len(few) > 1 else few[0], 64):
         found = {r["method"]: r["million_elements"] for r in rows if r["panel"] == "ranks" and r["ranks"] == p}

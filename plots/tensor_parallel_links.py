@@ -4,132 +4,232 @@ import math
 from plots import optimus_cc, style, tensor_parallel, words
 from plots.drawing import Drawing
 
-CLAIMS = ("tensor_parallel.C8", "tensor_parallel.C10b", "tensor_parallel.C14b", "tensor_parallel.M1")
-COLUMNS = ("claim", "table", "what", "method", "scheme", "ranks", "link_gbps", "batch", "kind", "ms", "low", "high", "predicted_ms", "origin")
+# panel: (claim, words of a table's name, title)
+PANELS = {
+    "model": ("tensor_parallel.M1", "steps of a", "step of a layer at 1 Gbit/s: timed, and by the cost model"),
+    "tesseract": ("tensor_parallel.C10b", "2.5-D on 8 ranks", "2.5-D on 8 ranks, 2-D and 1-D on 4, equal batch"),
+    "best": ("tensor_parallel.C14b", "best grid", "best grid over 1-D"),
+    "eight": ("tensor_parallel.C8", "8 ranks", "3-D over 1-D on 8 ranks, time per sequence"),
+}
+CLAIMS = tuple(claim for claim, _, _ in PANELS.values())
+COLUMNS = ("panel", "claim", "what", "scheme", "ranks", "link_gbps", "batch", "quantity", "value", "kind", "origin")
+DASHES = ("-", (0, (5, 1.6)), (0, (2, 1.4)))
 
 
 def draw(claims):
     drawing = Drawing(
         name="tensor_parallel_links",
-        title="1-D, 2-D, 2.5-D and 3-D: measured steps per link, beside the cost model",
+        title="1-D, 2-D, 2.5-D and 3-D: timed steps of a layer, per link",
         how_to_read=(
-            "Forward and backward of one layer over the rate of the link, one panel per number of ranks and batch; lower is better. Hollow"
-            " points with 95 % intervals were timed on the emulated link (computing measured alone and replayed), filled ones on namespaces;"
-            " dotted lines are what the cost model says of the same step from the same computing time. From claims C8, C10b, C14b and M1."
+            "All times are from ranks of this machine over an emulated link, with computing measured alone and replayed. Top left: forward and"
+            " backward of one Transformer layer at an equal batch; dotted bars are the cost model from the time of one rank alone (claim M1)."
+            " Top right: the same for claim C10b. Bottom left: time of 1-D over that of the best grid; above 1 the grid wins (C14b). Bottom right:"
+            " time of 3-D over that of 1-D per sequence; the star is the ratio of the published rows for 8 GPUs (C8)."
         ),
         columns=COLUMNS,
     )
-    tables = [t for t in claims.tables(*CLAIMS) if t.rows and t.column("measured", "(ms)")]
-    if not tables:
+    tables = {name: [t for t in claims.tables(claim, name=words_) if t.rows][:1] for name, (claim, words_, _) in PANELS.items()}
+    if not any(tables.values()):
         return drawing.skipped(claims.why_none(*CLAIMS, what="timed steps per link"))
-    done = set()
-    for table in tables:
-        for row in _rows(table):
-            key = (row["method"], row["what"], row["ranks"], row["link_gbps"], row["batch"], row["ms"])
-            if key not in done:  # claims share cells
-                done.add(key)
-                drawing.rows.append(row)
-    if not drawing.rows:
-        return drawing.skipped("no data because no timed step names its grid and link.")
-    panels = sorted({(r["ranks"], r["batch"]) for r in drawing.rows}, key=lambda p: (p[0], p[1]))
-    # Those with most schemes; a page holds six.
-    if len(panels) > 6:
-        count = lambda p: (len({r["scheme"] for r in drawing.rows if (r["ranks"], r["batch"]) == p}), len([r for r in drawing.rows if (r["ranks"], r["batch"]) == p]))
-        kept = sorted(sorted(panels, key=count)[-6:])
-        drawing.gaps.append("Not drawn, but in the CSV: " + words.listing([_title(*p) for p in panels if p not in kept], 12) + ".")
-        panels = kept
-    kinds = {r["kind"] for r in drawing.rows}
-    handles = tensor_parallel.scheme_handles({r["scheme"] for r in drawing.rows}) + style.kind_handles(kinds, measured=True)
-    if any(math.isfinite(r["predicted_ms"]) for r in drawing.rows):
-        handles.append(style.Line2D([], [], color=style.SOFT, linestyle=(0, (1, 1.2)), label="cost model"))
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
-    figure, axes = style.canvas(
-        lines, columns, height=3.2 * lines, legend_rows=style.legend_rows(handles, 7), foot=optimus_cc.origin_note(tables), width=style.WIDTH if columns > 1 else 6.4
-    )
+    for name, found in tables.items():
+        for table in found:
+            drawing.rows += _READERS[name](table)
+    drawing.rows += _published(claims) if tables["eight"] else []
+    used = [t for found in tables.values() for t in found]
+    handles = tensor_parallel.scheme_handles({r["scheme"] for r in drawing.rows if r["panel"] in ("model", "tesseract")})
+    handles += style.kind_handles({r["kind"] for r in drawing.rows if r["kind"] != "published"}, measured=True)
+    figure, axes = style.canvas(2, 2, height=6.4, legend_rows=1, foot=optimus_cc.origin_note(used))
     style.legend(figure, handles, 7)
     drawing.figure = figure
-    for panel in axes.flat[len(panels) :]:
-        panel.set_visible(False)
-    for panel, (ranks, batch) in zip(axes.flat, panels):
-        _panel(panel, [r for r in drawing.rows if (r["ranks"], r["batch"]) == (ranks, batch)])
-        panel.set_title(_title(ranks, batch))
-    for panel in axes[:, 0]:
-        panel.set_ylabel("step (ms)")
-    drawing.seen = _seen(drawing.rows)
-    return optimus_cc.finish(drawing, claims, tables)
+    for panel, (name, (claim, _, title)) in zip(axes.flat, PANELS.items()):
+        own = [r for r in drawing.rows if r["panel"] == name]
+        if own:
+            _PAINTERS[name](panel, own)
+            drawing.seen += _SEEN[name](own)
+        else:
+            reason = claims.why_none(claim, what="timed steps")
+            style.empty_panel(panel, reason)
+            drawing.gaps.append(f"{title}: {reason}")
+        panel.set_title(title, fontsize=9)
+    return optimus_cc.finish(drawing, claims, used)
 
 
-def _title(ranks, batch):
-    return f"{ranks} ranks" + (f", batch {batch:g}" if math.isfinite(batch) else "")
+def _row(panel, table, what, scheme, ranks, gbps, batch, quantity, value, kind=None):
+    values = (panel, table.claim.id, what, scheme, int(ranks), gbps, batch, quantity, value, kind or table.claim.kind, table.claim.origin)
+    return dict(zip(COLUMNS, values))
 
 
-def _rows(table):
+def _model_rows(table):
     rows = []
-    measured = table.column("measured", "(ms)", without=("low", "high"))
-    predicted = table.column("predicted", "(ms)") or table.column("model", "(ms)")
     for label, values in table.rows:
-        scheme = tensor_parallel.scheme_of(label)
-        gbps = table.number(values, "link", "gbit")
-        if scheme is None or not math.isfinite(values[measured]) or not math.isfinite(gbps):
-            continue
-        rows.append(
-            {
-                "claim": table.claim.id,
-                "table": table.name,
-                "what": label,
-                "method": label.split(",")[0].split(" on ")[0],
-                "scheme": scheme,
-                "ranks": int(table.number(values, "ranks")),
-                "link_gbps": gbps,
-                "batch": table.number(values, "batch"),
-                "kind": table.claim.kind,
-                "ms": values[measured],
-                "low": table.number(values, "low"),
-                "high": table.number(values, "high"),
-                "predicted_ms": values[predicted] if predicted else math.nan,
-                "origin": table.claim.origin,
-            }
-        )
+        scheme, ranks = tensor_parallel.scheme_of(label), table.number(values, "ranks")
+        for quantity, words_, kind in (("step (ms)", ("measured (ms)",), None), ("step (ms)", ("model (ms)",), "modelled"), ("over 1-D", ("measured / 1-D",), None), ("over 1-D", ("model / 1-D",), "modelled")):
+            rows.append(_row("model", table, label, scheme, ranks, 1.0, math.nan, quantity, table.number(values, *words_), kind))
+    return [r for r in rows if math.isfinite(r["value"])]
+
+
+def _tesseract_rows(table):
+    return [
+        _row("tesseract", table, label.split(" at ")[0], tensor_parallel.scheme_of(label), table.number(values, "ranks"), table.number(values, "link"), math.nan, "step (ms)", table.number(values, "step"))
+        for label, values in table.rows
+    ]
+
+
+def _best_rows(table):
+    rows = []
+    for label, values in table.rows:
+        method = label.rsplit(": ", 1)[-1]
+        place = [table.number(values, name) for name in ("ranks", "link", "batch")]
+        rows.append(_row("best", table, method, tensor_parallel.scheme_of(method), *place, "speed-up over 1-D", table.number(values, "speed-up")))
     return rows
 
 
-def _panel(axes, rows):
-    series = sorted({(tensor_parallel.SCHEMES.index(r["scheme"]), r["what"].split(" at ")[0].split(" on ")[0], r["kind"]) for r in rows})
-    for index, what, kind in series:
-        own = sorted((r for r in rows if r["what"].split(" at ")[0].split(" on ")[0] == what and r["kind"] == kind), key=lambda r: r["link_gbps"])
-        scheme = tensor_parallel.SCHEMES[index]
-        tint, mark = tensor_parallel.COLOURS[scheme], tensor_parallel.MARKERS[scheme]
-        x = [r["link_gbps"] for r in own]
-        if len(own) > 1:
-            axes.plot(x, [r["ms"] for r in own], **style.curve(tint))
-        modelled = [(r["link_gbps"], r["predicted_ms"]) for r in own if math.isfinite(r["predicted_ms"])]
-        if modelled:
-            axes.plot(*zip(*modelled), **{**style.curve(tint, "modelled"), "marker": "_" if len(modelled) == 1 else None, "markersize": 12})
-        optimus_cc.whiskers(axes, x, [r["low"] for r in own], [r["high"] for r in own], [tint] * len(own))
-        style.scatter(axes, [(r["link_gbps"], r["ms"], style.dot(tint, mark, kind)) for r in own])
-    axes.set(xscale="log", yscale="log", xlabel="link (Gbit/s)")
-    rates, times = [r["link_gbps"] for r in rows], [v for r in rows for v in (r["ms"], r["predicted_ms"]) if math.isfinite(v) and v > 0]
-    for axis, values, set_limits in ((axes.xaxis, rates, axes.set_xlim), (axes.yaxis, times, axes.set_ylim)):
-        low, high = style.log_limits(values, pad=0.1)
-        set_limits(low, high)
-        style.number_ticks(axis, low, high)
+def _eight_rows(table):
+    rows = []
+    ratio = next((c for c in table.columns if c.strip() == "3-D / 1-D"), None)
+    for label, values in table.rows:
+        rows.append(_row("eight", table, label.split(", ", 1)[-1], "3-D", 8, table.number(values, "link"), table.number(values, "batch of 1-D"), "3-D / 1-D, gathered twice", values[ratio]))
+        once, line = table.number(values, "3-D, gathered once"), values.get("1-D", math.nan)
+        if math.isfinite(once / line):
+            rows.append(_row("eight", table, label.split(", ", 1)[-1], "3-D", 8, table.number(values, "link"), table.number(values, "batch of 1-D"), "3-D / 1-D, gathered once", once / line))
+    return rows
 
 
-def _seen(rows):
-    seen = []
-    for ranks, batch in sorted({(r["ranks"], r["batch"]) for r in rows}):
-        parts = []
-        for gbps in sorted({r["link_gbps"] for r in rows if (r["ranks"], r["batch"]) == (ranks, batch)}):
-            own = [r for r in rows if (r["ranks"], r["batch"], r["link_gbps"]) == (ranks, batch, gbps)]
-            line = min((r["ms"] for r in own if r["scheme"] == "1-D"), default=math.nan)
-            grids = [r for r in own if r["scheme"] != "1-D"]
-            if math.isfinite(line) and grids:
-                best = min(grids, key=lambda r: r["ms"])
-                parts.append(f"{words.number(gbps, 3)} Gbit/s {tensor_parallel.name_of(best['method'])} at {words.number(line / best['ms'], 3)}x of 1-D's speed")
-        if parts:
-            seen.append(f"{_title(ranks, batch)}, the fastest grid: {words.listing(parts)}.")
-    off = [abs(r["predicted_ms"] / r["ms"] - 1) for r in rows if math.isfinite(r["predicted_ms"])]
-    if off:
-        seen.append(f"The cost model is within {100 * max(off):.0f} % of all {words.count(len(off), 'step')} ({100 * sorted(off)[len(off) // 2]:.0f} % in the median).")
-    return seen or [f"{words.count(len(rows), 'step')} timed, none beside a 1-D step of the same batch and link."]
+def _published(claims):
+    """The published average steps of 3-D and 1-D on 8 GPUs, where the file holds both."""
+    of = {r["row"]: float(r["value"]) for r in claims.published if r["provenance"] == "read" and r["paper"].startswith("3-D") and r["column"] == "average step time"}
+    if not {"1-D, 8 GPUs", "3-D, 8 GPUs"} <= set(of):
+        return []
+    ratio = of["3-D, 8 GPUs"] / of["1-D, 8 GPUs"]
+    return [dict(zip(COLUMNS, ("eight", "", "published, 8 GPUs", "3-D", 8, math.nan, 60.0, "3-D / 1-D", ratio, "published", "")))]
+
+
+# ---- panels -------------------------------------------------------------------------------------------------------------------------
+
+
+def _model_panel(axes, rows):
+    bars = sorted({(r["ranks"], tensor_parallel.SCHEMES.index(r["scheme"]), r["what"]) for r in rows})
+    x, at, last = 0.0, {}, None
+    for ranks, _, what in bars:
+        x += 0.0 if last is None else 1.0 if ranks == last else 1.7
+        last, at[what] = ranks, x
+    for r in rows:
+        if r["quantity"] == "step (ms)":
+            shift = 0.2 if r["kind"] == "modelled" else -0.2
+            axes.bar(at[r["what"]] + shift, r["value"], width=0.36, **style.bar(tensor_parallel.COLOURS[r["scheme"]], r["kind"]))
+    axes.set_xticks(list(at.values()), [f"{tensor_parallel.name_of(w).split(',')[0].replace(' ', chr(10))}" for w in at], fontsize=7.5)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylabel("step (ms)")
+
+
+def _tesseract_panel(axes, rows):
+    for what in dict.fromkeys(r["what"] for r in rows):
+        own = sorted((r for r in rows if r["what"] == what), key=lambda r: r["link_gbps"])
+        tint, mark = tensor_parallel.COLOURS[own[0]["scheme"]], tensor_parallel.MARKERS[own[0]["scheme"]]
+        points = [(r["link_gbps"], r["value"]) for r in own]
+        axes.plot(*zip(*points), **style.curve(tint))
+        style.scatter(axes, [(*p, style.dot(tint, mark, own[0]["kind"])) for p in points])
+        axes.annotate(tensor_parallel.name_of(what), points[0], xytext=(8, 6), textcoords="offset points", fontsize=8, color=tint, path_effects=style.HALO)
+    _links_axis(axes, rows)
+    axes.margins(x=0.2)
+    axes.set_ylim(0, 1.15 * max(r["value"] for r in rows))
+    axes.set_ylabel("step (ms)")
+
+
+def _best_panel(axes, rows):
+    batches = sorted({r["batch"] for r in rows})
+    tints = dict(zip(sorted({r["ranks"] for r in rows}), style.LINK_COLOURS))
+    for ranks, tint in tints.items():
+        for batch in batches:
+            own = sorted((r["link_gbps"], r["value"], r["kind"]) for r in rows if (r["ranks"], r["batch"]) == (ranks, batch))
+            if own:
+                line = DASHES[batches.index(batch) % len(DASHES)]
+                axes.plot([o[0] for o in own], [o[1] for o in own], color=tint, linestyle=line, linewidth=1.4, label=f"{ranks} ranks, batch {batch:g}", zorder=2.5)
+                style.scatter(axes, [(o[0], o[1], style.dot(tint, "o", o[2], size=30)) for o in own])
+    axes.axhline(1, color=style.SOFT, linewidth=0.8, zorder=1.4)
+    _links_axis(axes, rows)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("1-D / best grid")
+    axes.legend(fontsize=7.5, loc="upper right", ncol=2, handlelength=2.6, borderaxespad=0.2)
+    axes.set_ylim(top=1.45 * axes.get_ylim()[1])
+
+
+def _eight_panel(axes, rows):
+    looks = dict(zip(dict.fromkeys(r["what"] for r in rows if r["kind"] != "published"), ("#0072b2", "#d55e00")))
+    lines = {"3-D / 1-D, gathered twice": "-", "3-D / 1-D, gathered once": (0, (5, 1.6))}
+    for what, tint in looks.items():
+        for quantity, line in lines.items():
+            own = sorted((r["link_gbps"], r["value"], r["kind"]) for r in rows if (r["what"], r["quantity"]) == (what, quantity))
+            if own:
+                axes.plot([o[0] for o in own], [o[1] for o in own], color=tint, linestyle=line, linewidth=1.4, label=f"{what}, {quantity.split(', ')[1]}", zorder=2.5)
+                style.scatter(axes, [(o[0], o[1], style.dot(tint, "^", o[2], size=34)) for o in own])
+    rates = sorted({r["link_gbps"] for r in rows if math.isfinite(r["link_gbps"])})
+    for r in rows:
+        if r["kind"] == "published":
+            axes.axhline(r["value"], color=style.INK, linestyle=(0, (1, 2)), linewidth=0.9, zorder=1.5)
+            axes.scatter([rates[-1]], [r["value"]], **style.dot(style.INK, kind="published"))
+            axes.annotate("published", (rates[-1], r["value"]), xytext=(-10, 7), textcoords="offset points", ha="right", fontsize=7.5, color=style.SOFT)
+    axes.axhline(1, color=style.SOFT, linewidth=0.8, zorder=1.4)
+    _links_axis(axes, [r for r in rows if math.isfinite(r["link_gbps"])])
+    axes.set_ylim(bottom=0)
+    axes.set_ylim(top=1.5 * axes.get_ylim()[1])
+    axes.legend(fontsize=7.5, loc="upper left", ncol=2, borderaxespad=0.2, handlelength=2.6)
+    axes.set_ylabel("3-D / 1-D")
+
+
+def _links_axis(axes, rows):
+    rates = sorted({r["link_gbps"] for r in rows})
+    axes.set_xscale("log")
+    axes.set_xticks(rates, [f"{r:g}" for r in rates])
+    axes.xaxis.set_minor_locator(style.matplotlib.ticker.NullLocator())
+    axes.set_xlabel("link (Gbit/s)")
+
+
+# ---- sentences ----------------------------------------------------------------------------------------------------------------------
+
+
+def _model_seen(rows):
+    pairs = {}
+    for r in rows:
+        if r["quantity"] == "over 1-D":
+            pairs.setdefault(r["what"], {})[r["kind"] == "modelled"] = r["value"]
+    off = {w: p[True] / p[False] - 1 for w, p in pairs.items() if len(p) == 2 and tensor_parallel.scheme_of(w) != "1-D"}
+    if not off:
+        return ["No step beside that of 1-D."]
+    worst = max(off, key=lambda w: abs(off[w]))
+    return [
+        f"Step over that of 1-D at 1 Gbit/s, measured and modelled: "
+        + words.listing([f"{tensor_parallel.name_of(w)} {words.number(pairs[w][False], 3)} and {words.number(pairs[w][True], 3)}" for w in off])
+        + f"; farthest {tensor_parallel.name_of(worst)}, {100 * off[worst]:+.0f} %."
+    ]
+
+
+def _tesseract_seen(rows):
+    parts = []
+    for gbps in sorted({r["link_gbps"] for r in rows}):
+        own = sorted((r for r in rows if r["link_gbps"] == gbps), key=lambda r: r["value"])
+        parts.append(f"{gbps:g} Gbit/s " + ", ".join(f"{tensor_parallel.name_of(r['what'])} {words.number(r['value'], 3)} ms" for r in own))
+    return [f"2.5-D on twice the ranks: {'; '.join(parts)}."]
+
+
+def _best_seen(rows):
+    best, lost = max(rows, key=lambda r: r["value"]), [r for r in rows if r["value"] < 1]
+    where = lambda r: f"{r['ranks']} ranks, batch {r['batch']:g}, {r['link_gbps']:g} Gbit/s"
+    return [
+        f"The most that a grid gains over 1-D is {words.number(best['value'], 3)}x ({tensor_parallel.name_of(best['what'])}, {where(best)}); 1-D is faster in"
+        f" {len(lost)} of {len(rows)} settings{': ' + words.listing([where(r) for r in lost], 4) if lost else ''}."
+    ]
+
+
+def _eight_seen(rows):
+    own = [r for r in rows if r["kind"] != "published"]
+    slow = min(r["link_gbps"] for r in own)
+    parts = [f"{r['what']} {words.number(r['value'], 3)}" for r in own if r["link_gbps"] == slow and "twice" in r["quantity"]]
+    tail = "".join(f"; published {words.number(r['value'], 3)}" for r in rows if r["kind"] == "published")
+    return [f"3-D's time per sequence over 1-D's on 8 ranks at {slow:g} Gbit/s: {words.listing(parts)}{tail}."]
+
+
+_READERS = {"model": _model_rows, "tesseract": _tesseract_rows, "best": _best_rows, "eight": _eight_rows}
+_PAINTERS = {"model": _model_panel, "tesseract": _tesseract_panel, "best": _best_panel, "eight": _eight_panel}
+_SEEN = {"model": _model_seen, "tesseract": _tesseract_seen, "best": _best_seen, "eight": _eight_seen}

@@ -1,5 +1,6 @@
 """Made-up claims.json files: the shapes of tables that the claims write, with numbers of no meaning."""
 import json
+import math
 import os
 
 import numpy as np
@@ -195,6 +196,9 @@ def tensor_parallel():
     return [
         modelled("tensor_parallel.C5a", [table("million elements over the batch, 64 ranks", ["batch", *SCHEMES_OF_64], over_batch),
                                          table("million elements over ranks, batch 32", ["ranks", "million elements"], over_ranks)]),
+        claim("tensor_parallel.C5b", basis="exact", tables=[table(
+            "64 ranks: elements received per rank, sequence and layer", ["sequence", "forward", "backward", "step", "step with recomputation", "over 2-D", "over 2-D with recomputation"],
+            [(f"{s}, batch {30 if k == 0 else 384}, s = 512/32", [16, 1.0, 2.0, millions(k, 384) * 1e6 / 32**2, 4.0, 0.9, 0.9]) for k, s in enumerate(SCHEMES_OF_64) if k != 2])]),
         modelled("tensor_parallel.C6", [table("64 ranks, seconds per sequence", ["batch", *published, *ranges], at_64), table("ratios by choice", names, ratios)], measures=own),
         modelled("tensor_parallel.C9a", [table("weak scaling, seconds per sequence", ["ranks", "batch", "hidden", *published, *ranges], weak)]),
         claim("tensor_parallel.C10a", basis="published numbers", tables=[table("strong scaling, seconds per sequence", ["ranks", "depth", "batch", "published forward (s)", "published step (s)", *ranges], strong)]),
@@ -217,16 +221,27 @@ def rank_map(q):
 
 
 def timed_grids(rng):
-    """C8 and C10b on the emulated link; one step without a prediction."""
-    columns = ["ranks", "link (Gbit/s)", "batch", "measured (ms)", "low", "high", "predicted (ms)"]
-    rows = []
-    for ranks, methods in ((4, ("1d 4", "2d 2x2")), (8, ("1d 8", "2.5d 2x2x2", "3d 2x2x2, gather again"))):
-        for gbps in (0.1, 1.0, 10.0):
-            for k, method in enumerate(methods):
-                ms = (10 + 40 / gbps / (1 + k)) * float(np.exp(rng.normal(0, 0.02)))
-                rows.append((f"{method} at {gbps:g} Gbit/s", [ranks, gbps, 8, ms, 0.97 * ms, 1.04 * ms, None if (ranks, k, gbps) == (8, 2, 10.0) else 0.95 * ms]))
-    timed = lambda identifier, some: claim(identifier, basis="emulated link", tables=[table("steps per link", columns, some)])
-    return [timed("tensor_parallel.C8", rows[6:]), timed("tensor_parallel.C10b", rows)]
+    """C8, C10b, C14b and M1 on the emulated link."""
+    near = lambda v: v * float(np.exp(rng.normal(0, 0.02)))
+    timed = lambda identifier, *t, **more: claim(identifier, basis="emulated link", tables=[table(*t)], **more)
+    eight = []
+    for gbps, ratio in ((0.1, 0.9), (1.0, 0.95), (10.0, 1.2)):
+        for batch, name in ((20, "batches 192 : 60"), (64, "equal batches")):
+            eight.append((f"{gbps:g} Gbit/s, {name}", [gbps, batch, 10 / gbps, near(ratio) * 10 / gbps, 0.8 * ratio * 10 / gbps, ratio]))
+    steps = [(f"{m} at {g:g} Gbit/s", [g, p, 10.0, 20.0, near(ms) / g**0.5]) for g in (1.0, 10.0) for m, p, ms in (("1d 4", 4, 50.0), ("2d 2x2", 4, 40.0), ("2.5d 2x2x2", 8, 25.0))]
+    best = []
+    for gbps in (1.0, 10.0, 100.0):
+        for p, method in ((4, "2d 2x2"), (8, "2.5d 2x2x2"), (16, "2d 4x4")):
+            for batch in (16, 128):
+                gain = near(1.6 - 0.3 * math.log10(gbps) + 0.002 * batch + 0.01 * p)
+                best.append((f"{p} ranks, batch {batch}, {gbps:g} Gbit/s: {method}", [gbps, p, batch, 100.0, 100.0 / gain, gain]))
+    model = [(m, [p, ms, near(ms), ms / 100, near(ms / 100), 0.01]) for m, p, ms in (("1d 4", 4, 100.0), ("2d 2x2", 4, 90.0), ("1d 8", 8, 100.0), ("2.5d 2x2x2", 8, 70.0), ("3d 2x2x2", 8, 75.0), ("1d 16", 16, 100.0), ("2d 4x4", 16, 85.0))]
+    return [
+        timed("tensor_parallel.C8", "8 ranks: ms per sequence and layer", ["link (Gbit/s)", "batch of 1-D", "1-D", "3-D, gradient gathered twice", "3-D, gathered once", "3-D / 1-D"], eight),
+        timed("tensor_parallel.C10b", "2.5-D on 8 ranks against 4 ranks, equal batch", ["link (Gbit/s)", "ranks", "forward (ms)", "backward (ms)", "step (ms)"], steps),
+        timed("tensor_parallel.C14b", "best grid over 1-D", ["link (Gbit/s)", "ranks", "batch", "1-D (ms)", "best (ms)", "speed-up"], best),
+        timed("tensor_parallel.M1", "steps of a Transformer layer on an emulated 1 Gbit/s link", ["ranks", "measured (ms)", "model (ms)", "measured / 1-D", "model / 1-D", "distance of the ratio"], model),
+    ]  # fmt: skip
 
 
 def terapipe(rng):

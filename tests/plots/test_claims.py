@@ -123,11 +123,16 @@ class CompleteClaims(unittest.TestCase):
         # 10 + 250 / b = 33 at b = 250 / 23: between its points a curve is A + B / b.
         crossing = self.rows("tensor_parallel_bytes", panel="crossing with 1-D", method="2d 8x8")
         self.assertAlmostEqual(float(crossing[0]["batch"]), 250 / 23)
+        counted = self.rows("tensor_parallel_bytes", kind="measured")
+        self.assertEqual([(r["scheme"], r["batch"]) for r in counted], [("1-D", "30.0"), ("2-D", "384.0")] + 3 * [("3-D", "384.0")])
+        self.assertAlmostEqual(float(counted[1]["million_elements"]), 10 + 250 / 384)
         at_384 = self.rows("tensor_parallel_at_64", what="seconds", scheme="2-D", batch="384", kind="modelled")
         self.assertEqual([r["quantity"] for r in at_384], ["pipelined", "tree"])  # in the table twice
         steps = self.rows("tensor_parallel_links")
-        self.assertEqual(len(steps), 15)  # C8 shares nine with C10b
-        self.assertEqual({r["kind"] for r in steps}, {"emulated"})
+        count = lambda **equal: len([r for r in steps if all(r[k] == v for k, v in equal.items())])
+        self.assertEqual([count(panel=p) for p in ("model", "tesseract", "best", "eight")], [28, 6, 18, 12])
+        self.assertEqual(count(kind="modelled"), 14)  # M1's alone
+        self.assertEqual({r["value"] for r in steps if r["panel"] == "eight" and r["link_gbps"] == "10.0" and "twice" in r["quantity"]}, {"1.2"})
         stored = self.rows("tensor_parallel_cube", kind="measured")
         self.assertEqual([(r["quantity"], float(r["value"])) for r in stored if r["quantity"].endswith("q = 4")], [("stored over 1/q^3, q = 4", 1.0), ("most - least, q = 4", 0.0)])
         self.assertEqual(len(self.rows("tensor_parallel_cube", quantity="first element of bias")), 9)
@@ -169,6 +174,13 @@ class MissingData(unittest.TestCase):
         folder = made.write(scratch_folder(), [], {"optimus_cc.C10": "standard"})
         drawing = draw("optimus_cc_errors", claims_of.load(folder))
         self.assertIn("optimus_cc.C10 from profile standard", drawing.gaps[0])
+
+    def test_timed_grids_that_were_not_judged_leave_their_panel_empty(self):
+        some = [c for c in made.timed_grids(np.random.default_rng(SEED)) if c["id"] != "tensor_parallel.M1"]
+        drawing = draw("tensor_parallel_links", load(some))
+        self.assertEqual({r["panel"] for r in drawing.rows}, {"tesseract", "best", "eight"})
+        self.assertIn("tensor_parallel.M1", " ".join(drawing.gaps))
+        close(drawing)
 
     def test_numbers_that_are_not_there_leave_gaps(self):
         drawing = draw("optimus_cc_stages", load([made.stages(missing=(26.0,))]))
