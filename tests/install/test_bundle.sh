@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# labels: install
+# timeout: 300
+# needs: doctor bench_device
+# The bundle for machines with a GPU: it is below 40 MiB, runs from another folder with its own libraries and Open MPI, and without a device
+# all checks are SKIPPED with the reason.
+set -uo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/support/shell.sh"
+build=${THINWIRE_BUILD_DIR:-$root/build}
+for part in bin/doctor bin/bench_device tests/gpu.test_device lib/libthinwire_cuda.so; do
+  [ -e "$build/$part" ] || skip "$build/$part is not built"
+done
+command -v objdump >/dev/null || skip "no objdump (binutils) to look at programs with"
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+property "the script packs everything into less than 40 MiB"
+run "$root/packaging/make_bundle.sh" --build "$build" --out made
+expect_status 0
+[ "$(stat -c %s made/thinwire-gpu.tar.gz)" -le $((40 << 20)) ] || fail "$(stat -c %s made/thinwire-gpu.tar.gz) bytes"
+[ $failures -eq 0 ] || finish
+
+property "unpacked elsewhere, all checks run or say why they cannot"
+run sh made/thinwire-gpu.sh "$scratch/else where" "$scratch/results"
+if [ "$status" = 77 ]; then
+  expect_output "SKIPPED: the CUDA module opens, but "
+  grep -q '"status":"SKIPPED","reason":"the CUDA module opens' results/summary.json || fail "summary: $(cat results/summary.json)"
+else
+  expect_status 0
+  ls results/cells/*.h5 >/dev/null || fail "no records"
+fi
+
+property "no program looks outside the bundle but for glibc"
+here="$scratch/else where/thinwire-gpu"
+mv "$here" "$scratch/moved"
+here="$scratch/moved"
+outside=$("$here/run" ldd "$here"/bin/* "$here"/openmpi/plugins/*.so | awk '$2 == "=>" { print $3, $1 }' | grep -v "^$here/" |
+  grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|libutil)\.so\.' | sort -u)
+expect_equal "$outside" "" "libraries from outside"
+
+property "doctor runs ranks with the bundle's Open MPI, where the machine has none"
+if unshare --mount true 2>/dev/null; then
+  plugins=$(ompi_info --path pkglibdir --parsable | sed -n 's/^path:pkglibdir://p' | head -1)
+  run unshare --mount bash -c 'mount -t tmpfs none "$1" && exec "$2/run" "$2/bin/doctor" --quick --out "$3"' _ "$(dirname "$plugins")" "$here" "$scratch"
+else
+  run "$here/run" "$here/bin/doctor" --quick --out "$scratch"
+fi
+printf '%s\n' "$output" | grep -qE '^ok +mpi ' || fail "doctor: $output"
+finish
