@@ -273,6 +273,11 @@ std::map<TrafficClass, CompressRule> rules_of(const CellParameters& p) {
     rule.codec = stack.expression.canonical();
     if (stack.codec->traits().needs_fit)
       throw UsageError((own.empty() ? "--codec " : "--" + name + " ") + rule.codec + ": must be fitted on traffic first; measure it in train_gpt, or choose another codec");
+    // A sum over ranks: pieces are sent to their owner, summed in fp32, and coded once more, so that bytes do not grow with the ranks; where a
+    // gradient goes back through the codec, or there is no payload to send, as the channel chooses.
+    const CodecTraits& traits = stack.codec->traits();
+    const bool two_shot = traits.gather && traits.backward == BackwardRule::straight_through;
+    rule.protocol = !p.text("protocol").empty() ? parse_protocol(p.text("protocol")) : two_shot ? Protocol::two_shot : Protocol::automatic;
     if (rule.active()) rules[traffic] = rule;
   }
   return rules;
@@ -324,6 +329,7 @@ int main(int argc, char** argv) {
                        {"wire", "f32", "f32 | f16 | bf16: type of dense transfers"},
                        {"gather", "again", "3-D: again | again-literally | keep what the backward pass needs gathered"},
                        {"codec", "none", "of activations, gradients, weights and weight gradients in flight (NAME:key=value+WRAPPER, --list)"}};
+    program.options.push_back({"protocol", "", "of coded sums over ranks: gather | two_shot | rounds | automatic; empty: two_shot where the codec allows it"});
     for (const TrafficClass traffic : coded_classes)
       program.options.push_back({"compress." + name_of(traffic), "", "codec of this class alone, instead of --codec"});
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) {

@@ -69,8 +69,8 @@ TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
     c.mesh = one.mesh;
     c.tensor_parallel = one.grid;
     c.recompute = one.recompute;
-    c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
-    c.global_batch = 16, c.micro_batch = 4;
+    c.model.hidden = 128, c.model.layers = 4, c.model.max_seq = c.seq = 32, c.model.dropout = 0;
+    c.global_batch = 8, c.micro_batch = 4;
     c.bucket_mib = 0.5;
     const std::int64_t before = buffer_bytes();
     reset_buffer_bytes_peak();
