@@ -1,10 +1,14 @@
 // Follows what the layers of a grid allocate (models/layers/grid_*.h, product_2d.cpp, product_3d.cpp) and send, with sizes in the place of
-// tensors. Shards are sums over layouts. What lives within one call comes from a pool that all layers share, so its most counts, not its sum;
-// every line of ranks keeps the buffers of the largest message of each kind.
+// tensors. Shards are sums over layouts. What lives within one call comes from a pool that all layers share, so the order of calls decides its
+// size; every line of ranks keeps the buffers of the largest message of each kind.
 #include "models/grid_memory.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "models/grid_sharding.h"
 #include "models/tensor_grid.h"
@@ -20,17 +24,25 @@ class Footprint {
  public:
   explicit Footprint(const GridShape& shape) : shape_(shape) {}
 
-  /// Lent from here to the end of the scope.
+  /// A buffer of the pool from here to the end of the scope.
   class Lent {
    public:
-    Lent(Footprint& to, std::int64_t elements) : to_(to), elements_(elements) { to_.most_ = std::max(to_.most_, to_.now_ += elements); }
-    ~Lent() { to_.now_ -= elements_; }
-    Lent(const Lent&) = delete;
-    Lent& operator=(const Lent&) = delete;
+    Lent() = default;
+    Lent(Footprint& from, std::int64_t elements) : from_(elements > 0 ? &from : nullptr), capacity_(elements > 0 ? from.take(elements) : 0) {}
+    Lent(Lent&& other) noexcept : from_(std::exchange(other.from_, nullptr)), capacity_(other.capacity_) {}
+    Lent& operator=(Lent&& other) noexcept {
+      release();
+      from_ = std::exchange(other.from_, nullptr), capacity_ = other.capacity_;
+      return *this;
+    }
+    ~Lent() { release(); }
+    void release() {
+      if (auto* pool = std::exchange(from_, nullptr)) pool->free_.insert(capacity_);
+    }
 
    private:
-    Footprint& to_;
-    std::int64_t elements_;
+    Footprint* from_ = nullptr;
+    std::int64_t capacity_ = 0;
   };
   int size(int axis) const { return shape_.sides[static_cast<std::size_t>(axis)]; }
   /// Of a gathered tensor of this size: nothing where the line has one rank.
@@ -42,7 +54,7 @@ class Footprint {
   void broadcast(GridUse use, int axis, std::int64_t elements) { note(use, axis, 0, elements, 0); }
   void reduce(GridUse use, int axis, std::int64_t elements) { note(use, axis, elements, elements, 0); }
 
-  std::int64_t most_lent() const { return most_; }
+  std::int64_t pool() const { return pool_; }
   /// Buffers of the channels: conversions where the wire type is another than the model's, and two blocks of a ring that adds.
   std::int64_t channel_bytes(std::int64_t size_of_model, std::int64_t size_of_wire) const {
     std::int64_t bytes = 0;
@@ -64,8 +76,18 @@ class Footprint {
     Most& m = lines_[{use, axis}];
     m.in = std::max(m.in, in), m.out = std::max(m.out, out), m.block = std::max(m.block, block);
   }
+  // As GridScratch::take.
+  std::int64_t take(std::int64_t elements) {
+    auto found = free_.lower_bound(elements);
+    if (found == free_.end() && !free_.empty()) --found;
+    const std::int64_t had = found == free_.end() ? 0 : *found, has = std::max(had, elements);
+    if (found != free_.end()) free_.erase(found);
+    pool_ += has - had;
+    return has;
+  }
   const GridShape shape_;
-  std::int64_t now_ = 0, most_ = 0;
+  std::multiset<std::int64_t> free_;
+  std::int64_t pool_ = 0;
   std::map<std::pair<GridUse, int>, Most> lines_;
 };
 using Lent = Footprint::Lent;
@@ -86,25 +108,46 @@ void forward_3d(Footprint& f, const Product& p) {
 
 void backward_3d(Footprint& f, const Product& p) {
   const int input = p.swapped ? output_axis : input_axis, output = p.swapped ? input_axis : output_axis;
-  const Lent dy(f, f.over(output, p.rows * p.out)), x(f, f.over(input, p.rows * p.in)), partial(f, f.over(input, p.rows * p.in));
+  const Lent dy(f, f.over(output, p.rows * p.out));
+  Lent w(f, f.over(weight_axis, p.in * p.out));
+  const Lent x(f, f.over(input, p.rows * p.in)), partial(f, f.over(input, p.rows * p.in));
   f.all_gather(GridUse::gradient, output, p.rows * p.out);
   f.all_gather(GridUse::weight, weight_axis, p.in * p.out);
   f.all_gather(GridUse::activation, input, p.rows * p.in);
   f.reduce_scatter(GridUse::gradient, input, p.rows * p.in);
-  // The gathered weight, and when it is given back its gradient.
-  const Lent w(f, f.over(weight_axis, p.in * p.out)), shard(f, f.over(weight_axis, p.in * p.out / f.size(weight_axis)));
+  w.release();
+  const Lent dw(f, f.over(weight_axis, p.in * p.out)), shard(f, f.over(weight_axis, p.in * p.out / f.size(weight_axis)));
   f.reduce_scatter(GridUse::weight_gradient, weight_axis, p.in * p.out);
 }
 
-// Of each operand that is broadcast, and of partial sums, two blocks at a time.
+/// Blocks of operands arrive one ahead of the product; of partial sums two are under way.
+void summa(Footprint& f, std::initializer_list<std::int64_t> operands, std::int64_t partial) {
+  const int q = f.size(along_row);
+  if (q == 1) return;
+  const auto post = [&] {
+    std::vector<Lent> blocks;
+    for (const std::int64_t elements : operands) blocks.emplace_back(f, elements);
+    return blocks;
+  };
+  std::vector<Lent> next = post();
+  std::array<Lent, 2> sums;
+  for (int t = 0; t < q; ++t) {
+    if (t < 2) sums[static_cast<std::size_t>(t)] = Lent(f, partial);
+    const std::vector<Lent> here = std::exchange(next, {});
+    if (t + 1 < q) next = post();
+  }
+}
+
 void forward_2d(Footprint& f, const Product& p) {
   const std::int64_t x = p.rows * p.in, w = p.in * p.out, y = p.rows * p.out;
   f.broadcast(GridUse::weight, down_column, w);
-  if (p.transposed)
+  if (p.transposed) {
     f.reduce(GridUse::activation, along_row, y);
-  else
+    summa(f, {w}, y);
+  } else {
     f.broadcast(GridUse::activation, along_row, x);
-  const Lent panels(f, f.over(along_row, 2 * w + 2 * (p.transposed ? y : x)));
+    summa(f, {x, w}, 0);
+  }
 }
 
 void backward_2d(Footprint& f, const Product& p) {
@@ -114,7 +157,12 @@ void backward_2d(Footprint& f, const Product& p) {
   f.all_reduce(GridUse::weight_gradient, over_depth, w);
   f.broadcast(p.transposed ? GridUse::gradient : GridUse::activation, along_row, p.transposed ? y : x);
   if (!p.transposed) f.reduce(GridUse::gradient, along_row, x);
-  const Lent mine(f, w), panels(f, f.over(along_row, 2 * w + 2 * (p.transposed ? y : x)));
+  const Lent mine(f, w);
+  summa(f, {p.transposed ? y : x}, w);
+  if (p.transposed)
+    summa(f, {y, w}, 0);
+  else
+    summa(f, {w}, x);
 }
 
 /// The sizes of a model on one rank.
@@ -146,14 +194,22 @@ class GridModelSizes {
   };
   Parameters parameters() const {
     Parameters p;
-    const auto matrix = [&](std::int64_t in, std::int64_t out, bool swapped) { return grid_linear(shape_, "", in, out, rank_, swapped).weight.local().elements(); };
     const auto vector = [&](std::int64_t n, bool swapped) { return vector_layout(shape_, "", n, rank_, swapped).local().elements(); };
-    p.matrices = layers_ * (matrix(h_, 3 * h_, false) + matrix(h_, h_, true) + matrix(h_, 4 * h_, false) + matrix(4 * h_, h_, true));
     p.vectors = layers_ * (vector(3 * h_, false) + vector(4 * h_, false) + 2 * vector(h_, true) + 4 * vector(h_, true));
-    if (first_) p.matrices += c_.model.max_seq * h_ / parts_of(outer_.hidden);
     if (last_) p.vectors += 2 * vector(h_, true);
     if (first_ || last_) p.table = matrix(vocab_, h_, true);
+    for (const std::int64_t elements : matrices()) p.matrices += elements;
+    if (c_.mesh.pp == 1) p.matrices -= p.table;
     return p;
+  }
+  /// One by one, the table among them where one stage holds all of it.
+  std::vector<std::int64_t> matrices() const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t layer = 0; layer < layers_; ++layer)
+      for (const std::int64_t elements : {matrix(h_, 3 * h_, false), matrix(h_, h_, true), matrix(h_, 4 * h_, false), matrix(4 * h_, h_, true)}) all.push_back(elements);
+    if (first_) all.push_back(c_.model.max_seq * h_ / parts_of(outer_.hidden));
+    if (c_.mesh.pp == 1) all.push_back(matrix(vocab_, h_, true));
+    return all;
   }
 
   /// What a layer keeps of a micro-batch: two normed inputs, qkv (3), context, middle, expanded (4), output; moments and softmax sums.
@@ -167,72 +223,114 @@ class GridModelSizes {
     return layers_ * (7 * h_ / inner + 2 * h_ / outer + 4 * h_ / outer) + (last_ ? 2 * h_ / outer + parameters().table : 0);
   }
 
-  /// Walks through one micro-batch.
+  /// Walks through micro-batches until the pool has all that it needs.
   const Footprint& walk() {
-    Footprint& f = footprint_;
-    const std::int64_t n = shard();
-    const auto product = [&](std::int64_t in, std::int64_t out, bool swapped, bool transposed, bool backward) {
-      const int in_parts = parts_of(swapped ? inner_.hidden : outer_.hidden), out_parts = parts_of(swapped ? outer_.hidden : inner_.hidden);
-      const Product p{box_ ? rows_ / shape_.sides[0] : own_rows(), in / in_parts, out / out_parts, swapped, transposed};
-      if (box_)
-        backward ? backward_3d(f, p) : forward_3d(f, p);
-      else
-        backward ? backward_2d(f, p) : forward_2d(f, p);
-    };
-    const int columns_of_rows = vector_axes(shape_, true).columns, columns_of_logits = vector_axes(shape_, false).columns;
-    f.all_reduce(GridUse::exact, columns_of_rows, 2 * own_rows());
-    product(h_, 3 * h_, false, false, false);
-    product(h_, h_, true, false, false);
-    product(h_, 4 * h_, false, false, false);
-    {
-      const Lent activated(f, 4 * n);
-      product(4 * h_, h_, true, false, false);
+    for (int micro = 0; micro < 2; ++micro) {
+      if (first_) embed();
+      for (int layer = 0; layer < 2; ++layer) layer_forward();
+      if (last_) head_both_ways();
+      for (int layer = 0; layer < 2; ++layer) layer_backward();
+      if (first_) embed_backward();
     }
-    if (first_) embedding();
-    if (last_) {
-      product(h_, vocab_, false, true, false);
-      f.all_reduce(GridUse::maximum, columns_of_logits, inner_rows());
-      f.all_reduce(GridUse::exact, columns_of_logits, 2 * inner_rows());
-      const Lent statistics(f, 6 * inner_rows());
-    }
-    if (last_) {
-      const Lent normed(f, n);
-      product(h_, vocab_, false, true, true);
-    }
-    const Lent gradient(f, (c_.model.dropout > 0 ? 2 : 1) * n);
-    {
-      const Lent after_gelu(f, 4 * n);
-      {
-        const Lent activated(f, 4 * n);
-        product(4 * h_, h_, true, false, true);
-      }
-      product(h_, 4 * h_, false, false, true);
-    }
-    const Lent qkv(f, 3 * n);
-    {
-      const Lent context(f, n);
-      product(h_, h_, true, false, true);
-    }
-    product(h_, 3 * h_, false, false, true);
-    return f;
+    return footprint_;
   }
 
  private:
-  void embedding() {
+  std::int64_t matrix(std::int64_t in, std::int64_t out, bool swapped) const {
+    return grid_linear(shape_, "", in, out, rank_, swapped).weight.local().elements();
+  }
+  void product(std::int64_t in, std::int64_t out, bool swapped, bool transposed, bool backward) {
+    const int in_parts = parts_of(swapped ? inner_.hidden : outer_.hidden), out_parts = parts_of(swapped ? outer_.hidden : inner_.hidden);
+    const Product p{box_ ? rows_ / shape_.sides[0] : own_rows(), in / in_parts, out / out_parts, swapped, transposed};
+    if (box_)
+      backward ? backward_3d(footprint_, p) : forward_3d(footprint_, p);
+    else
+      backward ? backward_2d(footprint_, p) : forward_2d(footprint_, p);
+  }
+  /// A bias, scale or shift: pieces in 3-D, and the reduced gradient.
+  void vector(std::int64_t extent, bool swapped, bool backward) {
+    const VectorAxes axes = vector_axes(shape_, swapped);
+    const std::int64_t whole = extent / footprint_.size(axes.columns), piece = axes.sub < 0 ? whole : whole / footprint_.size(axes.sub);
+    const Lent cut(footprint_, axes.sub < 0 ? 0 : footprint_.over(axes.sub, piece)), reduced(footprint_, backward ? piece : 0);
+  }
+  void linear(std::int64_t in, std::int64_t out, bool swapped, bool backward) {
+    vector(out, swapped, backward);
+    product(in, out, swapped, false, backward);
+  }
+  void norm(bool backward) {
     Footprint& f = footprint_;
-    const std::int64_t columns = h_ / parts_of(outer_.hidden), block = vocab_ / shape_.sides[1] * columns;
-    const std::int64_t line = own_rows() * shape_.sides[1] * columns;
-    if (box_) {
-      f.all_gather(GridUse::weight, weight_axis, block);
-      f.reduce_scatter(GridUse::weight_gradient, weight_axis, block);
-    } else {
-      f.all_reduce(GridUse::weight_gradient, over_depth, block);
+    f.all_reduce(GridUse::exact, vector_axes(shape_, true).columns, 2 * own_rows());
+    const std::int64_t columns = backward ? h_ / parts_of(outer_.hidden) : 0;
+    if (!backward) vector(h_, true, false), vector(h_, true, false);
+    const Lent sums(f, 2 * own_rows()), scale(f, columns), shift(f, columns);
+    if (backward) vector(h_, true, true), vector(h_, true, true);
+  }
+
+  void layer_forward() {
+    norm(false);
+    linear(h_, 3 * h_, false, false);
+    linear(h_, h_, true, false);
+    norm(false);
+    linear(h_, 4 * h_, false, false);
+    const Lent activated(footprint_, 4 * shard());
+    linear(4 * h_, h_, true, false);
+  }
+  void layer_backward() {
+    Footprint& f = footprint_;
+    const std::int64_t n = shard();
+    if (c_.recompute) layer_forward();
+    const Lent branch(f, c_.model.dropout > 0 ? n : 0), gradient(f, n);
+    {
+      Lent activated(f, 4 * n);
+      const Lent wide(f, 4 * n);
+      linear(4 * h_, h_, true, true);
+      activated.release();
+      linear(h_, 4 * h_, false, true);
     }
-    f.reduce_scatter(GridUse::look_up, down_column, line);
-    f.all_gather(GridUse::look_up, down_column, line);
-    const Lent rows(f, f.over(down_column, line)), sums(f, block), shard(f, box_ ? f.over(weight_axis, block / shape_.sides[0]) : 0),
-        positions(f, std::min(c_.seq, c_.model.max_seq) * columns);
-    for (const int axis : {down_column, box_ ? weight_axis : over_depth}) f.all_reduce(GridUse::exact, axis, std::min(c_.seq, c_.model.max_seq) * columns);
+    norm(true);
+    {
+      Lent context(f, n);
+      const Lent wide(f, 3 * n);
+      linear(h_, h_, true, true);
+      context.release();
+      linear(h_, 3 * h_, false, true);
+    }
+    norm(true);
+  }
+  void head_both_ways() {
+    Footprint& f = footprint_;
+    norm(false);
+    product(h_, vocab_, false, true, false);
+    {
+      const Lent statistics(f, 3 * inner_rows()), maxima(f, inner_rows()), sums(f, 2 * inner_rows());
+      const int axis = vector_axes(shape_, false).columns;
+      f.all_reduce(GridUse::maximum, axis, inner_rows());
+      f.all_reduce(GridUse::exact, axis, 2 * inner_rows());
+    }
+    const Lent normed(f, shard());
+    product(h_, vocab_, false, true, true);
+    norm(true);
+  }
+  /// Of a rank's columns: its block of the vocabulary, and the rows of its line, for which it looks up.
+  std::int64_t table_block() const { return vocab_ / shape_.sides[1] * (h_ / parts_of(outer_.hidden)); }
+  std::int64_t line() const { return shard() * shape_.sides[1]; }
+  void embed() {
+    Footprint& f = footprint_;
+    const Lent table(f, box_ ? f.over(weight_axis, table_block()) : 0), partial(f, f.over(down_column, line()));
+    if (box_) f.all_gather(GridUse::weight, weight_axis, table_block());
+    f.reduce_scatter(GridUse::look_up, down_column, line());
+  }
+  void embed_backward() {
+    Footprint& f = footprint_;
+    const std::int64_t positions = std::min(c_.seq, c_.model.max_seq) * h_ / parts_of(outer_.hidden);
+    const Lent rows(f, f.over(down_column, line())), sums(f, table_block()), shard_of_sums(f, box_ ? f.over(weight_axis, table_block() / shape_.sides[0]) : 0),
+        all_positions(f, positions);
+    f.all_gather(GridUse::look_up, down_column, line());
+    if (box_)
+      f.reduce_scatter(GridUse::weight_gradient, weight_axis, table_block());
+    else
+      f.all_reduce(GridUse::weight_gradient, over_depth, table_block());
+    for (const int axis : {down_column, box_ ? weight_axis : over_depth}) f.all_reduce(GridUse::exact, axis, positions);
   }
 
   const TrainConfig& c_;
@@ -262,14 +360,25 @@ MemoryEstimate estimate_grid_memory(const TrainConfig& c, const MeshCoordinates&
   m.activations = (live * per_micro + (c.recompute ? sizes.layer() : 0)) * size;
 
   const Footprint& f = sizes.walk();
-  m.workspace = (sizes.kept_by_layers() + f.most_lent() + sizes.shard() * (c.mesh.pp > 1 ? 2 : 1)) * size + f.channel_bytes(size, wire);
-  if (c.mesh.dp > 1) {  // packed buckets, and the wire buffers of the largest message in flight
+  m.workspace = (sizes.kept_by_layers() + f.pool() + sizes.shard() * (c.mesh.pp > 1 ? 2 : 1)) * size + f.channel_bytes(size, wire);
+  // Sums over replicas and of the tied table: packed buckets, and of the largest message two blocks of a ring and the conversions.
+  const auto ring = [&](std::int64_t elements, std::int64_t ranks) {
+    if (ranks > 1) m.workspace += 2 * ((elements + ranks - 1) / ranks) * wire + (wire != size ? 2 * elements * wire : 0);
+  };
+  if (c.mesh.dp > 1) {
     const auto bucket = static_cast<std::int64_t>(c.bucket_mib * (1 << 20)) / size;
-    const std::int64_t square = c.model.hidden * c.model.hidden / c.mesh.tp;
-    m.workspace += ((square < bucket && !sharded ? p.matrices : 0) + p.vectors) * size;
-    const std::int64_t largest = std::max(std::min(bucket, p.all()), 4 * square);
-    if (wire != size) m.workspace += 2 * largest * wire;
+    std::int64_t packed = p.vectors, alone = 0;
+    for (const std::int64_t elements : sizes.matrices()) {
+      if (sharded || elements >= bucket)
+        alone = std::max(alone, elements);
+      else
+        packed += elements;
+    }
+    m.workspace += packed * size;
+    ring(std::max(alone, std::min(bucket, packed)), c.mesh.dp);
+    if (c.mesh.pp > 1) ring(p.table, c.mesh.dp);
   }
+  if (c.mesh.pp > 1) ring(p.table, 2);
   if (wire != size && c.mesh.pp > 1) m.workspace += 4 * sizes.shard() * wire;
   return m;
 }

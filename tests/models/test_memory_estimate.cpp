@@ -81,6 +81,7 @@ TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
     EXPECT_NEAR(static_cast<double>(m.total()) / counted, 1.0, 0.05)
         << one.grid << (one.recompute ? ", recomputed" : "") << ", rank " << world().rank() << ": weights " << m.weights << " optimizer " << m.optimizer
         << " activations " << m.activations << " workspace " << m.workspace << ", counted " << counted;
+    if (world().rank() == 0) std::printf("%s pp %d dp %d%s: %.3f\n", one.grid, one.mesh.pp, one.mesh.dp, one.recompute ? ", recomputed" : "", static_cast<double>(m.total()) / counted);
     worst = std::max(worst, std::abs(static_cast<double>(m.total()) / counted - 1));
   }
   if (world().rank() == 0) std::printf("largest distance on rank 0: %.1f %%\n", 100 * worst);
