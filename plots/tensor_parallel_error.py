@@ -1,4 +1,4 @@
-"""Figure 11: what a rank receives in a step of a layer on a process grid, against the error of its results, dense and compressed."""
+"""Figure 31: what a rank receives in a step of a layer on a process grid, against the error of its results, dense and compressed."""
 import math
 
 from plots import data, style, tensor_parallel, words
