@@ -130,7 +130,6 @@ def _tesseract_panel(axes, rows):
         points = [(r["link_gbps"], r["value"]) for r in own]
         axes.plot(*zip(*points), **style.curve(tint))
         style.scatter(axes, [(*p, style.dot(tint, mark, own[0]["kind"])) for p in points])
-        axes.annotate(tensor_parallel.name_of(what), points[0], xytext=(8, 6), textcoords="offset points", fontsize=8, color=tint, path_effects=style.HALO)
     _links_axis(axes, rows)
     axes.margins(x=0.2)
     axes.set_ylim(0, 1.15 * max(r["value"] for r in rows))
@@ -156,7 +155,7 @@ def _best_panel(axes, rows):
 
 
 def _eight_panel(axes, rows):
-    looks = dict(zip(dict.fromkeys(r["what"] for r in rows if r["kind"] != "published"), ("#0072b2", "#d55e00")))
+    looks = dict(zip(dict.fromkeys(r["what"] for r in rows if r["kind"] != "published"), ("#0072b2", "#56b4e9")))
     lines = {"3-D / 1-D, gathered twice": "-", "3-D / 1-D, gathered once": (0, (5, 1.6))}
     for what, tint in looks.items():
         for quantity, line in lines.items():

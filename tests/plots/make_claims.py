@@ -228,7 +228,7 @@ def timed_grids(rng):
     for gbps, ratio in ((0.1, 0.9), (1.0, 0.95), (10.0, 1.2)):
         for batch, name in ((20, "batches 192 : 60"), (64, "equal batches")):
             eight.append((f"{gbps:g} Gbit/s, {name}", [gbps, batch, 10 / gbps, near(ratio) * 10 / gbps, 0.8 * ratio * 10 / gbps, ratio]))
-    steps = [(f"{m} at {g:g} Gbit/s", [g, p, 10.0, 20.0, near(ms) / g**0.5]) for g in (1.0, 10.0) for m, p, ms in (("1d 4", 4, 50.0), ("2d 2x2", 4, 40.0), ("2.5d 2x2x2", 8, 25.0))]
+    steps = [(f"{m} at {g:g} Gbit/s", [g, p, 10.0, 20.0, near(ms) / g**0.5]) for g in (1.0, 10.0) for m, p, ms in (("1d 4", 4, 25.5), ("2d 2x2", 4, 40.0), ("2.5d 2x2x2", 8, 25.0))]
     best = []
     for gbps in (1.0, 10.0, 100.0):
         for p, method in ((4, "2d 2x2"), (8, "2.5d 2x2x2"), (16, "2d 4x4")):
