@@ -214,7 +214,7 @@ def _tesseract_seen(rows):
 
 def _best_seen(rows):
     best, lost = max(rows, key=lambda r: r["value"]), [r for r in rows if r["value"] < 1]
-    where = lambda r: f"{r['ranks']} ranks, batch {r['batch']:g}, {r['link_gbps']:g} Gbit/s"
+    where = lambda r: f"{r['ranks']} ranks at batch {r['batch']:g} and {r['link_gbps']:g} Gbit/s"
     return [
         f"The most that a grid gains over 1-D is {words.number(best['value'], 3)}x ({tensor_parallel.name_of(best['what'])}, {where(best)}); 1-D is faster in"
         f" {len(lost)} of {len(rows)} settings{': ' + words.listing([where(r) for r in lost], 4) if lost else ''}."
