@@ -1,6 +1,8 @@
 // bench_token_slices: t(b, s, c), how long the layers of a pipeline stage take for s tokens of b sequences after c tokens of context, measured on
 // this machine; and what that means for token-sliced training (docs/token-slices.md): the step of equal slices and of the best ones.
 //   bench_token_slices --layers 2 --hidden 256 --seq 512 --granularity 32 --stages 4 --micro-batches 2
+#include <omp.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -24,7 +26,7 @@ using namespace thinwire::bench;
 namespace {
 
 struct Sizes {
-  std::int64_t layers = 0, hidden = 0, heads = 0, seq = 0, granularity = 0, rounds = 0, stages = 0, micro_batches = 0;
+  std::int64_t layers = 0, hidden = 0, heads = 0, seq = 0, granularity = 0, rounds = 0, threads = 1, stages = 0, micro_batches = 0;
   int largest_batch = 1;
   std::uint64_t seed = 0;
 };
@@ -37,7 +39,7 @@ Sizes sizes_of(const CellParameters& p) {
     return value;
   };
   s.layers = number("layers"), s.hidden = number("hidden"), s.heads = number("heads"), s.seq = number("seq"), s.granularity = number("granularity");
-  s.rounds = number("rounds"), s.stages = number("stages"), s.micro_batches = number("micro-batches"), s.largest_batch = static_cast<int>(number("batch"));
+  s.rounds = number("rounds"), s.threads = number("threads"), s.stages = number("stages"), s.micro_batches = number("micro-batches"), s.largest_batch = static_cast<int>(number("batch"));
   s.seed = static_cast<std::uint64_t>(p.integer("seed"));
   if (s.seq % s.granularity != 0) throw UsageError("--seq " + std::to_string(s.seq) + " is no multiple of --granularity " + std::to_string(s.granularity));
   if (s.seq > 1 << 20 || s.seq / s.granularity > 512)
@@ -150,6 +152,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
   const Sizes s = sizes_of(cell.parameters);
   if (Machine::oversubscription() > 1)
     throw UsageError("bench_token_slices measures every rank as a stage with a core of its own; " + std::to_string(context.world.size()) + " ranks are too many for this machine");
+  omp_set_num_threads(static_cast<int>(s.threads));  // not the whole machine, which a rank alone would take
   // Stages of a full pipeline compute at once: with several ranks all of them do, and the mean counts. One alone may be kept undisturbed.
   std::optional<RealTimePriority> undisturbed;
   if (context.world.size() == 1) undisturbed.emplace();
@@ -179,7 +182,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
     results::CellRow row;
     row.operation = operation;
     row.batch = at.batch, row.seq = at.tokens, row.hidden = s.hidden, row.layers = s.layers;
-    row.dtype = "f32", row.source = "generated", row.compute = "real", row.oversubscription = Machine::oversubscription();
+    row.threads = s.threads, row.dtype = "f32", row.source = "generated", row.compute = "real", row.oversubscription = Machine::oversubscription();
     row.total_us = us.median, row.total_iqr_us = us.interquartile_range, row.repetitions = static_cast<std::int64_t>(us.count);
     measured.rows.push_back(row);
   };
@@ -211,6 +214,7 @@ int main(int argc, char** argv) {
                        {"seq", "512", "tokens of a sequence"},
                        {"granularity", "32", "slices are multiples of so many tokens"},
                        {"rounds", "7", "measurements of every slice; the median counts"},
+                       {"threads", "1", "of every stage, as many as a rank of the training has"},
                        {"stages", "4", "stages of the pipeline that is predicted"},
                        {"micro-batches", "1", "micro-batches of one sequence in its step"}};
     program.has_timing_options = false;

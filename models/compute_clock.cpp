@@ -30,10 +30,28 @@ void ComputeClock::replay(const char* name, int layer, int micro) {
   const auto found = durations_ns_.find({name, layer, slice_});
   if (found == durations_ns_.end())
     throw UsageError("no duration of '" + std::string(name) + "' was measured; run a step under ComputeMode::serial first");
-  const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(scale_ * median(found->second));
-  sleep_until_ns(begin + wait);
+  const std::int64_t wait = static_cast<std::int64_t>(scale_ * median(found->second));
   total_ns_ += wait;
+  if (joined_) {
+    Trace::add(TraceCategory::compute, name, joined_end_ns_, joined_end_ns_ + wait, layer, micro);
+    joined_end_ns_ += wait;
+    return;
+  }
+  const std::int64_t begin = now_ns();
+  sleep_until_ns(begin + wait);
   Trace::add(TraceCategory::compute, name, begin, now_ns(), layer, micro);
+}
+
+void ComputeClock::begin_joined() {
+  joined_ = replays();
+  if (mode_ == ComputeMode::serial) joined_alone_.emplace();
+  joined_end_ns_ = now_ns();
+}
+
+void ComputeClock::end_joined() {
+  if (joined_) sleep_until_ns(joined_end_ns_);
+  joined_ = false;
+  joined_alone_.reset();
 }
 
 }  // namespace thinwire

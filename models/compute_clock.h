@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -22,7 +23,8 @@ class ComputeClock {
   void run(const char* name, int layer, int micro, Body&& body) {
     if (mode_ == ComputeMode::replay) return replay(name, layer, micro);
     if (mode_ == ComputeMode::serial) {
-      const MachineLock alone;
+      std::optional<MachineLock> alone;
+      if (!joined_alone_) alone.emplace();
       remember(name, layer, timed(name, layer, micro, body));
       return;
     }
@@ -39,6 +41,11 @@ class ComputeClock {
   void end_stated() { stated_ = false; }
   /// From now on sections belong to this slice of a micro-batch: slices differ in tokens and context, so in time.
   void at_slice(int slice) { slice_ = slice; }
+  /// Sections from here to end_joined() have nothing between them that is sent. Replay: they are waited for together, at the end; one wait
+  /// overshoots once where many overshoot each (tens of microseconds, as long as a section of a short slice). Serial: the rank has the machine
+  /// for all of them; other ranks' sections in between would empty its caches, which those of a stage with a core of its own do not. Else nothing.
+  void begin_joined();
+  void end_joined();
   /// Microseconds spent in sections since the last reset.
   double total_us() const { return static_cast<double>(total_ns_) * 1e-3; }
   void reset() { total_ns_ = 0; }
@@ -59,7 +66,9 @@ class ComputeClock {
   ComputeMode mode_ = ComputeMode::real;
   double scale_ = 1;
   bool stated_ = false;
-  std::int64_t total_ns_ = 0;
+  bool joined_ = false;
+  std::optional<MachineLock> joined_alone_;
+  std::int64_t total_ns_ = 0, joined_end_ns_ = 0;
   int slice_ = 0;
   std::map<std::tuple<std::string_view, int, int>, std::vector<double>> durations_ns_;
 };

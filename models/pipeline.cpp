@@ -288,7 +288,9 @@ double Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const
   const double part = pass.sliced() ? static_cast<double>(pass.seq) / static_cast<double>(pass.length) : 1.0;
   const double share = part / micro_batches, before = clock_.total_us();
   if (config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
+  if (config_.mesh.tp == 1) clock_.begin_joined();
   const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(slot_of(i)));
+  clock_.end_joined();
   clock_.end_stated();
   forward_us += clock_.total_us() - before;
   if (pass.sliced() && !slice_forward_us.empty()) slice_forward_us[static_cast<std::size_t>(i.slice)] += clock_.total_us() - before;
@@ -321,11 +323,14 @@ void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch,
   const double before = clock_.total_us();
   if (config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
   const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
+  // Gradients may leave from within the last pass.
+  if (config_.mesh.tp == 1 && !(last && layer_done && config_.mesh.dp > 1)) clock_.begin_joined();
   Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
   if constexpr (std::is_same_v<Model, GridGpt<T>>)
     chunk.backward(batch, *live_.at(slot), *gradient, last ? layer_done : LayerDone{});
   else
     chunk.backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
+  clock_.end_joined();
   clock_.end_stated();
   backward_us += clock_.total_us() - before;
   if (!slice_backward_us.empty()) slice_backward_us[static_cast<std::size_t>(i.slice)] += clock_.total_us() - before;

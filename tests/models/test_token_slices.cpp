@@ -9,6 +9,8 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "models/predict/slice_times.h"
+#include "models/predict/step_model.h"
 #include "models/schedule/token_slices.h"
 
 namespace thinwire {
@@ -150,6 +152,58 @@ TEST(TokenSlices, WrongExtentsAndTimesAreRefused) {
   EXPECT_THROW(best_slices(affine(1, 1, 0), 8, 2, {3, 0}), UsageError);
   EXPECT_THROW(best_slices(affine(-100, 1, 0), 8, 2), RuntimeFailure);
   EXPECT_THROW(sliced_step(affine(1, 1, 0), {}, 2), UsageError);
+}
+
+/// Samples of t = base(b, s) + a0 + a1 b s + a2 b c + a3 b s c, where c > 0.
+std::vector<SliceSample> synthetic(double a0, double a1, double a2, double a3) {
+  std::vector<SliceSample> samples;
+  const auto base = [](int b, int s) { return 100.0 + 3.0 * b * s + 0.01 * s * s; };
+  for (const int b : {1, 2})
+    for (int s = 8; s <= 64; s += 8)
+      for (int c = 0; c + s <= 64; c += 8) {
+        const double context = c == 0 ? 0 : a0 + a1 * b * s + a2 * b * c + a3 * b * s * c;
+        samples.push_back({b, s, c, base(b, s) + context, 2 * (base(b, s) + context)});
+      }
+  return samples;
+}
+
+TEST(SliceTimes, RecoverTheModelOfTheContextAndInterpolateBetweenLengths) {
+  const SliceTimes times(synthetic(4, 0.1, 0.3, 0.02));
+  EXPECT_LT(times.largest_context_error(), 1e-9);
+  EXPECT_NEAR(times.forward_us(2, 16, 40), 100 + 96 + 2.56 + 4 + 0.1 * 32 + 0.3 * 80 + 0.02 * 2 * 16 * 40, 1e-6);
+  EXPECT_NEAR(times.pass_us(1, 16, 24), 3 * times.forward_us(1, 16, 24), 1e-6);
+  EXPECT_NEAR(times.forward_us(1, 12, 0), (times.forward_us(1, 8, 0) + times.forward_us(1, 16, 0)) / 2, 1e-9) << "between measured lengths";
+  EXPECT_DOUBLE_EQ(SliceTimes(synthetic(-50, 0, 0, 0)).forward_us(1, 8, 8), SliceTimes(synthetic(-50, 0, 0, 0)).forward_us(1, 8, 0)) << "never faster than without a context";
+}
+
+TEST(SliceTimes, WhatWasNotMeasuredIsRefused) {
+  const SliceTimes times(synthetic(1, 0, 0, 0));
+  EXPECT_THROW(times.forward_us(3, 8, 0), UsageError);
+  EXPECT_THROW(times.forward_us(1, 4, 0), UsageError);
+  EXPECT_THROW(times.forward_us(1, 72, 0), UsageError);
+  EXPECT_THROW(SliceTimes({}), UsageError);
+  EXPECT_THROW(SliceTimes({{1, 8, 0, 1, 0}}), UsageError);
+  EXPECT_THROW(SliceTimes({{1, 8, 0, 1, 1}, {1, 8, 8, 1, 1}}), UsageError) << "one sample of a context";
+  EXPECT_DOUBLE_EQ(SliceTimes({{1, 8, 0, 1, 2}}).pass_us(1, 8, 0), 3);
+}
+
+TEST(SlicedStepModel, WalksTheTimesOfEverySliceToTheClosedForm) {
+  const std::vector<double> forward = {5, 3, 4}, backward = {10, 6, 8};
+  for (int p = 1; p <= 5; ++p) {
+    StepCosts costs;
+    StageWork work;
+    work.slice_forward_us = forward, work.slice_backward_us = backward;
+    costs.stage.assign(static_cast<std::size_t>(p), work);
+    costs.gradient_us.assign(static_cast<std::size_t>(p), 0.0);
+    EXPECT_DOUBLE_EQ(predict_step(make_schedule("terapipe", p, 2, 1, 3), costs).step_us, 2 * 36 + (p - 1) * 15.0) << p;
+  }
+  StepCosts costs;
+  StageWork work;
+  work.slice_forward_us = {1, 1}, work.slice_backward_us = {1, 1};
+  costs.stage.assign(2, work);
+  costs.gradient_us.assign(2, 0.0);
+  costs.forward_message_us = [](int, int, int slice) { return slice == 0 ? 0.25 : 100.0; };
+  EXPECT_DOUBLE_EQ(predict_step(make_schedule("terapipe", 2, 1, 1, 2), costs).step_us, 2 + 100 + 1 + 2 + 1) << "the second slice's message is slow";
 }
 
 }  // namespace

@@ -27,10 +27,10 @@ LinkModel link_of(const std::string& link) {
 
 }  // namespace
 
-MeasuredStage measured_stage(JudgeContext& context, const StageSizes& s, int ranks, int rounds, int largest_batch) {
+MeasuredStage measured_stage(JudgeContext& context, const StageSizes& s, int rounds, int largest_batch) {
   CellRequest r;
   r.program = "bench_token_slices";
-  r.ranks = ranks;
+  r.ranks = 1;
   for (const auto& [name, value] : {std::pair{"layers", s.layers}, {"hidden", s.hidden}, {"heads", s.heads}, {"seq", s.seq}, {"granularity", s.granularity},
                                     {"rounds", rounds}, {"batch", largest_batch}})
     r.parameters.set(name, value);
@@ -80,11 +80,11 @@ std::vector<SlicedStep> sliced_steps(JudgeContext& context, const StageSizes& s,
       p.set("token-slices", arm.slices.size() == 1 ? "1" : format_slices(arm.slices));
       p.set("plan", arm.name);
       if (link == "shm") {
-        p.set("steps", 30);
+        p.set("steps", 12);
       } else {
         p.set("compute", "timed");
-        p.set("serial-steps", 4);
-        p.set("steps", 10);
+        p.set("serial-steps", 3);
+        p.set("steps", 6);
       }
       r.tags = {"tensor_parallel", "token slices", arm.name};
       requests.push_back(std::move(r));

@@ -11,16 +11,15 @@
 namespace thinwire::claims::tensor_parallel {
 
 struct StageSizes {
-  int layers = 2, hidden = 256, heads = 8, seq = 512, granularity = 32;
+  int layers = 2, hidden = 256, heads = 8, seq = 2048, granularity = 64;
 };
 
 struct MeasuredStage {
   SliceTimes times;
   double optimizer_us = 0;
 };
-/// Of a stage of these sizes. `ranks`: so many stages compute at once, each on a core; `largest_batch`: micro-batches of up to so many
-/// sequences.
-MeasuredStage measured_stage(JudgeContext& context, const StageSizes& sizes, int ranks, int rounds, int largest_batch = 1);
+/// Of a stage of these sizes, alone on a core. `largest_batch`: micro-batches of up to so many sequences.
+MeasuredStage measured_stage(JudgeContext& context, const StageSizes& sizes, int rounds, int largest_batch = 1);
 /// "slice times": (tokens, context, forward, backward) of what was measured.
 Table table_of(const MeasuredStage& stage);
 

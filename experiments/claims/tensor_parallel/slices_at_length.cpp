@@ -11,12 +11,12 @@ namespace {
 using namespace tensor_parallel;
 
 constexpr int stages = 8, tokens_per_step = 4096;
-constexpr StageSizes sizes{1, 256, 8, 2048, 32};
+constexpr StageSizes sizes{1, 256, 8, 2048, 64};
 const char* const fast_link = "emulated:10gbit,latency=20us";
 
 Outcome judge(JudgeContext& context) {
   // Slices of shorter sequences are those of the longest one with less context: one measurement serves all.
-  const MeasuredStage stage = measured_stage(context, sizes, 1, 5);
+  const MeasuredStage stage = measured_stage(context, sizes, 3);
   const BatchSliceTime time = time_with_messages(stage, sizes, fast_link);
   std::vector<SlicedArm> arms;
   std::vector<int> lengths;
@@ -28,7 +28,7 @@ Outcome judge(JudgeContext& context) {
     arms.push_back({l + "best slices", stages, sequences, 1, best.micro_batches.front().slices});
     lengths.push_back(length);
   }
-  const std::vector<SlicedStep> steps = sliced_steps(context, sizes, arms, fast_link, context.profile == Profile::full ? 7 : 3);
+  const std::vector<SlicedStep> steps = sliced_steps(context, sizes, arms, fast_link, context.profile == Profile::full ? 5 : 1);
   Outcome o;
   Table table{"length sweep", {"tokens of a sequence", "sequences per step", "slices", "plain (ms)", "sliced (ms)", "speed-up (x)", "predicted plain (ms)", "predicted sliced (ms)", "predicted speed-up (x)"}, {}};
   bool grows = true;

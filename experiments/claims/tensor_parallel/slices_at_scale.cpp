@@ -53,7 +53,7 @@ Setting setting_of(const Published& p, const std::string& row) {
 
 Outcome judge(JudgeContext& context) {
   const Published published = Published::open(context, "tensor_parallel.csv");
-  const MeasuredStage stage = measured_stage(context, local, 1, 3);
+  const MeasuredStage stage = measured_stage(context, local, 3);
   const double whole = stage.times.pass_us(1, local.seq, 0) / operations(local.hidden, local.seq, 0);
   const auto inefficiency = [&](int tokens, int before) { return stage.times.pass_us(1, tokens, before) / operations(local.hidden, tokens, before) / whole; };
   Outcome o;
