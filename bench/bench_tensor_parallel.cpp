@@ -2,15 +2,17 @@
 // the backward pass, bytes per rank and collective, peak memory, what codecs lose, rate of the products (docs/tensor-parallel.md). Every mode
 // computes the same thing from the same weights and inputs, and is held against one rank doing it alone before it is timed.
 #include <algorithm>
+#include <optional>
 
 #include "bench/common/link_trust.h"
 #include "bench/common/measure.h"
+#include "bench/common/product_times.h"
+#include "bench/common/split_memory.h"
 #include "bench/common/split_reference.h"
 #include "bench/common/timing.h"
 #include "collectives/link_drain.h"
 #include "core/main_guard.h"
 #include "core/memory_counter.h"
-#include "kernels/nn/gemm.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;
@@ -119,41 +121,19 @@ class ModeRun {
   /// each, means over ranks.
   void add_products(SplitUnit<float>& unit, const std::string& pass, const std::function<void()>& body, Measured& measured) {
     constexpr int repetitions = 5;
-    double fastest[2] = {0, 0}, sums[2];
     unit.set_compute(ComputeMode::serial);
-    for (int i = 0; i < repetitions; ++i) {
-      nn::start_gemm_profile(true);
-      body();
-      const nn::GemmProfile mine = nn::stop_gemm_profile();
-      const double bare = bare_products_us(mine.shapes);
-      fastest[0] = i == 0 ? mine.seconds * 1e6 : std::min(fastest[0], mine.seconds * 1e6);
-      fastest[1] = i == 0 ? bare : std::min(fastest[1], bare);
-    }
+    const ProductTimes mine = product_times(repetitions, body);
     world_.barrier();
     unit.set_compute(ComputeMode::real);
-    world_.all_reduce(fastest, sums, 2, DType::f64, ReduceOp::sum)->wait();
+    const double times[2] = {mine.us, mine.bare_us};
+    double sums[2];
+    world_.all_reduce(times, sums, 2, DType::f64, ReduceOp::sum)->wait();
     results::CellRow row = common_;
     row.operation = "products: " + pass;
     row.total_us = sums[0] / world_.size(), row.twin_us = sums[1] / world_.size();
     row.twin = "sgemm", row.speedup = row.twin_us / row.total_us;
     row.repetitions = repetitions;
     measured.rows.push_back(row);
-  }
-
-  double bare_products_us(const std::vector<nn::GemmShape>& shapes) {
-    const MachineLock alone;
-    double us = 0;
-    for (const nn::GemmShape& s : shapes) {
-      const std::int64_t a = s.m * s.k, b = s.k * s.n;
-      operands_.resize(static_cast<std::size_t>(a + b + s.m * s.n), 0.5f);
-      const Stopwatch watch;
-      nn::gemm<float>(s.trans_a, s.trans_b, s.m, s.n, s.k, 1, operands_.data(), s.trans_a == nn::Transpose::yes ? s.m : s.k, operands_.data() + a,
-                      s.trans_b == nn::Transpose::yes ? s.k : s.n, s.adds ? 1.0f : 0.0f, operands_.data() + a + b, s.n);
-      us += static_cast<double>(watch.elapsed_ns()) * 1e-3;
-    }
-    operands_.clear();
-    operands_.shrink_to_fit();
-    return us;
   }
 
   /// Rows of every collective and of the pass; returns its sum on this rank.
@@ -260,7 +240,6 @@ class ModeRun {
   const GridShape shape_;
   const SplitSizes sizes_;
   results::CellRow common_;
-  std::vector<float> operands_;
 };
 
 /// --codec, and what a class says of itself.
@@ -298,16 +277,35 @@ void run_cell(BenchContext& context, const Cell& cell) {
   s.compress = rules_of(p);
   const std::string mode = p.text("mode");
   const std::vector<GridShape> shapes = mode == "all" ? grids_of(context.world.size()) : std::vector{parse_grid(mode, context.world.size())};
-  const SplitReference reference(context.world, s);
+  const double limit_mib = p.real("memory-mib");
+  if (!(limit_mib >= 0)) throw UsageError("--memory-mib " + p.text("memory-mib") + ": MiB per rank, or 0");
+  const auto limit = static_cast<std::int64_t>(limit_mib * (1 << 20));
+  std::optional<SplitReference> reference;
+  std::int64_t batch_of_reference = 0;
   Measured measured;
   const std::unique_ptr<LinkDrain> drain = LinkDrain::open(context.link);
   for (const GridShape& shape : shapes) {
+    std::string reason;
+    if (limit > 0) {
+      std::int64_t smallest = 1;
+      s.batch = 0;  // each mode divides its own
+      reason = mode == "all" ? why_not(shape, s) : "";
+      if (reason.empty()) s.batch = largest_batch(context.world, shape, s, limit, smallest);
+      if (reason.empty() && s.batch == 0) {
+        s.batch = smallest;
+        reason = "a batch of " + std::to_string(smallest) + ", the smallest that " + shape.describe() + " divides, needs more than --memory-mib " +
+                 p.text("memory-mib") + " per rank";
+      }
+    } else {
+      reason = mode == "all" ? why_not(shape, s) : "";
+    }
     ModeRun run(context, cell, shape, s);
-    const std::string reason = mode == "all" ? why_not(shape, s) : "";
-    if (reason.empty())
-      run.run(reference, drain.get(), measured);
-    else
+    if (!reason.empty()) {
       measured.rows.push_back(run.skipped(reason));
+      continue;
+    }
+    if (s.batch != batch_of_reference) reference.emplace(context.world, s), batch_of_reference = s.batch;
+    run.run(*reference, drain.get(), measured);
   }
   LinkTrust(context).judge(measured);
   context.finish(cell, std::move(measured));
@@ -323,6 +321,7 @@ int main(int argc, char** argv) {
     program.options = {{"mode", "all", "1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ; all: every grid that the ranks make"},
                        {"unit", "layer", "linear (hidden -> 4 hidden) | mlp | layer (a Transformer block)"},
                        {"batch", "8", "sequences, over all ranks"},
+                       {"memory-mib", "0", "each mode at its largest batch whose buffers fit so many MiB on every rank, in place of --batch; 0: --batch"},
                        {"seq", "64", "tokens of a sequence"},
                        {"hidden", "256", "hidden size"},
                        {"heads", "8", "attention heads (layer)"},

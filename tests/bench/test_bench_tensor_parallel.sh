@@ -73,6 +73,27 @@ assert 1e-4 < weights["2d 2x2", "error of output"]["relative_l2"] < eight["2d 2x
 PY
 expect_status 0
 
+property "under a memory limit each mode takes its largest batch"
+run ranks 4 --unit mlp --seq 8 --hidden 32 --wire f32 --memory-mib 0.5 --check --json "$work/limited"
+expect_status 0
+for more in "1d:1" "2d:2"; do  # the next batch that the mode divides is too large
+  batch=$(/usr/bin/python3 -c "import json; print(next(r['batch'] for r in map(json.loads, open('$work/limited')) if r['method'].startswith('${more%:*} ')))")
+  run ranks 4 --mode "${more%:*}" --batch $((batch + ${more#*:})) --unit mlp --seq 8 --hidden 32 --wire f32 --check --json "$work/more-${more%:*}"
+  expect_status 0
+done
+run /usr/bin/python3 - "$work" <<'PY'
+import json, sys
+def peaks(name): return {r["method"]: (r["batch"], r["dense_bytes"]) for r in map(json.loads, open(f"{sys.argv[1]}/{name}")) if r["operation"] == "peak memory"}
+limit = 0.5 * 2**20
+fits, over = peaks("limited"), peaks("more-1d") | peaks("more-2d")
+for method in ("1d 4", "2d 2x2"):
+    assert fits[method][1] <= limit < over[method][1], (method, fits, over)
+PY
+expect_status 0
+run ranks 4 --unit mlp --seq 8 --hidden 64 --memory-mib 0.01 --check
+expect_output "SKIPPED"
+expect_output "the smallest that 2d 2x2 divides"
+
 property "a codec that a grid cannot carry is refused, or skipped with the reason among all"
 run ranks 4 --mode 2d --unit linear --batch 4 --seq 4 --hidden 32 --codec topk --check
 expect_status 2
