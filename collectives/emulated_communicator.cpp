@@ -13,7 +13,7 @@
 namespace thinwire {
 namespace {
 
-constexpr int stamp_tag = 1 << 20;  // added to a message's tag for the message that says when it arrives
+constexpr int stamp_tag = emulated_stamp_tag;
 constexpr int chain_tag = 31020, direct_tag = 31021;
 
 /// Done when the bytes may be reused: the inner request is done and the message has left its card.

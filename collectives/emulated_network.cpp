@@ -1,6 +1,7 @@
 #include "collectives/emulated_network.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -49,11 +50,23 @@ std::int64_t take(std::atomic<std::int64_t>& free, std::int64_t least, std::int6
 
 }  // namespace
 
+/// What a card sends is served in order; what it receives may be reserved long before it comes, so gaps stay open for others.
+struct alignas(64) EmulatedNetwork::Card {
+  struct Busy {
+    std::int64_t begin, end;
+  };
+  static constexpr int most = 60;
+  std::atomic<std::int64_t> egress_free_ns;
+  std::atomic_flag locked;  // clear when zero, as new shared memory is (C++20)
+  int count;
+  Busy busy[most];  ///< ingress, in order, neither touching nor overlapping
+};
+
 EmulatedLink EmulatedLink::parse(const std::string& text) {
   EmulatedLink link;
   const auto refuse = [&](const std::string& part, const std::string& why) -> void {
     throw UsageError("link '" + text + "': '" + part + "' " + why +
-                     "; write emulated:RATE[,latency=20us][,node=RANKS][,inside=RATE][,inside_latency=2us] with rates as 10gbit or 400mbit");
+                     "; write emulated:RATE[,latency=20us][,frame=BYTES][,node=RANKS][,inside=RATE][,inside_latency=2us] with rates as 10gbit or 400mbit");
   };
   if (!is_emulated(text)) refuse(text, "is no emulated link");
   std::size_t from = std::strlen("emulated:");
@@ -73,6 +86,9 @@ EmulatedLink EmulatedLink::parse(const std::string& text) {
       (name == "latency" ? link.latency_us : link.inside_latency_us) = us;
     } else if (name == "inside") {
       if ((link.inside_gbps = gbps_of(value)) == 0) refuse(part, "is no rate");
+    } else if (name == "frame") {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), link.frame_bytes);
+      if (error != std::errc() || end != value.data() + value.size() || link.frame_bytes < 1) refuse(part, "is no number of bytes");
     } else if (name == "node") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), link.ranks_per_node);
       if (error != std::errc() || end != value.data() + value.size() || link.ranks_per_node < 1) refuse(part, "is no number of ranks");
@@ -118,16 +134,54 @@ EmulatedNetwork::~EmulatedNetwork() {
   if (cards_ != nullptr) munmap(static_cast<void*>(cards_), bytes_);
 }
 
+// When the last byte is through.
+std::int64_t EmulatedNetwork::through(Card& card, std::int64_t first, std::int64_t length, std::int64_t now) {
+  while (card.locked.test_and_set(std::memory_order_acquire)) sched_yield();
+  int past = 0;
+  while (past < card.count && card.busy[past].end <= now) ++past;
+  std::copy(card.busy + past, card.busy + card.count, card.busy);
+  card.count -= past;
+  int at = 0;
+  std::int64_t begin = first;
+  for (; at < card.count && begin + length > card.busy[at].begin; ++at) begin = std::max(begin, card.busy[at].end);
+  const std::int64_t end = begin + length;
+  const bool joins_before = at > 0 && card.busy[at - 1].end == begin, joins_behind = at < card.count && card.busy[at].begin == end;
+  if (joins_before && joins_behind) {
+    card.busy[at - 1].end = card.busy[at].end;
+    std::copy(card.busy + at + 1, card.busy + card.count, card.busy + at);
+    --card.count;
+  } else if (joins_before) {
+    card.busy[at - 1].end = end;
+  } else if (joins_behind) {
+    card.busy[at].begin = begin;
+  } else {
+    if (card.count == Card::most) {  // no room to remember a gap: the last two messages become one
+      card.busy[card.count - 2].end = card.busy[card.count - 1].end;
+      --card.count;
+      at = std::min(at, card.count);
+    }
+    std::copy_backward(card.busy + at, card.busy + card.count, card.busy + card.count + 1);
+    card.busy[at] = {begin, end};
+    ++card.count;
+  }
+  card.locked.clear(std::memory_order_release);
+  return end;
+}
+
 EmulatedNetwork::Times EmulatedNetwork::reserve(int from, int to, std::int64_t bytes, std::int64_t now_ns) {
   if (node_of(from) == node_of(to)) {
     const std::int64_t left = now_ns + duration_ns(bytes, link_.inside_gbps);
     return {left, left + static_cast<std::int64_t>(link_.inside_latency_us * 1e3)};
   }
   const std::int64_t length = duration_ns(bytes, link_.gbps);
+  if (bytes <= link_.frame_bytes) {
+    take(cards_[node_of(from)].egress_free_ns, now_ns, length);
+    return {now_ns + length, now_ns + length + static_cast<std::int64_t>(link_.latency_us * 1e3)};
+  }
   const std::int64_t left = take(cards_[node_of(from)].egress_free_ns, now_ns, length);
   // Its first byte reaches the other card one latency after it left this one.
   const std::int64_t first = left - length + static_cast<std::int64_t>(link_.latency_us * 1e3);
-  return {left, take(cards_[node_of(to)].ingress_free_ns, first, length)};
+  return {left, through(cards_[node_of(to)], first, length, now_ns)};
 }
 
 }  // namespace thinwire

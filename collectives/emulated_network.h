@@ -10,10 +10,12 @@
 
 namespace thinwire {
 
-/// "emulated:10gbit,latency=20us,node=2,inside=200gbit,inside_latency=2us": rate of a card in each direction, latency between nodes,
-/// ranks to a node (default 1), and what joins the ranks of one node (default: nothing in the way).
+/// "emulated:10gbit,latency=20us,frame=9000,node=2,inside=200gbit,inside_latency=2us": rate of a card in each direction, latency between
+/// nodes, bytes of a frame (default 0: messages are never interleaved), ranks to a node (default 1), and what joins the ranks of one node
+/// (default: nothing in the way).
 struct EmulatedLink {
   double gbps = 0, latency_us = 0;
+  std::int64_t frame_bytes = 0;
   int ranks_per_node = 1;
   double inside_gbps = 0, inside_latency_us = 0;  ///< rate 0: as fast as memory
 
@@ -23,10 +25,10 @@ struct EmulatedLink {
 };
 
 /// The cards of all nodes, in memory that the ranks share. A message of b bytes from node i to node j leaves when the messages reserved
-/// before it have left card i, and arrives when it has come through card j:
-///   left = max(now, egress_i) + b / rate;   arrival = max(left + latency, ingress_j + b / rate)
-/// (cut-through). Messages are not interleaved: a card serves them in the order in which they were reserved. Inside a node a message
-/// takes latency + b / rate, whatever else travels.
+/// before it have left card i, and comes through card j in the first gap between the messages expected there that holds it (cut-through):
+///   left = max(now, egress_i) + b / rate;   arrival = end of the first gap of b / rate at or after left - b / rate + latency
+/// Messages are not interleaved, but those of at most one frame go between the frames of longer ones and take their time from them:
+/// left = now + b / rate, arrival = left + latency. Inside a node a message takes latency + b / rate, whatever else travels.
 class EmulatedNetwork {
  public:
   /// Collective. UsageError when the ranks of `world` do not share one machine.
@@ -44,13 +46,15 @@ class EmulatedNetwork {
   int node_of(int world_rank) const { return world_rank / link_.ranks_per_node; }
 
  private:
-  struct alignas(64) Card {
-    std::atomic<std::int64_t> egress_free_ns, ingress_free_ns;
-  };
+  struct alignas(64) Card;
+  std::int64_t through(Card& card, std::int64_t first_ns, std::int64_t length_ns, std::int64_t now_ns);
   EmulatedLink link_;
   Card* cards_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// Added to a message's tag for the message that says when it arrives; tags of other messages are smaller.
+inline constexpr int emulated_stamp_tag = 1 << 20;
 
 /// A communicator whose messages take the network's time. Point-to-point messages carry their arrival; collectives are rings, chains
 /// and direct exchanges of such messages. `inner` moves the bytes; barriers and splits are free. The ranks' order must be that of the
