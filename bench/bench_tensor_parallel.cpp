@@ -12,6 +12,7 @@
 #include "bench/common/timing.h"
 #include "collectives/link_drain.h"
 #include "core/main_guard.h"
+#include "core/real_time.h"
 #include "core/memory_counter.h"
 
 using namespace thinwire;
@@ -183,6 +184,11 @@ class ModeRun {
   // With more ranks than cores every product is measured alone and then replayed as a wait (docs/measuring.md).
   void time(SplitUnit<float>& unit, const std::function<void()>& forward, const std::function<void()>& backward, LinkDrain* drain, Measured& measured) {
     const ComputePlan plan = compute_plan(world_);
+    // As timed training runs: ranks mostly sleep, and must wake when their wait ends, not when another job lets them.
+    std::optional<RealTimePriority> undisturbed;
+    const Waiter::Quiet naps(100);
+    world_.barrier();
+    if (plan.timed && plan.oversubscription <= 8) undisturbed.emplace();
     if (plan.timed) {
       world_.barrier();
       unit.set_compute(ComputeMode::serial);

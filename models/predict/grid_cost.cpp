@@ -1,5 +1,6 @@
 #include "models/predict/grid_cost.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -27,6 +28,7 @@ PassCost summa(double q, double of_line, BroadcastForm form) {
   PassCost cost = received((q - 1) / q * of_line, 2 * (q - 1));
   if (form == BroadcastForm::tree) cost.time_elements = std::log2(q) * of_line, cost.messages = q * std::ceil(std::log2(q));
   if (form == BroadcastForm::chain) cost.time_elements = (q - 1) * of_line, cost.messages = q * (q - 1);
+  if (form == BroadcastForm::chain_ahead) cost.time_elements = std::min(q, 3.0) * (q - 1) / q * of_line, cost.messages = std::min(q, 3.0) * (q - 1);
   return cost;
 }
 
@@ -56,7 +58,13 @@ GridCost product_2d(const Sides& s, double moved, double sw, BroadcastForm form)
 }  // namespace
 
 std::string name_of(BroadcastForm form) {
-  return form == BroadcastForm::pipelined ? "pipelined" : form == BroadcastForm::tree ? "tree" : "chain";
+  switch (form) {
+    case BroadcastForm::pipelined: return "pipelined";
+    case BroadcastForm::tree: return "tree";
+    case BroadcastForm::chain: return "chain";
+    case BroadcastForm::chain_ahead: return "chain, posted ahead";
+  }
+  return {};
 }
 
 PassCost& PassCost::operator+=(const PassCost& o) {

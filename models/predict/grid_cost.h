@@ -16,8 +16,10 @@ namespace thinwire {
 
 /// How long SUMMA's broadcasts (and reductions) of a matrix take that is spread over lines of q ranks, S elements over the grid:
 /// cut fine along a chain, (q-1)/q^2 S, which is what the meters count; along a binary tree, log2(q)/q S (Optimus' analysis); in whole
-/// blocks along a chain, (q-1)/q S (the cost that Colossal-AI documents, and what an emulated link does).
-enum class BroadcastForm { pipelined, tree, chain };
+/// blocks along a chain, one broadcast after the other, (q-1)/q S (the cost that Colossal-AI documents); the same chains with the next block
+/// posted as soon as the one before has come to its owner, what our SUMMA does on an emulated link: three blocks are then under way, so q
+/// of them take 3 (q-1) of a block's time instead of q (q-1) (walked rank by rank for q = 2, 3, 4, 8), min(q, 3) (q-1)/q^2 S.
+enum class BroadcastForm { pipelined, tree, chain, chain_ahead };
 std::string name_of(BroadcastForm form);
 
 struct GridCostOptions {

@@ -95,6 +95,14 @@ TEST(GridCost, OfALinearIsThatOfTheTable) {
   const GridShape four{GridKind::one_d, {4, 1, 1}};
   EXPECT_DOUBLE_EQ(linear_cost(four, rows, in, out, false).step().elements, 2 * 0.75 * sx);
   EXPECT_DOUBLE_EQ(linear_cost(four, rows, in, out, true).step().elements, 2 * 0.75 * sy);
+  // Posted ahead, chains of two or three ranks gain nothing; of more, three blocks are under way at once.
+  const GridCostOptions ahead = options(GatherPolicy::again, BroadcastForm::chain_ahead);
+  for (const int q : {2, 3, 4, 8}) {
+    const GridShape summa{GridKind::two_d, {q, q, 1}};
+    EXPECT_DOUBLE_EQ(linear_cost(summa, rows, in, out, false, ahead).step().time_elements,
+                     std::min(1.0, 3.0 / q) * linear_cost(summa, rows, in, out, false, chain).step().time_elements)
+        << q;
+  }
   // The documented 2-D time, 3 (q-1)/q (S_X + S_W) forward and backward, is that of whole blocks along a chain.
   EXPECT_DOUBLE_EQ(linear_cost({GridKind::two_d, {4, 4, 1}}, rows, in, out, false, chain).step().time_elements, 3 * 0.75 * (sx + sw));
   EXPECT_DOUBLE_EQ(linear_cost({GridKind::two_d, {4, 4, 1}}, rows, in, out, false, tree).step().time_elements, 3 * 2.0 / 4 * (sx + sw));

@@ -1,9 +1,11 @@
 #include "experiments/claims/tensor_parallel/probe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "core/error.h"
+#include "models/predict/grid_cost.h"
 
 namespace thinwire::claims::tensor_parallel {
 namespace {
@@ -77,7 +79,22 @@ const UnitTimes& of_kind(const std::vector<UnitTimes>& times, GridKind kind) {
   throw RuntimeFailure("the record has no " + name_of(kind) + " grid; judge with the programs of one build");
 }
 
-std::string emulated_link(double gbps) { return "emulated:" + text_of(gbps) + "gbit,latency=" + text_of(emulated_latency_us) + "us"; }
+std::string emulated_link(double gbps) { return "emulated:" + text_of(gbps) + "gbit,latency=" + text_of(emulated_latency_us) + "us,frame=9000"; }
+
+double model_step_ms(const GridShape& shape, const UnitCell& cell, double gbps, double alone_ms) {
+  GridCostOptions options;
+  options.broadcast = BroadcastForm::chain_ahead;
+  options.vectors = true;
+  PassCost messages = layer_cost(shape, {static_cast<double>(cell.batch), static_cast<double>(cell.seq), static_cast<double>(cell.hidden), static_cast<double>(cell.heads)}, options).step();
+  messages.flops = 0;
+  const bool summa = shape.kind == GridKind::two_d || shape.kind == GridKind::two_and_half_d;
+  return 1e3 * seconds_of({emulated_latency_us, gbps / 8, 1, 4}, messages) + alone_ms / shape.ranks() / (summa ? shape.sides[0] : 1);
+}
+
+std::string not_carried(const UnitTimes& line, int ranks, const UnitCell& cell, double gbps, double alone_ms) {
+  const double late = line.step_ms() / model_step_ms({GridKind::one_d, {ranks, 1, 1}}, cell, gbps, alone_ms);
+  return late <= 1.25 ? "" : "1-D takes " + text_of(std::round(100 * late) / 100) + " times what messages and products say";
+}
 
 std::string text_of(double value) {
   char text[32];

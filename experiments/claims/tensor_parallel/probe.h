@@ -46,9 +46,17 @@ std::vector<UnitTimes> unit_times(const results::CellRecord& record);
 /// The one of this kind; RuntimeFailure where there is none.
 const UnitTimes& of_kind(const std::vector<UnitTimes>& times, GridKind kind);
 
-/// "emulated:RATEgbit,latency=20us": what the claims of this page call a link of that rate.
+/// What the claims of this page call a link of that rate: an emulated one of 20 us and frames of 9000 bytes, between which small messages go.
 std::string emulated_link(double gbps);
 inline constexpr double emulated_latency_us = 20;
+
+/// What the cost model makes of the step of a layer, in milliseconds; `alone_ms`: of the same layer on one rank. A step is its messages one
+/// after the other, and the products that no message hides: SUMMA multiplies a block while the next one travels, so of q products one
+/// stays; the others wait for what they multiply.
+double model_step_ms(const GridShape& shape, const UnitCell& cell, double gbps, double alone_ms);
+/// Why an emulated link of this rate is not believed with so many ranks on these cores, which must move the bytes in the meantime: 1-D takes
+/// over 1.25 times the model's step. Empty: it is.
+std::string not_carried(const UnitTimes& line, int ranks, const UnitCell& cell, double gbps, double alone_ms);
 
 /// A number as people write it.
 std::string text_of(double value);

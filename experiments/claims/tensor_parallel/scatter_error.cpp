@@ -65,7 +65,7 @@ Outcome judge(JudgeContext& context) {
   const bool grows = rising > growth_allowed && monotone;
   o.verdict = flat <= growth_allowed && grows ? Verdict::confirmed : Verdict::refuted;
   char text[700];
-  std::snprintf(text, sizeof text, "all-to-all: %.4f, %.4f, %.4f at q = 2, 3, 4 (at most %.2f times that at 2), one encoding each; ring: %.4f, %.4f, %.4f (%.2f times), up to 3 encodings", direct[0][0].mean,
+  std::snprintf(text, sizeof text, "all-to-all: %.4f, %.4f, %.4f at q = 2, 3, 4 (at most %.2f times that at 2), one encoding each; ring: %.4f, %.4f, %.4f (%.2f times), up to 3 encodings; over 2 ranks the ring loses less, its own contribution is not encoded", direct[0][0].mean,
                 direct[0][1].mean, direct[0][2].mean, flat, ring[0][0].mean, ring[0][1].mean, ring[0][2].mean, rising);
   o.because = text;
   return o;
