@@ -216,6 +216,7 @@ inline void expect_reports_damaged_positions(DeviceUnderTest& device, const std:
   const auto kept = static_cast<std::size_t>(host.codec->travel_shape(test.shape).elements());
   const std::size_t first = 2 * kept;
   for (std::size_t at : {first, first + 5, first + kept / 2, first + kept + 3, bytes - 1}) {
+    if (at >= bytes) continue;  // a short list
     SCOPED_TRACE(codec + ", byte " + std::to_string(at));
     std::vector<std::byte> changed;
     const DeviceResult result = run_on_device(device, test, x, start, [&](std::vector<std::byte>& payload) {
