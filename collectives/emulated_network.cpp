@@ -155,14 +155,17 @@ std::int64_t EmulatedNetwork::through(Card& card, std::int64_t first, std::int64
   } else if (joins_behind) {
     card.busy[at].begin = begin;
   } else {
-    if (card.count == Card::most) {  // no room to remember a gap: the last two messages become one
+    const bool full = card.count == Card::most, covered = full && at == card.count - 1;
+    if (full) {  // no room to remember a gap: the last two messages become one, and with them what came between
       card.busy[card.count - 2].end = card.busy[card.count - 1].end;
       --card.count;
       at = std::min(at, card.count);
     }
-    std::copy_backward(card.busy + at, card.busy + card.count, card.busy + card.count + 1);
-    card.busy[at] = {begin, end};
-    ++card.count;
+    if (!covered) {
+      std::copy_backward(card.busy + at, card.busy + card.count, card.busy + card.count + 1);
+      card.busy[at] = {begin, end};
+      ++card.count;
+    }
   }
   card.locked.clear(std::memory_order_release);
   return end;

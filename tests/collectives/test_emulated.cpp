@@ -3,6 +3,7 @@
 // timeout: 120
 // The emulated link: results are those of the machine's own collectives, and no message arrives before the network's arithmetic says.
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "collectives/channel.h"
@@ -150,6 +151,32 @@ TEST(EmulatedNetwork, ReceivesInTheGapsInFrontOfWhatIsExpected) {
     std::int64_t last = 0;
     for (int i = 0; i < 500; ++i) last = network.reserve(3, 2, millisecond, now + 20 * ms).arrival_ns;
     EXPECT_EQ(last, now + 520 * ms);
+  }
+  world().barrier();
+}
+
+// A card remembers so many gaps and no more; what it forgets is lost time, never two messages at once.
+TEST(EmulatedNetwork, ReceivesOneMessageAtATimeHoweverManyAreExpected) {
+  if (world().size() < 4) GTEST_SKIP() << "needs four nodes";
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us"));
+  if (world().rank() == 0) {
+    const Random random(test_seed(), "messages");
+    std::map<int, std::map<std::int64_t, std::int64_t>> cards;  // card -> begin -> end
+    const std::int64_t now = now_ns();
+    std::uint64_t draw = 0;
+    const int last = world().size() - 1;
+    for (int i = 0; i < 2000; ++i) {
+      // What goes to another card holds the sender up and leaves a gap on this one.
+      const int from = 1 + static_cast<int>(random.below(draw++, static_cast<std::uint64_t>(last - 1))), to = random.below(draw++, 2) == 0 ? 0 : last;
+      const std::int64_t bytes = 1 + static_cast<std::int64_t>(random.below(draw++, 2000));
+      const EmulatedNetwork::Times times = network.reserve(from, to, bytes, now);
+      auto& busy = cards[to];
+      const std::int64_t begin = times.arrival_ns - 8 * bytes;
+      const auto behind = busy.lower_bound(begin);
+      EXPECT_TRUE(behind == busy.end() || times.arrival_ns <= behind->first) << "message " << i;
+      EXPECT_TRUE(behind == busy.begin() || std::prev(behind)->second <= begin) << "message " << i;
+      busy[begin] = times.arrival_ns;
+    }
   }
   world().barrier();
 }
