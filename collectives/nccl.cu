@@ -1,10 +1,9 @@
 // The door to NCCL: thin functions over libnccl.so.2, which is opened on the first call.
 #include "collectives/device_nccl.h"
 
-#include <dlfcn.h>
-
 #include "core/cuda_scope.cuh"
 #include "core/dtype.h"
+#include "kernels/cuda/vendor_library.h"
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -52,30 +51,23 @@ struct Nccl {
   decltype(&ncclRecv) receive = nullptr;
 
   Nccl() {
-    void* library = nullptr;
-    for (const char* path : {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2"})
-      if (library == nullptr) library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == nullptr) return;
-    open = true;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      open = open && function != nullptr;
-    };
-    find(version, "ncclGetVersion");
-    find(unique_id, "ncclGetUniqueId");
-    find(create, "ncclCommInitRankConfig");
-    find(state, "ncclCommGetAsyncError");
-    find(destroy, "ncclCommDestroy");
-    find(abort, "ncclCommAbort");
-    find(group_start, "ncclGroupStart");
-    find(group_end, "ncclGroupEnd");
-    find(all_reduce, "ncclAllReduce");
-    find(reduce_scatter, "ncclReduceScatter");
-    find(reduce, "ncclReduce");
-    find(all_gather, "ncclAllGather");
-    find(broadcast, "ncclBroadcast");
-    find(send, "ncclSend");
-    find(receive, "ncclRecv");
+    cuda::VendorLibrary library("libnccl.so.2");
+    library.find(version, "ncclGetVersion");
+    library.find(unique_id, "ncclGetUniqueId");
+    library.find(create, "ncclCommInitRankConfig");
+    library.find(state, "ncclCommGetAsyncError");
+    library.find(destroy, "ncclCommDestroy");
+    library.find(abort, "ncclCommAbort");
+    library.find(group_start, "ncclGroupStart");
+    library.find(group_end, "ncclGroupEnd");
+    library.find(all_reduce, "ncclAllReduce");
+    library.find(reduce_scatter, "ncclReduceScatter");
+    library.find(reduce, "ncclReduce");
+    library.find(all_gather, "ncclAllGather");
+    library.find(broadcast, "ncclBroadcast");
+    library.find(send, "ncclSend");
+    library.find(receive, "ncclRecv");
+    open = library.complete();
   }
 };
 const Nccl& nccl() {

@@ -1,15 +1,14 @@
-// The door to cuBLASLt. The library is opened on the first product, not with the module: it takes half a second to load, and codecs
-// without products must work where it is missing.
+// The door to cuBLASLt, which is opened on the first product.
 #include "kernels/cuda/blas_lt.cuh"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <map>
 #include <mutex>
 #include <string>
-#include <type_traits>
+
+#include "kernels/cuda/vendor_library.h"
 
 namespace thinwire::cuda {
 namespace {
@@ -27,25 +26,16 @@ struct BlasLtLibrary {
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
 
   BlasLtLibrary() {
-    const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    for (const char* folder : {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"})
-      if (library == nullptr) library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == nullptr) return;
-    bool all = true;
-    const auto find = [&](auto& function, const char* symbol) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
-      all = all && function != nullptr;
-    };
-    find(create, "cublasLtCreate");
-    find(matmul, "cublasLtMatmul");
-    find(desc_init, "cublasLtMatmulDescInit_internal");
-    find(desc_set, "cublasLtMatmulDescSetAttribute");
-    find(layout_init, "cublasLtMatrixLayoutInit_internal");
-    find(preference_init, "cublasLtMatmulPreferenceInit_internal");
-    find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
-    find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
-    if (all) error = 0;
+    VendorLibrary library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR));
+    library.find(create, "cublasLtCreate");
+    library.find(matmul, "cublasLtMatmul");
+    library.find(desc_init, "cublasLtMatmulDescInit_internal");
+    library.find(desc_set, "cublasLtMatmulDescSetAttribute");
+    library.find(layout_init, "cublasLtMatrixLayoutInit_internal");
+    library.find(preference_init, "cublasLtMatmulPreferenceInit_internal");
+    library.find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    library.find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    if (library.complete()) error = 0;
   }
 };
 const BlasLtLibrary& blas_lt() {
