@@ -1,169 +1,19 @@
-// Follows what the layers of a grid allocate (models/layers/grid_*.h, product_2d.cpp, product_3d.cpp) and send, with sizes in the place of
-// tensors. Shards are sums over layouts. What lives within one call comes from a pool that all layers share, so the order of calls decides its
-// size; every line of ranks keeps the buffers of the largest message of each kind.
+// Follows what the layers of a grid allocate (models/layers/grid_*.h). Shards are sums over layouts; what lives within one call is the
+// pool's (models/grid_footprint.h).
 #include "models/grid_memory.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
-#include <utility>
 #include <vector>
 
+#include "models/grid_footprint.h"
 #include "models/grid_sharding.h"
 #include "models/tensor_grid.h"
 
 namespace thinwire {
 namespace {
 
-constexpr int input_axis = 1, output_axis = 2, weight_axis = 0;       // 3-D
-constexpr int along_row = 0, down_column = 1, over_depth = 2;  // 2-D, 2.5-D
-
-/// What one call after another borrows and sends, in elements.
-class Footprint {
- public:
-  explicit Footprint(const GridShape& shape) : shape_(shape) {}
-
-  /// A buffer of the pool from here to the end of the scope.
-  class Lent {
-   public:
-    Lent() = default;
-    Lent(Footprint& from, std::int64_t elements) : from_(elements > 0 ? &from : nullptr), capacity_(elements > 0 ? from.take(elements) : 0) {}
-    Lent(Lent&& other) noexcept : from_(std::exchange(other.from_, nullptr)), capacity_(other.capacity_) {}
-    Lent& operator=(Lent&& other) noexcept {
-      release();
-      from_ = std::exchange(other.from_, nullptr), capacity_ = other.capacity_;
-      return *this;
-    }
-    ~Lent() { release(); }
-    void release() {
-      if (auto* pool = std::exchange(from_, nullptr)) pool->free_.insert(capacity_);
-    }
-
-   private:
-    Footprint* from_ = nullptr;
-    std::int64_t capacity_ = 0;
-  };
-  int size(int axis) const { return shape_.sides[static_cast<std::size_t>(axis)]; }
-  /// Of a gathered tensor of this size: nothing where the line has one rank.
-  std::int64_t over(int axis, std::int64_t elements) const { return size(axis) > 1 ? elements : 0; }
-
-  void all_gather(GridUse use, int axis, std::int64_t whole) { note(use, axis, whole / size(axis), whole, 0); }
-  void reduce_scatter(GridUse use, int axis, std::int64_t whole) { note(use, axis, whole, whole / size(axis), whole / size(axis)); }
-  void all_reduce(GridUse use, int axis, std::int64_t elements) { note(use, axis, elements, elements, (elements + size(axis) - 1) / size(axis)); }
-  void broadcast(GridUse use, int axis, std::int64_t elements) { note(use, axis, 0, elements, 0); }
-  void reduce(GridUse use, int axis, std::int64_t elements) { note(use, axis, elements, elements, 0); }
-
-  std::int64_t pool() const { return pool_; }
-  /// Buffers of the channels: conversions where the wire type is another than the model's, and two blocks of a ring that adds.
-  std::int64_t channel_bytes(std::int64_t size_of_model, std::int64_t size_of_wire) const {
-    std::int64_t bytes = 0;
-    for (const auto& [line, m] : lines_) {
-      const bool exact = line.first == GridUse::exact || line.first == GridUse::maximum;
-      const std::int64_t size = exact ? size_of_model : size_of_wire;
-      bytes += 2 * m.block * size;
-      if (size != size_of_model) bytes += (m.in + m.out) * size;
-    }
-    return bytes;
-  }
-
- private:
-  struct Most {
-    std::int64_t in = 0, out = 0, block = 0;
-  };
-  void note(GridUse use, int axis, std::int64_t in, std::int64_t out, std::int64_t block) {
-    if (size(axis) == 1) return;
-    Most& m = lines_[{use, axis}];
-    m.in = std::max(m.in, in), m.out = std::max(m.out, out), m.block = std::max(m.block, block);
-  }
-  // As GridScratch::take.
-  std::int64_t take(std::int64_t elements) {
-    auto found = free_.lower_bound(elements);
-    if (found == free_.end() && !free_.empty()) --found;
-    const std::int64_t had = found == free_.end() ? 0 : *found, has = std::max(had, elements);
-    if (found != free_.end()) free_.erase(found);
-    pool_ += has - had;
-    return has;
-  }
-  const GridShape shape_;
-  std::multiset<std::int64_t> free_;
-  std::int64_t pool_ = 0;
-  std::map<std::pair<GridUse, int>, Most> lines_;
-};
 using Lent = Footprint::Lent;
-
-/// One product: rows of its operands in a rank's hands, columns of the shards.
-struct Product {
-  std::int64_t rows, in, out;
-  bool swapped = false, transposed = false;
-};
-
-void forward_3d(Footprint& f, const Product& p) {
-  const int input = p.swapped ? output_axis : input_axis, output = p.swapped ? input_axis : output_axis;
-  const Lent x(f, f.over(input, p.rows * p.in)), w(f, f.over(weight_axis, p.in * p.out)), partial(f, f.over(output, p.rows * p.out));
-  f.all_gather(GridUse::activation, input, p.rows * p.in);
-  f.all_gather(GridUse::weight, weight_axis, p.in * p.out);
-  f.reduce_scatter(GridUse::activation, output, p.rows * p.out);
-}
-
-void backward_3d(Footprint& f, const Product& p) {
-  const int input = p.swapped ? output_axis : input_axis, output = p.swapped ? input_axis : output_axis;
-  const Lent dy(f, f.over(output, p.rows * p.out));
-  Lent w(f, f.over(weight_axis, p.in * p.out));
-  const Lent x(f, f.over(input, p.rows * p.in)), partial(f, f.over(input, p.rows * p.in));
-  f.all_gather(GridUse::gradient, output, p.rows * p.out);
-  f.all_gather(GridUse::weight, weight_axis, p.in * p.out);
-  f.all_gather(GridUse::activation, input, p.rows * p.in);
-  f.reduce_scatter(GridUse::gradient, input, p.rows * p.in);
-  w.release();
-  const Lent dw(f, f.over(weight_axis, p.in * p.out)), shard(f, f.over(weight_axis, p.in * p.out / f.size(weight_axis)));
-  f.reduce_scatter(GridUse::weight_gradient, weight_axis, p.in * p.out);
-}
-
-/// Blocks of operands arrive one ahead of the product; of partial sums two are under way.
-void summa(Footprint& f, std::initializer_list<std::int64_t> operands, std::int64_t partial) {
-  const int q = f.size(along_row);
-  if (q == 1) return;
-  const auto post = [&] {
-    std::vector<Lent> blocks;
-    for (const std::int64_t elements : operands) blocks.emplace_back(f, elements);
-    return blocks;
-  };
-  std::vector<Lent> next = post();
-  std::array<Lent, 2> sums;
-  for (int t = 0; t < q; ++t) {
-    if (t < 2) sums[static_cast<std::size_t>(t)] = Lent(f, partial);
-    const std::vector<Lent> here = std::exchange(next, {});
-    if (t + 1 < q) next = post();
-  }
-}
-
-void forward_2d(Footprint& f, const Product& p) {
-  const std::int64_t x = p.rows * p.in, w = p.in * p.out, y = p.rows * p.out;
-  f.broadcast(GridUse::weight, down_column, w);
-  if (p.transposed) {
-    f.reduce(GridUse::activation, along_row, y);
-    summa(f, {w}, y);
-  } else {
-    f.broadcast(GridUse::activation, along_row, x);
-    summa(f, {x, w}, 0);
-  }
-}
-
-void backward_2d(Footprint& f, const Product& p) {
-  const std::int64_t x = p.rows * p.in, w = p.in * p.out, y = p.rows * p.out;
-  f.broadcast(GridUse::weight, down_column, w);
-  f.reduce(GridUse::weight_gradient, down_column, w);
-  f.all_reduce(GridUse::weight_gradient, over_depth, w);
-  f.broadcast(p.transposed ? GridUse::gradient : GridUse::activation, along_row, p.transposed ? y : x);
-  if (!p.transposed) f.reduce(GridUse::gradient, along_row, x);
-  const Lent mine(f, w);
-  summa(f, {p.transposed ? y : x}, w);
-  if (p.transposed)
-    summa(f, {y, w}, 0);
-  else
-    summa(f, {w}, x);
-}
+constexpr int weight_axis = 0, down_column = 1, over_depth = 2;  // 3-D: weights, input; 2-D: row, column, depth
 
 /// The sizes of a model on one rank.
 class GridModelSizes {
@@ -241,7 +91,7 @@ class GridModelSizes {
   }
   void product(std::int64_t in, std::int64_t out, bool swapped, bool transposed, bool backward) {
     const int in_parts = parts_of(swapped ? inner_.hidden : outer_.hidden), out_parts = parts_of(swapped ? outer_.hidden : inner_.hidden);
-    const Product p{box_ ? rows_ / shape_.sides[0] : own_rows(), in / in_parts, out / out_parts, swapped, transposed};
+    const ProductSizes p{box_ ? rows_ / shape_.sides[0] : own_rows(), in / in_parts, out / out_parts, swapped, transposed};
     if (box_)
       backward ? backward_3d(footprint_, p) : forward_3d(footprint_, p);
     else
