@@ -7,6 +7,7 @@
 #   sh thinwire-gpu.sh FOLDER [RESULTS]
 # The unpacked folder may be moved anywhere. Exit: 0, 2 usage, 3 something is not built or the bundle is larger than 40 MiB.
 set -euo pipefail
+trap 'echo "make_bundle.sh: line $LINENO failed: $BASH_COMMAND" >&2' ERR
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build out=$root/packages limit=$((40 << 20))
 while [ $# -gt 0 ]; do
@@ -43,7 +44,7 @@ cp "$root/tests/gpu/run_all_checks.sh" "$top/tests/gpu/"
 cp "$root/LICENSE" "$root/docs/device.md" "$top/"
 
 # Open MPI: the launcher, its daemon, plugins and texts.
-info() { ompi_info --path "$1" --parsable | sed -n "s/^path:$1://p" | head -1; }
+info() { ompi_info --path "$1" --parsable | sed -n "0,/^path:$1:/s/^path:$1://p"; }
 command -v ompi_info >/dev/null || fail "ompi_info is not there: install Open MPI (scripts/setup.sh does)"
 cp -L "$(command -v mpirun)" "$top/bin/mpirun"
 cp -L "$(command -v orted)" "$top/bin/orted"
@@ -54,9 +55,10 @@ cp -L "$(info sysconfdir)/openmpi-mca-params.conf" "$top/openmpi/etc/" 2>/dev/nu
 # Libraries: what is loaded, and what that needs, except glibc's own, which belong to the machine's loader.
 glibc='^(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux-x86-64|libanl|libnsl|libcuda|libnvidia.*)\.so'
 needed() { ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE "/($glibc)" || true; }
-pmix_library=$(ldd "$top"/openmpi/plugins/*pmix_ext* 2>/dev/null | awk '/libpmix/ { print $3; exit }')
+# (awk reads to the end: ldd whose reader is gone exits 1, and pipefail would end the script here.)
+pmix_library=$(ldd "$top"/openmpi/plugins/*pmix_ext* 2>/dev/null | awk '/libpmix/ && !found { found = $3 } END { print found }')
 if [ -n "$pmix_library" ]; then
-  pmix=$(find "$(dirname "$(readlink -f "$pmix_library")")" -type d -name pmix | grep lib/pmix$ | head -1 || true)
+  pmix=$(find "$(dirname "$(readlink -f "$pmix_library")")" -type d -name pmix | awk '/lib\/pmix$/ && !found { found = $0 } END { print found }')
   [ -z "$pmix" ] || find "$pmix" -name '*.so' | grep -vE "/[^/]*($unwanted_plugins)[^/]*$" | xargs -r cp -Lt "$top/pmix"
 fi
 while read -r library; do

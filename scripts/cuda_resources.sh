@@ -9,7 +9,7 @@ limits='attention_forward=168 attention_forward_bf16<128>=255 attention_backward
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-if [ $# -gt 0 ] && find "$1" -name '*.cu.o.resources' 2> /dev/null | grep -q .; then
+if [ $# -gt 0 ] && [ -n "$(find "$1" -name '*.cu.o.resources' -print -quit 2> /dev/null)" ]; then
   find "$1" -name '*.cu.o.resources' | sort | xargs cat > "$folder/log"
 else
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)

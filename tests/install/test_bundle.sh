@@ -42,10 +42,10 @@ expect_equal "$outside" "" "libraries from outside"
 
 property "doctor runs ranks with the bundle's Open MPI, where the machine has none"
 if unshare --mount true 2>/dev/null; then
-  plugins=$(ompi_info --path pkglibdir --parsable | sed -n 's/^path:pkglibdir://p' | head -1)
+  plugins=$(ompi_info --path pkglibdir --parsable | sed -n '0,/^path:pkglibdir:/s/^path:pkglibdir://p')
   run unshare --mount bash -c 'mount -t tmpfs none "$1" && exec "$2/run" "$2/bin/doctor" --quick --out "$3"' _ "$(dirname "$plugins")" "$here" "$scratch"
 else
   run "$here/run" "$here/bin/doctor" --quick --out "$scratch"
 fi
-printf '%s\n' "$output" | grep -qE '^ok +mpi ' || fail "doctor: $output"
+grep -qE '^ok +mpi ' <<< "$output" || fail "doctor: $output"
 finish
