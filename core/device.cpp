@@ -24,6 +24,9 @@ class HostBackend final : public DeviceBackend {
   }
   void release(void* pointer, int) noexcept override { std::free(pointer); }
   void copy(void* to, const void* from, std::size_t bytes, const Stream&) override { std::memcpy(to, from, bytes); }
+  void fill_zero(void* to, std::size_t bytes, const Stream&) override { std::memset(to, 0, bytes); }
+  void* allocate_staging(std::size_t bytes, int ordinal) override { return allocate(bytes, ordinal); }
+  void release_staging(void* pointer, int ordinal) noexcept override { release(pointer, ordinal); }
   Stream create_stream(int ordinal) override { return {{DeviceKind::host, ordinal}, nullptr}; }
   void destroy_stream(Stream&) noexcept override {}
   void synchronize(const Stream&) override {}

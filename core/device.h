@@ -38,6 +38,11 @@ class DeviceBackend {
   virtual void release(void* pointer, int ordinal) noexcept = 0;
   /// Copies between any two of {host, this device}; asynchronous on devices.
   virtual void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) = 0;
+  /// Writes zeros; asynchronous on devices.
+  virtual void fill_zero(void* to, std::size_t bytes, const Stream& stream) = 0;
+  /// Host memory that this device copies from and to at full speed and asynchronously (page-locked); the host: as allocate.
+  virtual void* allocate_staging(std::size_t bytes, int ordinal) = 0;
+  virtual void release_staging(void* pointer, int ordinal) noexcept = 0;
   virtual Stream create_stream(int ordinal) = 0;
   virtual void destroy_stream(Stream& stream) noexcept = 0;
   virtual void synchronize(const Stream& stream) = 0;
@@ -63,11 +68,15 @@ std::string why_unavailable(DeviceKind kind);
 /// Function `name` of the device module, or EnvironmentError. The module's C entry points take plain pointers.
 void* device_module_symbol(const std::string& name);
 
-/// Owning memory on a device, 64-byte aligned, growing only: a steady state allocates nothing.
+/// Of the calling thread's placement (core/placement.h): the host unless a scope says otherwise.
+Device current_device();
+
+/// Owning memory on a device, 64-byte aligned, growing only: a steady state allocates nothing. Where the thread computes unless said
+/// otherwise.
 class Buffer {
  public:
-  explicit Buffer(Device device = {}) : device_(device) {}
-  Buffer(std::size_t bytes, Device device = {}) : device_(device) { reserve(bytes); }
+  explicit Buffer(Device device = current_device()) : device_(device) {}
+  Buffer(std::size_t bytes, Device device = current_device()) : device_(device) { reserve(bytes); }
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();

@@ -8,7 +8,7 @@
 #include <cstddef>
 
 /// Raise with every change of a signature here or beside a `.cu` file.
-#define THINWIRE_CUDA_ABI_VERSION 2
+#define THINWIRE_CUDA_ABI_VERSION 3
 
 /// Before the declaration and the definition of an entry point in a `.cu` file:
 ///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
@@ -31,6 +31,11 @@ using thinwire_cuda_error_is_fatal_fn = int(int code);
 using thinwire_cuda_allocate_fn = int(void** pointer, std::size_t bytes, int ordinal);
 using thinwire_cuda_release_fn = int(void* pointer, int ordinal);
 using thinwire_cuda_copy_fn = int(void* to, const void* from, std::size_t bytes, int ordinal, void* stream);
+/// Zeros.
+using thinwire_cuda_fill_zero_fn = int(void* to, std::size_t bytes, int ordinal, void* stream);
+/// Page-locked memory of the host.
+using thinwire_cuda_allocate_staging_fn = int(void** pointer, std::size_t bytes, int ordinal);
+using thinwire_cuda_release_staging_fn = int(void* pointer, int ordinal);
 using thinwire_cuda_stream_create_fn = int(void** stream, int ordinal);
 using thinwire_cuda_stream_destroy_fn = int(void* stream, int ordinal);
 using thinwire_cuda_stream_synchronize_fn = int(void* stream, int ordinal);

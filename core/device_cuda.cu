@@ -13,6 +13,9 @@ THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
 THINWIRE_CUDA_ENTRY thinwire_cuda_release_fn thinwire_cuda_release;
 THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_fill_zero_fn thinwire_cuda_fill_zero;
+THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_staging_fn thinwire_cuda_allocate_staging;
+THINWIRE_CUDA_ENTRY thinwire_cuda_release_staging_fn thinwire_cuda_release_staging;
 THINWIRE_CUDA_ENTRY thinwire_cuda_stream_create_fn thinwire_cuda_stream_create;
 THINWIRE_CUDA_ENTRY thinwire_cuda_stream_destroy_fn thinwire_cuda_stream_destroy;
 THINWIRE_CUDA_ENTRY thinwire_cuda_stream_synchronize_fn thinwire_cuda_stream_synchronize;
@@ -96,6 +99,15 @@ int thinwire_cuda_release(void* pointer, int ordinal) {
 int thinwire_cuda_copy(void* to, const void* from, std::size_t bytes, int ordinal, void* stream) {
   // Default: the addresses say which side is the host, which unified addressing makes unambiguous.
   return on_device(ordinal, [&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)); });
+}
+int thinwire_cuda_fill_zero(void* to, std::size_t bytes, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return cudaMemsetAsync(to, 0, bytes, static_cast<cudaStream_t>(stream)); });
+}
+int thinwire_cuda_allocate_staging(void** pointer, std::size_t bytes, int ordinal) {
+  return on_device(ordinal, [&] { return cudaHostAlloc(pointer, bytes, cudaHostAllocDefault); });
+}
+int thinwire_cuda_release_staging(void* pointer, int ordinal) {
+  return on_device(ordinal, [&] { return cudaFreeHost(pointer); });
 }
 
 int thinwire_cuda_stream_create(void** stream, int ordinal) {

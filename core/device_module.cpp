@@ -24,6 +24,9 @@ struct Entries {
   thinwire_cuda_allocate_fn* allocate;
   thinwire_cuda_release_fn* release;
   thinwire_cuda_copy_fn* copy;
+  thinwire_cuda_fill_zero_fn* fill_zero;
+  thinwire_cuda_allocate_staging_fn* allocate_staging;
+  thinwire_cuda_release_staging_fn* release_staging;
   thinwire_cuda_stream_create_fn* stream_create;
   thinwire_cuda_stream_destroy_fn* stream_destroy;
   thinwire_cuda_stream_synchronize_fn* stream_synchronize;
@@ -48,6 +51,15 @@ class CudaBackend final : public DeviceBackend {
   void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) override {
     check(f_.copy(to, from, bytes, stream.device.ordinal, stream.handle), "copying " + std::to_string(bytes) + " bytes");
   }
+  void fill_zero(void* to, std::size_t bytes, const Stream& stream) override {
+    check(f_.fill_zero(to, bytes, stream.device.ordinal, stream.handle), "filling " + std::to_string(bytes) + " bytes");
+  }
+  void* allocate_staging(std::size_t bytes, int ordinal) override {
+    void* p = nullptr;
+    check(f_.allocate_staging(&p, bytes, ordinal), "allocating " + std::to_string(bytes) + " page-locked bytes on the host");
+    return p;
+  }
+  void release_staging(void* pointer, int ordinal) noexcept override { f_.release_staging(pointer, ordinal); }
   Stream create_stream(int ordinal) override {
     Stream stream{{DeviceKind::cuda, ordinal}, nullptr};
     check(f_.stream_create(&stream.handle, ordinal), "creating a stream");
@@ -177,6 +189,9 @@ DeviceModule::DeviceModule() {
   find(f.allocate, "thinwire_cuda_allocate");
   find(f.release, "thinwire_cuda_release");
   find(f.copy, "thinwire_cuda_copy");
+  find(f.fill_zero, "thinwire_cuda_fill_zero");
+  find(f.allocate_staging, "thinwire_cuda_allocate_staging");
+  find(f.release_staging, "thinwire_cuda_release_staging");
   find(f.stream_create, "thinwire_cuda_stream_create");
   find(f.stream_destroy, "thinwire_cuda_stream_destroy");
   find(f.stream_synchronize, "thinwire_cuda_stream_synchronize");

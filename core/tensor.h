@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "core/device.h"
+#include "core/placement.h"
 #include "core/dtype.h"
 #include "core/shape.h"
 
@@ -86,21 +86,28 @@ class TensorView {
   Device device_;
 };
 
-/// A tensor that owns its memory.
+/// A tensor that owns its memory, where the thread computes (placement) unless said otherwise.
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(Shape shape, DType dtype = DType::f32, Device device = {}) : buffer_(device) { reshape(shape, dtype); }
+  explicit Tensor(Device device) : buffer_(device) {}
+  explicit Tensor(Shape shape, DType dtype = DType::f32, Device device = current_device()) : buffer_(device) { reshape(shape, dtype); }
   /// New shape and type; keeps the memory when it suffices. Contents are undefined afterwards.
   void reshape(Shape shape, DType dtype = DType::f32) {
     shape_ = shape;
     dtype_ = dtype;
     buffer_.reserve(static_cast<std::size_t>(shape.elements()) * size_of(dtype));
   }
+  /// On a device: in the order of the placement's stream, which must be that device's.
   void fill_zero() {
-    TW_ASSERT(buffer_.device().kind == DeviceKind::host);
-    if (bytes() > 0) std::memset(buffer_.data(), 0, bytes());
+    if (buffer_.device().kind == DeviceKind::host) {
+      if (bytes() > 0) std::memset(buffer_.data(), 0, bytes());
+      return;
+    }
+    TW_ASSERT(buffer_.device() == placement().device);
+    fill_zero_bytes(buffer_.data(), bytes());
   }
+  Device device() const { return buffer_.device(); }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   std::int64_t elements() const { return shape_.elements(); }

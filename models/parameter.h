@@ -26,10 +26,10 @@ struct Parameter {
   }
   const std::string& name() const { return layout.name(); }
   std::int64_t elements() const { return value.elements(); }
-  T* w() { return value.template as<T>().data(); }
-  const T* w() const { return value.template as<T>().data(); }
-  T* g() { return gradient.template as<T>().data(); }
-  const T* g() const { return gradient.template as<T>().data(); }
+  T* w() { return static_cast<T*>(value.view().data()); }
+  const T* w() const { return static_cast<const T*>(value.view().data()); }
+  T* g() { return static_cast<T*>(gradient.view().data()); }
+  const T* g() const { return static_cast<const T*>(gradient.view().data()); }
   void fill(T constant) {
     for (T& x : value.template as<T>()) x = constant;
   }
@@ -42,13 +42,14 @@ using ParameterList = std::vector<Parameter<T>*>;
 template <typename T>
 T* shaped(Tensor& tensor, Shape shape) {
   tensor.reshape(shape, dtype_of<T>);
-  return tensor.as<T>().data();
+  return static_cast<T*>(tensor.view().data());
 }
 
 /// A tensor's elements, where its type is known from the context.
 template <typename T>
 const T* data_of(const Tensor& tensor) {
-  return tensor.as<T>().data();
+  TW_ASSERT(tensor.dtype() == dtype_of<T>);
+  return static_cast<const T*>(tensor.view().data());
 }
 
 /// Sums a buffer over a group of ranks, in place. Empty on one device: then nothing is split.
