@@ -72,10 +72,10 @@ def _times(axes, rows):
             if own:
                 axes.plot(*zip(*own), **style.curve(tint, kind))
                 style.scatter(axes, [(x, y, style.dot(tint, "o" if name == "with_ms" else "s", kind)) for x, y in own])
-                if kind != "modelled":
-                    axes.annotate("token slices" if name == "with_ms" else "micro-batches", own[-1], xytext=(-4, -11 if name == "with_ms" else 9), textcoords="offset points", ha="right", fontsize=8, color=tint)
     _lengths(axes, rows)
     axes.set_ylim(bottom=0)
+    names = (("#4a5560", "s", "micro-batches"), ("#0072b2", "o", "token slices"))
+    axes.legend(handles=[style.Line2D([], [], color=tint, marker=marker, label=label) for tint, marker, label in names], loc="upper left", fontsize=8, frameon=False)
     axes.margins(y=0.15)
     axes.set(ylabel="step (ms)", title="step")
 

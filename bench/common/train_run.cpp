@@ -236,7 +236,11 @@ class Training {
 
   /// Beside a measured step what the step model makes of the same work, bytes and link. Collective.
   void predict(const TrainRun& run, Measured& measured) {
-    if (config_.compute == ComputeMode::real || world_.size() < 2 || config_.tensor_parallel != "1d") return;  // it knows no grids
+    if (config_.compute == ComputeMode::real || world_.size() < 2) return;
+    if (config_.tensor_parallel != "1d") {
+      if (world_.rank() == 0) std::fputs("step model         none: it does not know grids of the tensor group\n", context_.text);
+      return;
+    }
     ClusterMachine machine;  // one rank to a node where nothing else is known
     LinkModel& link = machine.between;
     if (const auto file = context_.run_options.find("machine"); file != context_.run_options.end()) {
