@@ -218,6 +218,8 @@ void* DeviceModule::symbol(const std::string& name) const {
   return address;
 }
 
+void DeviceModule::check(int code, const std::string& doing) const { static_cast<const CudaBackend&>(*backend_).check(code, doing); }
+
 std::string DeviceModule::why_unavailable() { return opened().reason; }
 
 DeviceModule& device_module() {

@@ -15,6 +15,9 @@ class DeviceModule {
   ~DeviceModule();
   DeviceBackend& backend() { return *backend_; }
   void* symbol(const std::string& name) const;
+  /// RuntimeFailure with the module's text unless `code` (of an entry point) is 0; ends the process when the error has spoiled the device's
+  /// context. `doing`: "queueing X".
+  void check(int code, const std::string& doing) const;
   /// Empty when the module opens and sees a device; else why not, in words.
   static std::string why_unavailable();
 

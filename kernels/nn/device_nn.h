@@ -64,6 +64,16 @@ using thinwire_cuda_split_cross_entropy_fn = int(int type, std::int64_t rows, st
                                                  const float* statistics, const std::int32_t* targets, float gradient_scale, void* logits, float* losses,
                                                  int ordinal, void* stream);
 
+/// As the functions of nn, f32.
+using thinwire_cuda_take_maxima_fn = int(std::int64_t rows, const float* statistics, float* maxima, int ordinal, void* stream);
+using thinwire_cuda_rescale_sums_fn = int(std::int64_t rows, std::int64_t valid, const float* statistics, const float* maxima, float* sums, int ordinal,
+                                          void* stream);
+using thinwire_cuda_join_statistics_fn = int(std::int64_t rows, const float* maxima, const float* sums, float* statistics, int ordinal, void* stream);
+
+/// *sum += factor * (total of values / divisor), in f64. `values_f64`, `sum_f64`: f64, else f32.
+using thinwire_cuda_add_total_fn = int(int values_f64, int sum_f64, std::int64_t count, const void* values, double factor, double divisor, void* sum,
+                                       int ordinal, void* stream);
+
 /// One step of AdamW on f32 weights; `weight_copy` (or null): the new weights as bf16. Constants as nn::adamw_step makes them. With
 /// `squares` the gradient is also multiplied by min(1, max_norm / (gradient_scale sqrt(*squares))), so that the host need not see the norm.
 struct thinwire_cuda_adamw_factors {
@@ -88,6 +98,15 @@ using thinwire_cuda_add_column_sums_fn = int(int type, std::int64_t rows, std::i
                                              void* stream);
 using thinwire_cuda_add_into_fn = int(int type, std::int64_t count, const void* x, void* y, int ordinal, void* stream);
 using thinwire_cuda_scale_in_place_fn = int(int type, std::int64_t count, float factor, void* x, int ordinal, void* stream);
+/// As nn::add_rows; x and y have `type`.
+using thinwire_cuda_add_rows_fn = int(int type, std::int64_t rows, std::int64_t columns, std::int64_t period, std::int64_t first, const void* x, void* y,
+                                      int ordinal, void* stream);
+/// As nn::add_rows_gradient; the gradient is f32.
+using thinwire_cuda_add_rows_gradient_fn = int(int type, std::int64_t rows, std::int64_t columns, std::int64_t period, std::int64_t first, const void* dy,
+                                               float* gradient, int ordinal, void* stream);
+/// As nn::copy_rows; f32 to bf16 rounds.
+using thinwire_cuda_copy_rows_fn = int(int type_from, int type_to, std::int64_t rows, std::int64_t columns, const void* from, std::int64_t from_stride,
+                                       void* to, std::int64_t to_stride, int ordinal, void* stream);
 /// As nn::embed_part plus rows of `positions` [seq, columns] unless that is null; `table` and `positions` have `type`. first = 0,
 /// count = vocab: the whole table, as nn::embed. A token outside [0, vocab) gives a row of zeros and is reported as damage.
 using thinwire_cuda_embed_fn = int(int type, std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t vocab, std::int64_t first,
@@ -97,7 +116,7 @@ using thinwire_cuda_embed_fn = int(int type, std::int64_t rows, std::int64_t col
 using thinwire_cuda_embed_backward_fn = int(int type, std::int64_t rows, std::int64_t columns, std::int64_t seq, std::int64_t first, std::int64_t count,
                                             const std::int32_t* tokens, const void* dy, float* token_gradient, float* position_gradient, int ordinal,
                                             void* stream);
-/// nn::dropout with 0 < rate < 1 and random_stream = mix_stream(hash_name(key.name), key.step): the elements the host drops.
-using thinwire_cuda_dropout_fn = int(int type, std::int64_t count, double rate, std::uint64_t seed, std::uint64_t random_stream, std::int64_t first_index,
-                                     const void* x, void* y, int ordinal, void* stream);
+/// nn::dropout_rows with 0 < rate < 1 and random_stream = mix_stream(hash_name(key.name), key.step): the elements the host drops.
+using thinwire_cuda_dropout_fn = int(int type, std::int64_t rows, std::int64_t columns, std::int64_t stride, double rate, std::uint64_t seed,
+                                     std::uint64_t random_stream, std::int64_t first_index, const void* x, void* y, int ordinal, void* cuda_stream);
 }

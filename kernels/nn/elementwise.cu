@@ -1,8 +1,8 @@
-// Device twin of kernels/nn/elementwise.cpp.
-#include "core/random.h"
+// Device twin of kernels/nn/elementwise.cpp, but for what rows.cu has.
 #include "kernels/codec/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/nn/column_sums_kernels.cuh"
+#include "kernels/nn/rows_kernels.cuh"
 #include "kernels/nn/types.cuh"
 
 using namespace thinwire;
@@ -14,7 +14,6 @@ THINWIRE_CUDA_ENTRY thinwire_cuda_add_into_fn thinwire_cuda_add_into;
 THINWIRE_CUDA_ENTRY thinwire_cuda_scale_in_place_fn thinwire_cuda_scale_in_place;
 THINWIRE_CUDA_ENTRY thinwire_cuda_embed_fn thinwire_cuda_embed;
 THINWIRE_CUDA_ENTRY thinwire_cuda_embed_backward_fn thinwire_cuda_embed_backward;
-THINWIRE_CUDA_ENTRY thinwire_cuda_dropout_fn thinwire_cuda_dropout;
 
 namespace {
 
@@ -123,49 +122,6 @@ __global__ void __launch_bounds__(embed_threads) embed_backward(std::int64_t row
   }
 }
 
-// position_gradient [seq, columns] += rows r, r + seq, r + 2 seq, ... in order.
-template <typename T>
-struct PositionGradient {
-  static constexpr int width = pack_size<T>;
-  std::int64_t rows, columns, seq;
-  const T* dy;
-  float* gradient;
-  template <int kWidth>
-  __device__ void run(std::int64_t i) const {
-    float sum[kWidth] = {};
-    for (std::int64_t at = i; at < rows * columns; at += seq * columns) {
-      float v[kWidth];
-      load_pack<kWidth>(dy + at, v);
-      THINWIRE_UNROLL
-      for (int j = 0; j < kWidth; ++j) sum[j] += v[j];
-    }
-    THINWIRE_UNROLL
-    for (int j = 0; j < kWidth; ++j) gradient[i + j] += sum[j];
-  }
-};
-
-// Four elements of one generator block per step; `index` is the first element's global index divided by four.
-template <typename T>
-struct Dropout {
-  static constexpr int width = 4;
-  std::uint64_t seed, stream;
-  std::int64_t count, first_index;
-  std::uint32_t dropped_below;
-  float factor;
-  const T* x;
-  T* y;
-  template <int kWidth>
-  __device__ void run(std::int64_t block) const {
-    const auto bits = Random(seed, stream).block(static_cast<std::uint64_t>(first_index / 4 + block));
-    THINWIRE_UNROLL
-    for (int lane = 0; lane < 4; ++lane) {
-      const std::int64_t i = (first_index / 4 + block) * 4 + lane - first_index;
-      if (i < 0 || i >= count) continue;
-      store_value(y + i, bits[static_cast<std::size_t>(lane)] < dropped_below ? 0.0f : value_of(x[i]) * factor);
-    }
-  }
-};
-
 }  // namespace
 
 int thinwire_cuda_fill_rows(int type, std::int64_t rows, std::int64_t columns, const void* bias, void* y, int ordinal, void* stream) {
@@ -213,19 +169,6 @@ int thinwire_cuda_embed_backward(int type, std::int64_t rows, std::int64_t colum
     if (const auto e = launch(embed_backward<T>, rows, embed_threads, stream, rows, columns, first, count, tokens, static_cast<const T*>(dy), token_gradient);
         e != cudaSuccess || position_gradient == nullptr)
       return e;
-    return map(PositionGradient<T>{rows, columns, seq, static_cast<const T*>(dy), position_gradient}, (seq < rows ? seq : rows) * columns,
-               packs_rows<T>(columns, {dy}), stream);
-  });
-}
-
-int thinwire_cuda_dropout(int type, std::int64_t count, double rate, std::uint64_t seed, std::uint64_t random_stream, std::int64_t first_index,
-                          const void* x, void* y, int ordinal, void* stream) {
-  if (!(rate > 0.0 && rate < 1.0)) return cudaErrorInvalidValue;
-  if (count == 0) return cudaSuccess;
-  return for_type(type, ordinal, [&](auto t) {
-    using T = decltype(t);
-    const Dropout<T> dropout{seed, random_stream, count, first_index, static_cast<std::uint32_t>(rate * 0x1p32), static_cast<float>(1.0 / (1.0 - rate)),
-                             static_cast<const T*>(x), static_cast<T*>(y)};
-    return map(dropout, (first_index + count + 3) / 4 - first_index / 4, false, stream);  // one step per generator block
+    return add_rows_gradient(rows, columns, seq, 0, static_cast<const T*>(dy), position_gradient, stream);
   });
 }

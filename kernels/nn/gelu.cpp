@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/nn/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 
@@ -68,6 +69,7 @@ HWY_EXPORT(backward_f64);
 
 template <typename T>
 void gelu_forward(std::int64_t count, const T* x, T* y) {
+  if (device::on_device()) return device::queue<T>(device::entries().gelu_forward, device_f32, count, x, y);
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
     if constexpr (sizeof(T) == 4)
       HWY_DYNAMIC_DISPATCH(forward_f32)(end - begin, x + begin, y + begin);
@@ -77,6 +79,7 @@ void gelu_forward(std::int64_t count, const T* x, T* y) {
 }
 template <typename T>
 void gelu_backward(std::int64_t count, const T* x, const T* dy, T* dx) {
+  if (device::on_device()) return device::queue<T>(device::entries().gelu_backward, device_f32, count, x, dy, dx);
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
     if constexpr (sizeof(T) == 4)
       HWY_DYNAMIC_DISPATCH(backward_f32)(end - begin, x + begin, dy + begin, dx + begin);

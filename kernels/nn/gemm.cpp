@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "kernels/codec/device_kernels.h"
 #include "kernels/convert.h"
+#include "kernels/nn/device_dispatch.h"
 
 namespace thinwire::nn {
 namespace {
@@ -68,12 +70,51 @@ void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, st
             std::span(to).subspan(static_cast<std::size_t>(r * columns), static_cast<std::size_t>(columns)));
 }
 
+/// Where nothing is to be summed C is beta C.
+void scale_result(std::int64_t m, std::int64_t n, float beta, float* c, std::int64_t ldc) {
+  if (beta == 1.0f) return;
+  for (std::int64_t r = 0; r < m; ++r) {
+    if (beta == 0.0f)
+      fill_zero_bytes(c + r * ldc, static_cast<std::size_t>(n) * sizeof(float));
+    else
+      device::queue<float>(device::entries().scale_in_place, device_f32, n, beta, c + r * ldc);
+  }
+}
+
+/// A product on the placement's device. With bf16 both operands are rounded into the workspace first, which costs 6 bytes of traffic per
+/// element on top of the product's own: a weight's copy could be kept instead (adamw_step's entry point writes one), for 2 bytes of memory
+/// per element.
+void multiply_on_device(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+                        const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) return scale_result(m, n, beta, c, ldc);
+  const bool ta = trans_a == Transpose::yes, tb = trans_b == Transpose::yes;
+  const auto multiply = [&](int type, const void* left, std::int64_t ld_left, const void* right, std::int64_t ld_right, void* space) {
+    device::queue<float>(device::entries().gemm, type, device_f32, ta ? 1 : 0, tb ? 1 : 0, m, n, k, alpha, left, ld_left, right, ld_right, beta, c, ldc,
+                         nullptr, space);
+  };
+  if (compute == ComputeType::f32) return multiply(device_f32, a, lda, b, ldb, device::workspace(product_workspace_bytes));
+  // Rows of whole 16 bytes: what the matrix units take fastest.
+  const auto whole = [](std::int64_t columns) { return (columns + 7) / 8 * 8; };
+  const std::int64_t rows_a = ta ? k : m, columns_a = ta ? m : k, rows_b = tb ? n : k, columns_b = tb ? k : n;
+  const std::size_t bytes_a = static_cast<std::size_t>(rows_a * whole(columns_a)) * 2, bytes_b = static_cast<std::size_t>(rows_b * whole(columns_b)) * 2;
+  std::byte* space = device::workspace(product_workspace_bytes + bytes_a + bytes_b);
+  std::byte *rounded_a = space + product_workspace_bytes, *rounded_b = rounded_a + bytes_a;
+  const auto round = [&](std::int64_t rows, std::int64_t columns, const float* from, std::int64_t stride, std::byte* to) {
+    device::queue<float>(device::entries().copy_rows, device_f32, device_bf16, rows, columns, from, stride, to, whole(columns));
+  };
+  round(rows_a, columns_a, a, lda, rounded_a);
+  round(rows_b, columns_b, b, ldb, rounded_b);
+  multiply(device_bf16, rounded_a, whole(columns_a), rounded_b, whole(columns_b), space);
+}
+
 }  // namespace
 
 template <>
 void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                  float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta,
                  float* c, std::int64_t ldc) {
+  if (device::on_device()) return multiply_on_device(ComputeType::f32, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   cblas_sgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
@@ -84,6 +125,7 @@ template <>
 void gemm<double>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                   double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb,
                   double beta, double* c, std::int64_t ldc) {
+  if (device::on_device()) device::refuse_f64("thinwire_cuda_gemm");
   const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   cblas_dgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
@@ -101,6 +143,7 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
   if (const std::string reason = why_no_bf16_gemm(); !reason.empty())
     throw UsageError("Compute type bf16 cannot be used on this processor: " + reason +
                      ". Use compute type f32.");
+  if (device::on_device()) return multiply_on_device(compute, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   thread_local std::vector<BFloat16> rounded_a, rounded_b;
   round_matrix(a, trans_a == Transpose::yes ? k : m, trans_a == Transpose::yes ? m : k, lda, rounded_a);
   round_matrix(b, trans_b == Transpose::yes ? n : k, trans_b == Transpose::yes ? k : n, ldb, rounded_b);

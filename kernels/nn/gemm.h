@@ -2,6 +2,8 @@
 // f32 and f64 go to OpenBLAS; f32 operands rounded to bf16 with f32 sums go to oneDNN where the processor has
 // AMX (elsewhere bf16 is slower than f32, so it is refused, not emulated). Inside an OpenMP parallel region a
 // product runs on the calling thread alone: that is how attention runs its many small products.
+// Under a device placement (core/placement.h) the matrices are the device's and cuBLASLt multiplies them; bf16 is always available there, for
+// the same calls as here.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,7 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
           std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
           float beta, float* c, std::int64_t ldc);
 
-/// Empty when this processor multiplies bf16 in its matrix unit, else the reason (for SKIPPED rows and
+/// Empty when the placement's processor multiplies bf16 in its matrix unit, else the reason (for SKIPPED rows and
 /// errors).
 std::string why_no_bf16_gemm();
 
@@ -48,7 +50,8 @@ struct GemmShape {
 };
 
 /// Time and work spent in products since reset. `seconds` is wall time of calls from outside parallel regions
-/// plus, for calls inside one, thread time divided by the number of threads of the region.
+/// plus, for calls inside one, thread time divided by the number of threads of the region. Products on devices are not counted: their calls
+/// return before they run.
 struct GemmProfile {
   double seconds = 0;
   double flops = 0;

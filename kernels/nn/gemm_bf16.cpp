@@ -4,6 +4,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "core/placement.h"
 #include "kernels/nn/gemm.h"
 
 namespace thinwire::nn {
@@ -75,6 +76,7 @@ void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_
 }  // namespace detail
 
 std::string why_no_bf16_gemm() {
+  if (!placement().on_host()) return {};  // every device that a module accepts multiplies bf16
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
   if ((isa & amx) == amx) return {};

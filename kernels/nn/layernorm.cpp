@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/nn/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 
@@ -133,6 +134,7 @@ void for_rows(std::int64_t rows, std::int64_t columns, const Body& body) {
 
 template <typename T>
 void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums) {
+  if (device::on_device()) return device::queue<T>(device::entries().row_moments, device_f32, rows, columns, x, sums);
   for_rows(rows, columns, [&](std::int64_t r) {
     if constexpr (sizeof(T) == 4)
       HWY_DYNAMIC_DISPATCH(moments_f32)(columns, x + r * columns, sums + 2 * r);
@@ -144,6 +146,8 @@ void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums) {
 template <typename T>
 void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* sums,
                const T* gamma, const T* beta, T* y, T* mean, T* rstd) {
+  if (device::on_device())
+    return device::queue<T>(device::entries().normalise, device_f32, rows, columns, hidden, x, sums, gamma, beta, y, mean, rstd);
   for_rows(rows, columns, [&](std::int64_t r) {
     mean[r] = sums[2 * r] / static_cast<T>(hidden);
     const T variance = std::max(T{0}, sums[2 * r + 1] / static_cast<T>(hidden) - mean[r] * mean[r]);
@@ -159,6 +163,8 @@ void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, con
 template <typename T>
 void gradient_moments(std::int64_t rows, std::int64_t columns, const T* x, const T* dy, const T* gamma,
                       const T* mean, const T* rstd, T* sums) {
+  if (device::on_device())
+    return device::queue<T>(device::entries().gradient_moments, device_f32, rows, columns, x, dy, gamma, mean, rstd, sums);
   for_rows(rows, columns, [&](std::int64_t r) {
     const T *xr = x + r * columns, *dyr = dy + r * columns;
     if constexpr (sizeof(T) == 4)
@@ -172,6 +178,9 @@ template <typename T>
 void normalise_backward(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* dy,
                         const T* gamma, const T* mean, const T* rstd, const T* sums, bool accumulate, T* dx,
                         T* dgamma, T* dbeta) {
+  if (device::on_device())
+    return device::queue<T>(device::entries().normalise_backward, device_f32, rows, columns, hidden, x, dy, gamma, mean, rstd, sums, accumulate ? 1 : 0, dx,
+                            dgamma, dbeta, device::workspace(column_sums_workspace_bytes(rows, columns, 2)));
   for_rows(rows, columns, [&](std::int64_t r) {
     const T *xr = x + r * columns, *dyr = dy + r * columns;
     const T mean_g = sums[2 * r] / static_cast<T>(hidden), mean_gx = sums[2 * r + 1] / static_cast<T>(hidden);

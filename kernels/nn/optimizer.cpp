@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "kernels/nn/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 
@@ -84,18 +85,36 @@ HWY_EXPORT(update_f64);
 HWY_EXPORT(squares_f32);
 HWY_EXPORT(squares_f64);
 
+namespace {
+template <typename T>
+detail::AdamWFactors<T> factors_of(const AdamW& options, double decay, double learning_rate, std::int64_t step, double gradient_scale) {
+  const auto t = static_cast<double>(step);
+  return {static_cast<T>(options.beta1),
+          static_cast<T>(options.beta2),
+          static_cast<T>(1.0 / (1.0 - std::pow(options.beta1, t))),
+          static_cast<T>(1.0 / (1.0 - std::pow(options.beta2, t))),
+          static_cast<T>(options.epsilon),
+          static_cast<T>(learning_rate),
+          static_cast<T>(1.0 - learning_rate * decay),
+          static_cast<T>(gradient_scale)};
+}
+
+/// On the placement's device; `squares` null: no clipping.
+template <typename T>
+void queue_adamw(const detail::AdamWFactors<T>& f, double max_norm, const double* squares, std::int64_t count, const T* gradient, T* weight, T* m, T* v) {
+  const thinwire_cuda_adamw_factors factors{static_cast<float>(f.beta1),         static_cast<float>(f.beta2),   static_cast<float>(f.m_correction),
+                                            static_cast<float>(f.v_correction),  static_cast<float>(f.epsilon), static_cast<float>(f.learning_rate),
+                                            static_cast<float>(f.keep),          static_cast<float>(f.gradient_scale),
+                                            static_cast<float>(max_norm)};
+  device::queue<T>(device::entries().adamw_step, &factors, count, gradient, weight, m, v, nullptr, squares);
+}
+}  // namespace
+
 template <typename T>
 void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step,
                 double gradient_scale, std::int64_t count, const T* gradient, T* weight, T* m, T* v) {
-  const auto t = static_cast<double>(step);
-  const detail::AdamWFactors<T> f{static_cast<T>(options.beta1),
-                                  static_cast<T>(options.beta2),
-                                  static_cast<T>(1.0 / (1.0 - std::pow(options.beta1, t))),
-                                  static_cast<T>(1.0 / (1.0 - std::pow(options.beta2, t))),
-                                  static_cast<T>(options.epsilon),
-                                  static_cast<T>(learning_rate),
-                                  static_cast<T>(1.0 - learning_rate * decay),
-                                  static_cast<T>(gradient_scale)};
+  const auto f = factors_of<T>(options, decay, learning_rate, step, gradient_scale);
+  if (device::on_device()) return queue_adamw<T>(f, 0, nullptr, count, gradient, weight, m, v);
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t n = end - begin;
     if constexpr (sizeof(T) == 4)
@@ -104,6 +123,18 @@ void adamw_step(const AdamW& options, double decay, double learning_rate, std::i
       HWY_DYNAMIC_DISPATCH(update_f64)(f, n, gradient + begin, weight + begin, m + begin, v + begin);
   });
 }
+
+template <typename T>
+void clipped_adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double max_norm,
+                        const double* squares, std::int64_t count, const T* gradient, T* weight, T* m, T* v) {
+  if (device::on_device())
+    return queue_adamw<T>(factors_of<T>(options, decay, learning_rate, step, 1), max_norm, squares, count, gradient, weight, m, v);
+  adamw_step<T>(options, decay, learning_rate, step, clip_factor(std::sqrt(*squares), max_norm), count, gradient, weight, m, v);
+}
+template void clipped_adamw_step<float>(const AdamW&, double, double, std::int64_t, double, const double*, std::int64_t,
+                                        const float*, float*, float*, float*);
+template void clipped_adamw_step<double>(const AdamW&, double, double, std::int64_t, double, const double*, std::int64_t,
+                                         const double*, double*, double*, double*);
 template void adamw_step<float>(const AdamW&, double, double, std::int64_t, double, std::int64_t,
                                 const float*, float*, float*, float*);
 template void adamw_step<double>(const AdamW&, double, double, std::int64_t, double, std::int64_t,
@@ -111,6 +142,14 @@ template void adamw_step<double>(const AdamW&, double, double, std::int64_t, dou
 
 template <typename T>
 double sum_of_squares(std::int64_t count, const T* x) {
+  if (device::on_device()) {
+    double total = 0;
+    std::byte* space = device::workspace(sizeof total + sum_of_squares_workspace_bytes(count));
+    auto* sum = reinterpret_cast<double*>(space);
+    device::queue<T>(device::entries().sum_of_squares, count, x, sum, 0, space + sizeof total);
+    copy_and_wait(&total, sum, sizeof total);
+    return total;
+  }
   constexpr std::int64_t block = 16 * 1024;
   std::vector<double> partial(static_cast<std::size_t>((count + block - 1) / block));
   parallel_ranges(
@@ -129,6 +168,15 @@ double sum_of_squares(std::int64_t count, const T* x) {
 }
 template double sum_of_squares<float>(std::int64_t, const float*);
 template double sum_of_squares<double>(std::int64_t, const double*);
+
+template <typename T>
+void add_sum_of_squares(std::int64_t count, const T* x, double* sum) {
+  if (device::on_device())
+    return device::queue<T>(device::entries().sum_of_squares, count, x, sum, 1, device::workspace(sum_of_squares_workspace_bytes(count)));
+  *sum += sum_of_squares<T>(count, x);
+}
+template void add_sum_of_squares<float>(std::int64_t, const float*, double*);
+template void add_sum_of_squares<double>(std::int64_t, const double*, double*);
 
 double clip_factor(double norm, double max_norm) {
   return norm > max_norm ? max_norm / norm : 1.0;

@@ -15,6 +15,11 @@ struct AdamW {
 template <typename T>
 void adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step,
                 double gradient_scale, std::int64_t count, const T* gradient, T* weight, T* m, T* v);
+/// The same with gradient_scale = clip_factor(sqrt(*squares), max_norm). *squares lies where the tensors lie, so that no host needs to see the
+/// norm before the step.
+template <typename T>
+void clipped_adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double max_norm,
+                        const double* squares, std::int64_t count, const T* gradient, T* weight, T* m, T* v);
 
 namespace detail {
 /// What is constant over a tensor in one step of AdamW.
@@ -24,9 +29,13 @@ struct AdamWFactors {
 };
 }  // namespace detail
 
-/// Sum of squares in f64, by fixed blocks: the same bits for any number of threads.
+/// Sum of squares in f64, by fixed blocks: the same bits for any number of threads. Under a device placement it waits for the result: for
+/// checks, not for a steady state.
 template <typename T>
 double sum_of_squares(std::int64_t count, const T* x);
+/// *sum += it, where *sum lies with x.
+template <typename T>
+void add_sum_of_squares(std::int64_t count, const T* x, double* sum);
 
 /// Factor that brings a gradient of global norm `norm` down to max_norm: min(1, max_norm / norm).
 double clip_factor(double norm, double max_norm);

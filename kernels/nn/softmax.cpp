@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "kernels/nn/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 
@@ -162,6 +163,9 @@ void softmax_gradient(std::int64_t rows, std::int64_t columns, double scale, con
 template <typename T>
 void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::int32_t* targets,
                    T gradient_scale, T* losses) {
+  if (device::on_device())
+    return device::queue<T>(device::entries().cross_entropy, device_f32, rows, vocab, logits, targets, gradient_scale, losses,
+                            device::status_word(device::StatusWord::targets));
   parallel_ranges(rows, std::max<std::int64_t>(1, default_grain / (4 * vocab)), 1,
                   [&](std::int64_t begin, std::int64_t end, int) {
                     for (std::int64_t r = begin; r < end; ++r) {

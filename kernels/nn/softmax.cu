@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/codec/device_kernels.h"
+#include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/nn/types.cuh"
 
@@ -12,6 +13,9 @@ using namespace thinwire::cuda;
 THINWIRE_CUDA_ENTRY thinwire_cuda_cross_entropy_fn thinwire_cuda_cross_entropy;
 THINWIRE_CUDA_ENTRY thinwire_cuda_softmax_statistics_fn thinwire_cuda_softmax_statistics;
 THINWIRE_CUDA_ENTRY thinwire_cuda_split_cross_entropy_fn thinwire_cuda_split_cross_entropy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_take_maxima_fn thinwire_cuda_take_maxima;
+THINWIRE_CUDA_ENTRY thinwire_cuda_rescale_sums_fn thinwire_cuda_rescale_sums;
+THINWIRE_CUDA_ENTRY thinwire_cuda_join_statistics_fn thinwire_cuda_join_statistics;
 
 namespace {
 
@@ -112,7 +116,53 @@ __global__ void __launch_bounds__(softmax_threads) split_cross_entropy(std::int6
   softmax_gradient_of_row<kWidth>(logits + r * columns, columns, valid, targets[r] - first, largest, gradient_scale / sum, gradient_scale);
 }
 
+// Statistics of rows, one by one: they are few.
+struct TakeMaxima {
+  static constexpr int width = 1;
+  const float* statistics;
+  float* maxima;
+  template <int kWidth>
+  __device__ void run(std::int64_t r) const {
+    maxima[r] = statistics[3 * r];
+  }
+};
+
+struct RescaleSums {
+  static constexpr int width = 1;
+  bool any;
+  const float *statistics, *maxima;
+  float* sums;
+  template <int kWidth>
+  __device__ void run(std::int64_t r) const {
+    const float* s = statistics + 3 * r;
+    sums[2 * r] = any ? s[1] * expf(s[0] - maxima[r]) : 0.0f;
+    sums[2 * r + 1] = s[2] > nowhere ? s[2] : 0.0f;
+  }
+};
+
+struct JoinStatistics {
+  static constexpr int width = 1;
+  const float *maxima, *sums;
+  float* statistics;
+  template <int kWidth>
+  __device__ void run(std::int64_t r) const {
+    statistics[3 * r] = maxima[r];
+    statistics[3 * r + 1] = sums[2 * r];
+    statistics[3 * r + 2] = sums[2 * r + 1];
+  }
+};
+
 }  // namespace
+
+int thinwire_cuda_take_maxima(std::int64_t rows, const float* statistics, float* maxima, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return map(TakeMaxima{statistics, maxima}, rows, false, stream); });
+}
+int thinwire_cuda_rescale_sums(std::int64_t rows, std::int64_t valid, const float* statistics, const float* maxima, float* sums, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return map(RescaleSums{valid > 0, statistics, maxima, sums}, rows, false, stream); });
+}
+int thinwire_cuda_join_statistics(std::int64_t rows, const float* maxima, const float* sums, float* statistics, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return map(JoinStatistics{maxima, sums, statistics}, rows, false, stream); });
+}
 
 int thinwire_cuda_cross_entropy(int type, std::int64_t rows, std::int64_t vocab, void* logits, const std::int32_t* targets, float gradient_scale,
                                 float* losses, std::uint32_t* status, int ordinal, void* stream) {

@@ -1,5 +1,6 @@
 // Row kernels of softmax: causal attention probabilities and their gradient, and the fused softmax
-// cross-entropy. All act on one block of rows in place, on the calling thread.
+// cross-entropy. All act on one block of rows in place, on the calling thread. The causal ones are the inside of the host's attention and
+// have no form for devices; the cross-entropies have.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ void softmax_gradient(std::int64_t rows, std::int64_t columns, T scale, const T*
 
 /// Softmax cross-entropy of logits [rows, vocab] against targets [rows] (0 <= target < vocab), in nats.
 /// losses[r] = -log softmax(logits[r])[target[r]]; logits are replaced by gradient_scale * (softmax -
-/// onehot). Runs on all threads. CorruptData naming row and value when a target is out of range.
+/// onehot). Runs on all threads. CorruptData naming row and value when a target is out of range; under a device placement, where targets lie
+/// on the device as well, from check_device_status() (kernels/nn/device_dispatch.h), as for softmax_statistics.
 template <typename T>
 void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::int32_t* targets,
                    T gradient_scale, T* losses);
@@ -35,10 +37,22 @@ void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::
 template <typename T>
 void softmax_statistics(std::int64_t rows, std::int64_t columns, std::int64_t valid, std::int64_t first, std::int64_t vocab,
                         const T* logits, const std::int32_t* targets, T* statistics);
-/// From the statistics of all ranks, [ranks, rows, 3]: returns the sum over rows of the losses, in nats, and replaces this rank's
-/// logits by gradient_scale * (softmax - onehot). Every rank adds in the same order and so returns the same bits.
+/// From the statistics of all ranks, [ranks, rows, 3]: losses [rows] in nats, the same bits on every rank; this rank's logits are replaced
+/// by gradient_scale * (softmax - onehot).
 template <typename T>
-double split_cross_entropy(std::int64_t rows, std::int64_t columns, std::int64_t valid, std::int64_t first, int ranks,
-                           const T* statistics, const std::int32_t* targets, T gradient_scale, T* logits);
+void split_cross_entropy(std::int64_t rows, std::int64_t columns, std::int64_t valid, std::int64_t first, int ranks,
+                         const T* statistics, const std::int32_t* targets, T gradient_scale, T* logits, T* losses);
+
+// For statistics that are reduced over ranks instead of gathered: the maxima first, then the sums that they scale and the targets' logits.
+/// maxima [rows] of this rank's statistics.
+template <typename T>
+void take_maxima(std::int64_t rows, const T* statistics, T* maxima);
+/// sums [rows, 2], to be added over ranks: the sum of exponentials brought to the maximum of all ranks (0 where `valid` is), and the target's
+/// logit (0 where it lies elsewhere).
+template <typename T>
+void rescale_sums(std::int64_t rows, std::int64_t valid, const T* statistics, const T* maxima, T* sums);
+/// statistics [rows, 3] of all ranks together, for split_cross_entropy with ranks = 1.
+template <typename T>
+void join_statistics(std::int64_t rows, const T* maxima, const T* sums, T* statistics);
 
 }  // namespace thinwire::nn

@@ -74,7 +74,7 @@ void Embedding<T>::backward(const PassContext& pass, const std::int32_t* tokens,
   const std::int64_t rows = pass.rows();
   if (!tensor_.splits()) {
     clock_.run("embedding backward", -1, pass.micro,
-               [&] { nn::embed_backward<T>(rows, hidden_, pass.seq, tokens, dy, token_gradient, position.g() + pass.first_token * hidden_); });
+               [&] { nn::embed_backward<T>(rows, hidden_, pass.seq, vocab_, tokens, dy, token_gradient, position.g() + pass.first_token * hidden_); });
     return;
   }
   const RowBlock own = tensor_.own_rows(rows);
@@ -144,8 +144,11 @@ double TiedHead<T>::split_loss(const PassContext& pass, const Parameter<T>& tabl
   });
   tensor_.gather_statistics(pass, rows, 3, statistics, all);
   clock_.run("loss", -1, pass.micro, [&] {
-    s.loss = nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, tensor_.size(), all, targets, scale, logits) /
-             static_cast<double>(rows);
+    T* losses = shaped<T>(s.losses, {rows});
+    nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, tensor_.size(), all, targets, scale, logits, losses);
+    double total = 0;
+    for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(losses[r]);
+    s.loss = total / static_cast<double>(rows);
   });
   return s.loss;
 }

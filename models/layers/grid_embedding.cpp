@@ -173,7 +173,8 @@ double GridTiedHead<T>::forward(const PassContext& pass, const T* x, const Param
   double total = 0;
   grid_.clock().run("loss", -1, pass.micro, [&] {
     for (std::int64_t r = 0; r < rows; ++r) st[3 * r] = top[r], st[3 * r + 1] = sum[2 * r], st[3 * r + 2] = sum[2 * r + 1];
-    total = nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, 1, st, own_targets, static_cast<T>(gradient_scale * share), logits);
+    nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, 1, st, own_targets, static_cast<T>(gradient_scale * share), logits, top);
+    for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(top[r]);
   });
   // The mean over the plane of the rows; ranks along the vocabulary hold equal values.
   T loss = static_cast<T>(total * share);

@@ -506,7 +506,7 @@ TYPED_TEST(NnKernels, EmbeddingBackwardAddsEachRowToItsTokenAndPosition) {
   const std::vector<std::int32_t> tokens = {0, 3, 3, 1, 3, 0};
   const auto dy = normal<T>(rows * columns, "dy");
   std::vector<T> token(vocab * columns, T{0}), position(seq * columns, T{0});
-  embed_backward<T>(rows, columns, seq, tokens.data(), dy.data(), token.data(), position.data());
+  embed_backward<T>(rows, columns, seq, vocab, tokens.data(), dy.data(), token.data(), position.data());
   std::vector<double> expected_token(token.size()), expected_position(position.size());
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) {

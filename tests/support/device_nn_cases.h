@@ -165,7 +165,7 @@ inline void expect_cross_entropy_like_host(DeviceUnderTest& device) {
       }
       for (int rank = 0; rank < 2; ++rank) {
         const std::int64_t valid = rank == 0 ? half : vocab - half;
-        nn::split_cross_entropy<float>(rows, columns, valid, rank * half, 2, statistics.data(), targets.data(), 0.25f, parts[rank].data());
+        nn::split_cross_entropy<float>(rows, columns, valid, rank * half, 2, statistics.data(), targets.data(), 0.25f, parts[rank].data(), losses.data());
         ASSERT_EQ(device.entry<thinwire_cuda_split_cross_entropy_fn>("thinwire_cuda_split_cross_entropy")(
                       d.type(), rows, columns, valid, rank * half, 2, all, at, 0.25f, part[rank], loss, 0, device.stream), 0);
         expect_close(device.download(loss, losses.size()), losses, 1e-5, "split losses");
@@ -267,7 +267,7 @@ inline void expect_elementwise_like_host(DeviceUnderTest& device) {
       std::vector<float> embedded(n), part(n), token_gradient = table, position_gradient = positions, part_gradient(4 * columns);
       nn::embed(rows, columns, seq, vocab, tokens.data(), table.data(), positions.data(), embedded.data());
       nn::embed_part(rows, columns, vocab, 3, 4, tokens.data(), table.data() + 3 * columns, part.data());
-      nn::embed_backward(rows, columns, seq, tokens.data(), x.data(), token_gradient.data(), position_gradient.data());
+      nn::embed_backward(rows, columns, seq, vocab, tokens.data(), x.data(), token_gradient.data(), position_gradient.data());
       nn::embed_part_backward(rows, columns, 3, 4, tokens.data(), x.data(), part_gradient.data());
       const std::int32_t* at = device.upload(tokens);
       std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
@@ -292,7 +292,7 @@ inline void expect_elementwise_like_host(DeviceUnderTest& device) {
       for (const std::int64_t first : {0, 3, 1 << 20}) {
         std::vector<float> dropped(n);
         nn::dropout(n, 0.37, {.seed = 5, .name = "layer0.dropout", .step = 2}, first, x.data(), dropped.data());
-        ASSERT_EQ(device.entry<thinwire_cuda_dropout_fn>("thinwire_cuda_dropout")(d.type(), n, 0.37, 5, mix_stream(hash_name("layer0.dropout"), 2), first, in, out,
+        ASSERT_EQ(device.entry<thinwire_cuda_dropout_fn>("thinwire_cuda_dropout")(d.type(), 1, n, n, 0.37, 5, mix_stream(hash_name("layer0.dropout"), 2), first, in, out,
                                                                                   0, device.stream), 0);
         d.expect(out, dropped, "dropout");
       }

@@ -1,0 +1,64 @@
+// How the functions of kernels/nn reach a device: under a device placement (core/placement.h) they queue the module's entry point of their
+// name (kernels/nn/device_nn.h) on the placement's stream, with the addresses as given, and return. Used by the .cpp files of this folder:
+//   if (device::on_device()) return device::queue<T>(device::entries().gelu_forward, device_f32, count, x, y);
+#pragma once
+
+#include <type_traits>
+
+#include "core/placement.h"
+#include "kernels/nn/device_nn.h"
+
+namespace thinwire::nn::device {
+
+#define THINWIRE_NN_ENTRIES(X)                                                                                                              \
+  X(gemm) X(row_moments) X(normalise) X(gradient_moments) X(normalise_backward) X(gelu_forward) X(gelu_backward) X(cross_entropy)           \
+  X(softmax_statistics) X(split_cross_entropy) X(take_maxima) X(rescale_sums) X(join_statistics) X(adamw_step) X(sum_of_squares) X(add_total) \
+  X(attention_forward) X(attention_backward) X(fill_rows) X(add_column_sums) X(add_into) X(scale_in_place) X(add_rows) X(add_rows_gradient)  \
+  X(copy_rows) X(embed) X(embed_backward) X(dropout)
+
+template <typename Function>
+struct Entry {
+  Function* function;
+  const char* name;
+};
+struct Entries {
+#define THINWIRE_NN_ENTRY(entry) Entry<thinwire_cuda_##entry##_fn> entry;
+  THINWIRE_NN_ENTRIES(THINWIRE_NN_ENTRY)
+#undef THINWIRE_NN_ENTRY
+};
+/// The module's, looked up once per process. EnvironmentError where there is no module or it lacks one.
+const Entries& entries();
+
+inline bool on_device() { return !placement().on_host(); }
+
+/// `bytes` of device memory for what is queued next on the placement's stream, 16-byte aligned: one per thread and stream, so a call's kernels
+/// may use it and the next call's may use it again. It grows only, and waits for the stream before it does.
+std::byte* workspace(std::size_t bytes);
+
+/// The words into which kernels OR what the host reports by an exception: a look-up's tokens, and a loss's targets.
+enum class StatusWord { tokens, targets };
+std::uint32_t* status_word(StatusWord which);
+
+/// RuntimeFailure with the module's text unless `code` is 0.
+void check(int code, const char* entry);
+/// UsageError: devices have no f64.
+[[noreturn]] void refuse_f64(const char* entry);
+
+/// Queues `entry`; T: the element type of the host function.
+template <typename T, typename Function, typename... Arguments>
+void queue(const Entry<Function>& entry, Arguments... arguments) {
+  if constexpr (std::is_same_v<T, float>)
+    check(entry.function(arguments..., placement().device.ordinal, placement().stream.handle), entry.name);
+  else
+    refuse_f64(entry.name);
+}
+
+}  // namespace thinwire::nn::device
+
+namespace thinwire::nn {
+
+/// Under a device placement: waits for its stream and throws CorruptData where a look-up or a loss since the last call met a token or a target
+/// outside its vocabulary, as the host's functions do at once. For a step's end: it is a synchronisation. On the host there is nothing to do.
+void check_device_status();
+
+}  // namespace thinwire::nn
