@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "kernels/nn/device_dispatch.h"
 #include "kernels/nn/gemm.h"
 #include "kernels/nn/softmax.h"
@@ -107,24 +105,12 @@ Operands<T> operands(const AttentionSlice& s, const Head& head, std::int64_t ite
   return {qkv + head.qkv, k, k + s.head_size, 3 * s.hidden(), 2 * s.hidden(), s.first, s.tokens, s.head_size};
 }
 
-void check_head_size(std::int64_t head_size) {
-  if (head_size > 128)
-    throw UsageError("Attention heads of " + std::to_string(head_size) + " elements are beyond a device's kernels, which end at 128. Use more heads, or the " +
-                     "host (--device host).");
-}
-
-[[noreturn]] void refuse_slices() {
-  throw UsageError("Slices of sequences have no attention kernel on devices. Train with one slice per sequence, or on the host (--device host).");
-}
-
 }  // namespace
 
 template <typename T>
 void attention_forward(const AttentionShape& s, const T* qkv, T* context, T* log_sum_exp) {
-  if (device::on_device()) {
-    check_head_size(s.head_size);
+  if (device::on_device())
     return device::queue<T>(device::entries().attention_forward, device_f32, s.batch, s.seq, s.heads, s.head_size, qkv, context, log_sum_exp);
-  }
   const std::int64_t row = 3 * s.hidden(), d = s.head_size;
   for_heads<T>(s.batch * s.heads, query_block * s.seq, [&](std::int64_t item, T* scores) {
     const Head head(item, s.seq, s.heads, d);
@@ -136,11 +122,9 @@ void attention_forward(const AttentionShape& s, const T* qkv, T* context, T* log
 template <typename T>
 void attention_backward(const AttentionShape& s, const T* qkv, const T* context, const T* log_sum_exp,
                         const T* dcontext, T* dqkv) {
-  if (device::on_device()) {
-    check_head_size(s.head_size);
+  if (device::on_device())
     return device::queue<T>(device::entries().attention_backward, device_f32, s.batch, s.seq, s.heads, s.head_size, qkv, context, log_sum_exp, dcontext, dqkv,
                             device::workspace(attention_workspace_bytes(s.batch, s.seq, s.heads)));
-  }
   const std::int64_t row = 3 * s.hidden(), d = s.head_size;
   for_heads<T>(s.batch * s.heads, 2 * query_block * s.seq, [&](std::int64_t item, T* scratch) {
     const Head head(item, s.seq, s.heads, d);
@@ -154,7 +138,9 @@ void attention_backward(const AttentionShape& s, const T* qkv, const T* context,
 
 template <typename T>
 void attention_slice_forward(const AttentionSlice& s, const T* qkv, T* cache, T* context, T* log_sum_exp) {
-  if (device::on_device()) refuse_slices();
+  if (device::on_device())
+    return device::queue<T>(device::entries().attention_slice_forward, s.batch, s.tokens, s.first, s.length, s.heads, s.head_size, qkv, cache, context,
+                            log_sum_exp);
   const std::int64_t d = s.head_size;
   for_heads<T>(s.batch * s.heads, query_block * (s.first + s.tokens), [&](std::int64_t item, T* scores) {
     const Head head(item, s.tokens, s.heads, d);
@@ -167,7 +153,9 @@ void attention_slice_forward(const AttentionSlice& s, const T* qkv, T* cache, T*
 template <typename T>
 void attention_slice_backward(const AttentionSlice& s, const T* qkv, const T* cache, const T* context, const T* log_sum_exp,
                               const T* dcontext, T* dcache, T* dqkv) {
-  if (device::on_device()) refuse_slices();
+  if (device::on_device())
+    return device::queue<T>(device::entries().attention_slice_backward, s.batch, s.tokens, s.first, s.length, s.heads, s.head_size, qkv, cache, context,
+                            log_sum_exp, dcontext, dcache, dqkv, device::workspace(attention_workspace_bytes(s.batch, s.tokens, s.heads)));
   const std::int64_t d = s.head_size;
   for_heads<T>(s.batch * s.heads, 2 * query_block * (s.first + s.tokens), [&](std::int64_t item, T* scratch) {
     const Head head(item, s.tokens, s.heads, d);

@@ -1,6 +1,6 @@
 // Causal attention in f32: exact to rounding beside kernels/nn/attention.cpp, on the ordinary units. A block owns 16 rows (queries, or keys in
 // the pass over keys), eight threads each, and walks over the tiles of 16 on the other side in shared memory; scores never leave the block.
-// Heads narrower than kSize are filled up with zeros.
+// Heads narrower than kSize are filled up with zeros; wider ones than 128 are for attention_wide_kernels.cuh.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -40,26 +40,68 @@ __device__ inline float exact_dot(const float (&a)[kSize + 1], const float (&b)[
   return sum;
 }
 
+/// Where queries, keys and values of causal attention lie: all in one tensor, or, for a slice of the tokens (nn::AttentionSlice), keys and values in
+/// the cache. Queries are tokens [first, first + queries) and see the keys [0, own token]. Gradients lie as what they are the gradients of.
+struct AttentionTokens {
+  std::int64_t batch, heads, head_size, queries, first, keys;
+  std::int64_t q_row, q_head, q_sequence, kv_row, kv_head, kv_sequence;  ///< elements from one to the next
+  std::int64_t items() const { return batch * heads; }
+};
+
+/// One (sequence, head) of them: offsets.
+struct TokensPlace {
+  std::int64_t q, kv, context, lse, out_row;
+  __device__ TokensPlace(const AttentionTokens& s, std::int64_t item) {
+    const std::int64_t sequence = item / s.heads, head = item % s.heads;
+    out_row = s.heads * s.head_size;
+    q = sequence * s.q_sequence + head * s.q_head;
+    kv = sequence * s.kv_sequence + head * s.kv_head;
+    context = sequence * s.queries * out_row + head * s.head_size;
+    lse = item * s.queries;
+  }
+};
+
+/// What the backward pass reads, and where it writes. dk and dv lie as k and v and are added to with `adds`; those of the slice's own tokens
+/// also go to own_dk (as q, with dv head_size behind it) unless that is null.
+struct AttentionGradients {
+  const float *q, *k, *v, *log_sum_exp, *delta, *dcontext;
+  float *dq, *dk, *dv, *own_dk;
+  bool adds;
+};
+
+/// Writes one element of dk and of dv.
+__device__ inline void store_key_gradient(const AttentionTokens& s, const TokensPlace& place, const AttentionGradients& g, std::int64_t key, std::int64_t column,
+                                          float dk, float dv) {
+  const std::int64_t at = place.kv + key * s.kv_row + column;
+  if (g.adds) dk += g.dk[at], dv += g.dv[at];
+  g.dk[at] = dk, g.dv[at] = dv;
+  if (g.own_dk == nullptr || key < s.first) return;
+  float* own = g.own_dk + place.q + (key - s.first) * s.q_row + column;
+  own[0] = dk, own[s.head_size] = dv;
+}
+
 template <int kSize>
-__global__ void __launch_bounds__(exact_threads) attention_forward_f32(nn::AttentionShape s, float scale, const float* __restrict__ qkv, float* __restrict__ context,
+__global__ void __launch_bounds__(exact_threads) attention_forward_f32(AttentionTokens s, float scale, const float* __restrict__ q, const float* __restrict__ k,
+                                                                       const float* __restrict__ v, float* __restrict__ context,
                                                                        float* __restrict__ log_sum_exp) {
   __shared__ float queries[exact_rows][kSize + 1], keys[exact_rows][kSize + 1], values[exact_rows][kSize + 1], scores[exact_rows][exact_rows + 1];
-  const std::int64_t tiles = (s.seq + exact_rows - 1) / exact_rows;
-  const HeadPlace place(s, blockIdx.x / tiles);
+  const std::int64_t tiles = (s.queries + exact_rows - 1) / exact_rows;
+  const TokensPlace place(s, blockIdx.x / tiles);
   const std::int64_t first = (tiles - 1 - blockIdx.x % tiles) * exact_rows;  // long rows first
   const int size = static_cast<int>(s.head_size), r = static_cast<int>(threadIdx.x) / exact_lanes, lane = static_cast<int>(threadIdx.x) % exact_lanes;
   const std::int64_t query = first + r;
-  load_exact_tile<kSize>(queries, qkv + place.qkv, place.row, first, s.seq, size);
+  load_exact_tile<kSize>(queries, q + place.q, s.q_row, first, s.queries, size);
   float largest = no_score, sum = 0, out[kSize / exact_lanes] = {};
-  for (std::int64_t key = 0; key <= first; key += exact_rows) {
+  const std::int64_t end = s.first + first + exact_rows < s.keys ? s.first + first + exact_rows : s.keys;
+  for (std::int64_t key = 0; key < end; key += exact_rows) {
     __syncthreads();
-    load_exact_tile<kSize>(keys, qkv + place.qkv + s.head_size, place.row, key, s.seq, size);
-    load_exact_tile<kSize>(values, qkv + place.qkv + 2 * s.head_size, place.row, key, s.seq, size);
+    load_exact_tile<kSize>(keys, k + place.kv, s.kv_row, key, s.keys, size);
+    load_exact_tile<kSize>(values, v + place.kv, s.kv_row, key, s.keys, size);
     __syncthreads();
     float tile_largest = largest;
-    for (int k = lane; k < exact_rows; k += exact_lanes) {
-      const float score = key + k <= query && key + k < s.seq ? scale * exact_dot<kSize>(queries[r], keys[k]) : no_score;
-      scores[r][k] = score;
+    for (int o = lane; o < exact_rows; o += exact_lanes) {
+      const float score = key + o <= s.first + query && key + o < s.keys ? scale * exact_dot<kSize>(queries[r], keys[o]) : no_score;
+      scores[r][o] = score;
       tile_largest = fmaxf(tile_largest, score);
     }
     THINWIRE_UNROLL
@@ -70,14 +112,14 @@ __global__ void __launch_bounds__(exact_threads) attention_forward_f32(nn::Atten
     sum *= shrink;
     THINWIRE_UNROLL
     for (int c = 0; c < kSize / exact_lanes; ++c) out[c] *= shrink;
-    for (int k = 0; k < exact_rows; ++k) {
-      const float p = scores[r][k] == no_score ? 0.0f : expf(scores[r][k] - largest);
+    for (int o = 0; o < exact_rows; ++o) {
+      const float p = scores[r][o] == no_score ? 0.0f : expf(scores[r][o] - largest);
       sum += p;
       THINWIRE_UNROLL
-      for (int c = 0; c < kSize / exact_lanes; ++c) out[c] += p * values[k][c * exact_lanes + lane];
+      for (int c = 0; c < kSize / exact_lanes; ++c) out[c] += p * values[o][c * exact_lanes + lane];
     }
   }
-  if (query >= s.seq) return;
+  if (query >= s.queries) return;
   THINWIRE_UNROLL
   for (int c = 0; c < kSize / exact_lanes; ++c)
     if (c * exact_lanes + lane < size) context[place.context + query * place.out_row + c * exact_lanes + lane] = out[c] / sum;
@@ -86,33 +128,33 @@ __global__ void __launch_bounds__(exact_threads) attention_forward_f32(nn::Atten
 
 /// kKeys: the block owns keys and makes dk and dv from the queries at and after them; else it owns queries and makes dq from the keys up to them.
 template <int kSize, bool kKeys>
-__global__ void __launch_bounds__(exact_threads) attention_backward_f32(nn::AttentionShape s, float scale, const float* __restrict__ qkv,
-                                                                        const float* __restrict__ log_sum_exp, const float* __restrict__ delta,
-                                                                        const float* __restrict__ dcontext, float* __restrict__ dqkv) {
+__global__ void __launch_bounds__(exact_threads) attention_backward_f32(AttentionTokens s, float scale, AttentionGradients g) {
   constexpr int own_columns = kSize / exact_lanes;
   // Own rows: (k, v) or (q, dout); the others': (q, dout) or (k, v).
   __shared__ float own_a[exact_rows][kSize + 1], own_b[exact_rows][kSize + 1], other_a[exact_rows][kSize + 1], other_b[exact_rows][kSize + 1];
   __shared__ float probabilities[kKeys ? exact_rows : 1][exact_rows + 1], gradients[exact_rows][exact_rows + 1];
-  const std::int64_t tiles = (s.seq + exact_rows - 1) / exact_rows;
-  const HeadPlace place(s, blockIdx.x / tiles);
+  const std::int64_t own_count = kKeys ? s.keys : s.queries, tiles = (own_count + exact_rows - 1) / exact_rows;
+  const TokensPlace place(s, blockIdx.x / tiles);
   const std::int64_t first = (kKeys ? blockIdx.x % tiles : tiles - 1 - blockIdx.x % tiles) * exact_rows;  // long ones first
   const int size = static_cast<int>(s.head_size), r = static_cast<int>(threadIdx.x) / exact_lanes, lane = static_cast<int>(threadIdx.x) % exact_lanes;
   const std::int64_t own = first + r;
-  const float *q = qkv + place.qkv, *k = q + s.head_size, *v = k + s.head_size, *dout = dcontext + place.context;
-  load_exact_tile<kSize>(own_a, kKeys ? k : q, place.row, first, s.seq, size);
-  load_exact_tile<kSize>(own_b, kKeys ? v : dout, kKeys ? place.row : place.out_row, first, s.seq, size);
+  const float *q = g.q + place.q, *k = g.k + place.kv, *v = g.v + place.kv, *dout = g.dcontext + place.context;
+  load_exact_tile<kSize>(own_a, kKeys ? k : q, kKeys ? s.kv_row : s.q_row, first, own_count, size);
+  load_exact_tile<kSize>(own_b, kKeys ? v : dout, kKeys ? s.kv_row : place.out_row, first, own_count, size);
   float first_sum[own_columns] = {}, second_sum[kKeys ? own_columns : 1] = {};  // dk or dq; dv
-  for (std::int64_t other = kKeys ? first : 0; kKeys ? other < s.seq : other <= first; other += exact_rows) {
+  const std::int64_t seen = s.first + first + exact_rows < s.keys ? s.first + first + exact_rows : s.keys;  // by the own queries
+  const std::int64_t begin = kKeys && first > s.first ? first - s.first : 0, end = kKeys ? s.queries : seen;
+  for (std::int64_t other = begin; other < end; other += exact_rows) {
     __syncthreads();
-    load_exact_tile<kSize>(other_a, kKeys ? q : k, place.row, other, s.seq, size);
-    load_exact_tile<kSize>(other_b, kKeys ? dout : v, kKeys ? place.out_row : place.row, other, s.seq, size);
+    load_exact_tile<kSize>(other_a, kKeys ? q : k, kKeys ? s.q_row : s.kv_row, other, kKeys ? s.queries : s.keys, size);
+    load_exact_tile<kSize>(other_b, kKeys ? dout : v, kKeys ? place.out_row : s.kv_row, other, kKeys ? s.queries : s.keys, size);
     __syncthreads();
     for (int o = lane; o < exact_rows; o += exact_lanes) {
       const std::int64_t query = kKeys ? other + o : own, key = kKeys ? own : other + o;
       float p = 0, gradient = 0;
-      if (key <= query && query < s.seq) {
-        p = expf(scale * exact_dot<kSize>(own_a[r], other_a[o]) - log_sum_exp[place.lse + query]);
-        gradient = scale * p * (exact_dot<kSize>(own_b[r], other_b[o]) - delta[place.lse + query]);
+      if (key <= s.first + query && query < s.queries && key < s.keys) {
+        p = expf(scale * exact_dot<kSize>(own_a[r], other_a[o]) - g.log_sum_exp[place.lse + query]);
+        gradient = scale * p * (exact_dot<kSize>(own_b[r], other_b[o]) - g.delta[place.lse + query]);
       }
       if constexpr (kKeys) probabilities[r][o] = p;
       gradients[r][o] = gradient;
@@ -126,14 +168,13 @@ __global__ void __launch_bounds__(exact_threads) attention_backward_f32(nn::Atte
       }
     }
   }
-  if (own >= s.seq) return;
-  float* to = dqkv + place.qkv + own * place.row + (kKeys ? s.head_size : 0);
+  if (own >= own_count) return;
   THINWIRE_UNROLL
   for (int c = 0; c < own_columns; ++c) {
     const int column = c * exact_lanes + lane;
     if (column >= size) continue;
-    to[column] = first_sum[c];
-    if constexpr (kKeys) to[s.head_size + column] = second_sum[c];
+    if constexpr (kKeys) store_key_gradient(s, place, g, own, column, first_sum[c], second_sum[c]);
+    else g.dq[place.q + own * s.q_row + column] = first_sum[c];
   }
 }
 

@@ -10,11 +10,11 @@
 
 namespace thinwire::nn::device {
 
-#define THINWIRE_NN_ENTRIES(X)                                                                                                              \
-  X(gemm) X(row_moments) X(normalise) X(gradient_moments) X(normalise_backward) X(gelu_forward) X(gelu_backward) X(cross_entropy)           \
-  X(softmax_statistics) X(split_cross_entropy) X(take_maxima) X(rescale_sums) X(join_statistics) X(adamw_step) X(sum_of_squares) X(add_total) \
-  X(attention_forward) X(attention_backward) X(fill_rows) X(add_column_sums) X(add_into) X(scale_in_place) X(add_rows) X(add_rows_gradient)  \
-  X(copy_rows) X(embed) X(embed_backward) X(dropout)
+#define THINWIRE_NN_ENTRIES(X)                                                                                                      \
+  X(gemm) X(row_moments) X(normalise) X(gradient_moments) X(normalise_backward) X(gelu_forward) X(gelu_backward) X(cross_entropy)   \
+  X(softmax_statistics) X(split_cross_entropy) X(take_maxima) X(rescale_sums) X(join_statistics) X(adamw_step) X(sum_of_squares)    \
+  X(add_total) X(attention_forward) X(attention_backward) X(attention_slice_forward) X(attention_slice_backward) X(fill_rows)       \
+  X(add_column_sums) X(add_into) X(scale_in_place) X(add_rows) X(add_rows_gradient) X(copy_rows) X(embed) X(embed_backward) X(dropout)
 
 template <typename Function>
 struct Entry {

@@ -84,13 +84,22 @@ using thinwire_cuda_adamw_step_fn = int(const thinwire_cuda_adamw_factors* facto
 /// *sum (f64) = sum of squares of x f32, or += with `accumulate`. `workspace`: sum_of_squares_workspace_bytes(count).
 using thinwire_cuda_sum_of_squares_fn = int(std::int64_t count, const float* x, double* sum, int accumulate, void* workspace, int ordinal, void* stream);
 
-/// log_sum_exp f32 [batch, heads, seq]; head_size <= 128. bf16 multiplies on the matrix units, f32 in f32.
+/// log_sum_exp f32 [batch, heads, seq]. bf16 multiplies on the matrix units, f32 in f32; head_size <= 128 in bf16 (any in f32, slower beyond it).
 using thinwire_cuda_attention_forward_fn = int(int type, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t head_size, const void* qkv,
                                                void* context, float* log_sum_exp, int ordinal, void* stream);
 /// `workspace`: attention_workspace_bytes.
 using thinwire_cuda_attention_backward_fn = int(int type, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t head_size, const void* qkv,
                                                 const void* context, const float* log_sum_exp, const void* dcontext, void* dqkv, void* workspace,
                                                 int ordinal, void* stream);
+
+/// As the functions of nn, f32. `workspace`: attention_workspace_bytes(batch, tokens, heads).
+using thinwire_cuda_attention_slice_forward_fn = int(std::int64_t batch, std::int64_t tokens, std::int64_t first, std::int64_t length, std::int64_t heads,
+                                                     std::int64_t head_size, const float* qkv, float* cache, float* context, float* log_sum_exp,
+                                                     int ordinal, void* stream);
+using thinwire_cuda_attention_slice_backward_fn = int(std::int64_t batch, std::int64_t tokens, std::int64_t first, std::int64_t length, std::int64_t heads,
+                                                      std::int64_t head_size, const float* qkv, const float* cache, const float* context,
+                                                      const float* log_sum_exp, const float* dcontext, float* dcache, float* dqkv, void* workspace,
+                                                      int ordinal, void* stream);
 
 using thinwire_cuda_fill_rows_fn = int(int type, std::int64_t rows, std::int64_t columns, const void* bias, void* y, int ordinal, void* stream);
 /// sums f32 [columns] +=. `workspace`: column_sums_workspace_bytes(rows, columns, 1).

@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "support/device_codec_cases.h"
 #include "support/device_nn_cases.h"
+#include "support/nn_placement_cases.h"
 
 namespace thinwire::testing {
 namespace {
@@ -137,6 +138,17 @@ TEST_F(CudaDevice, NnKernelsEqualTheHostTwin) {
     Gpu device;
     check(device);
   }
+}
+
+TEST_F(CudaDevice, NnFunctionsUnderADevicePlacementEqualTheHost) {
+  DeviceBackend& gpu = device_backend(DeviceKind::cuda);
+  Stream own = gpu.create_stream(0);
+  for (const Stream& stream : {own, Stream{{DeviceKind::cuda, 0}, nullptr}}) {
+    const Placement where{stream.device, stream};
+    for (const auto check : {expect_placed_like_host, expect_placed_damage, expect_placed_usage, expect_tokens_placed}) check(where);
+  }
+  gpu.synchronize(own);
+  gpu.destroy_stream(own);
 }
 
 }  // namespace

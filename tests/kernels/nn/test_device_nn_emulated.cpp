@@ -73,9 +73,9 @@ TEST(EmulatedNn, GemmEqualsTheHostTwinForEveryTransposeStrideAndType) {
   Emulation device;
   expect_gemm_like_host(device);
 }
-TEST(EmulatedNn, HeadsBeyond128AreRefused) {
+TEST(EmulatedNn, HeadsBeyond128AreRefusedInBf16) {
   float x[1] = {};
-  EXPECT_EQ(thinwire_cuda_attention_forward(device_f32, 1, 1, 1, 129, x, x, x, 0, nullptr), cudaErrorNotSupported);
+  EXPECT_EQ(thinwire_cuda_attention_forward(device_bf16, 1, 1, 1, 129, x, x, x, 0, nullptr), cudaErrorNotSupported);
 }
 
 }  // namespace
