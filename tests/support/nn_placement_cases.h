@@ -9,6 +9,7 @@
 #include <functional>
 #include <list>
 
+#include "core/error.h"
 #include "core/random.h"
 #include "kernels/nn/attention.h"
 #include "kernels/nn/device_dispatch.h"
