@@ -18,7 +18,7 @@
 namespace thinwire {
 namespace {
 
-int machine_ranks = 1;
+int machine_ranks = 1, machine_rank = 0;
 std::uint64_t machine_job = 0;
 std::atomic<int> quiet_count = 0, longer_nap_us = 0;
 int lock_descriptor = -1;
@@ -42,13 +42,18 @@ bool nap_when_waiting() {
 
 }  // namespace
 
-void Machine::set(int ranks_here, std::uint64_t job) {
+void Machine::set(int ranks_here, int rank_here, std::uint64_t job) {
   machine_ranks = ranks_here;
+  machine_rank = rank_here;
   machine_job = job;
 }
 
 int Machine::ranks_here() {
   return machine_ranks;
+}
+
+int Machine::rank_here() {
+  return machine_rank;
 }
 
 int Machine::cores() {

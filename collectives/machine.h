@@ -11,8 +11,10 @@ namespace thinwire {
 /// namespaces of one machine are seen to share its cores.
 class Machine {
  public:
-  static void set(int ranks_here, std::uint64_t job);
+  static void set(int ranks_here, int rank_here, std::uint64_t job);
   static int ranks_here();
+  /// This rank's number among them.
+  static int rank_here();
   /// Cores that this process may use (its affinity mask).
   static int cores();
   /// Ranks per core of this machine; above 1 wall-clock times of compute are distorted.

@@ -59,11 +59,15 @@ void describe_machine() {
   const std::uint64_t mine = machine_fingerprint();
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
   TW_MPI(MPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD));
-  int here = 0;
-  for (std::uint64_t other : all) here += other == mine ? 1 : 0;
+  int here = 0, before_me = 0;
+  for (int r = 0; r < size; ++r) {
+    const bool shares = all[static_cast<std::size_t>(r)] == mine;
+    here += shares ? 1 : 0;
+    before_me += shares && r < rank ? 1 : 0;
+  }
   std::uint64_t job = mix_stream(static_cast<std::uint64_t>(now_ns()), static_cast<std::uint64_t>(getpid()));
   TW_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
-  Machine::set(here, job);
+  Machine::set(here, before_me, job);
   // Each rank its share of the cores, unless the user decided. Threads of several ranks on one core spin in
   // OpenMP's barriers for the others' whole time slices: sums of 256 KiB then took 60 ms instead of 0.1 (4
   // ranks, 2 cores).

@@ -25,7 +25,7 @@ void add_piece(std::vector<Piece>& pieces, const std::string& folder, const Para
     p.rows.count = std::clamp<std::int64_t>(vocab - p.rows.begin, 0, p.rows.count);
     if (p.rows.count == 0) return;
   }
-  p.local = TensorView(values.data(), values.dtype(), {p.rows.count, columns});
+  p.local = TensorView(values.data(), values.dtype(), {p.rows.count, columns}, values.device());
   pieces.push_back(p);
 }
 
@@ -40,6 +40,14 @@ void for_blocks(const Piece& piece, Copy&& copy) {
   const std::int64_t step = rows_per_message(row_bytes);
   for (std::int64_t r = 0; r < piece.rows.count; r += step)
     copy(static_cast<std::byte*>(piece.local.data()) + r * row_bytes, std::min(step, piece.rows.count - r) * row_bytes);
+}
+
+bool on_host(const Piece& piece) { return piece.local.device().kind == DeviceKind::host; }
+
+/// Between the host and a part of the piece, wherever it lies; done on return.
+void copy_part(const Piece& piece, void* to, const void* from, std::int64_t bytes) {
+  const PlacementScope there(piece.local.device());
+  copy_and_wait(to, from, static_cast<std::size_t>(bytes));
 }
 
 /// Where the rows of an entry lie in the bytes of the whole dataset, and how many of them a message holds.
@@ -129,7 +137,13 @@ void PieceExchange::collect(const std::string& name, const PieceCatalogue::Datas
       const std::int64_t count = std::min(rows.step, e.rows.count - r);
       const std::byte* from = nullptr;
       if (e.rank == 0) {
-        from = static_cast<const std::byte*>(own(name, e).local.data()) + r * rows.row_bytes;
+        const Piece& mine = own(name, e);
+        from = static_cast<const std::byte*>(mine.local.data()) + r * rows.row_bytes;
+        if (!on_host(mine)) {
+          buffer_.reshape({count * rows.row_bytes}, DType::u8);
+          copy_part(mine, buffer_.view().data(), from, count * rows.row_bytes);
+          from = static_cast<const std::byte*>(buffer_.view().data());
+        }
       } else {
         buffer_.reshape({count * rows.row_bytes}, DType::u8);
         world_.receive(buffer_.view().data(), count * rows.row_bytes, e.rank, piece_tag)->wait();
@@ -149,35 +163,57 @@ void PieceExchange::distribute(const std::string& name, const PieceCatalogue::Da
   std::vector<bool> used(own_.size(), false);
   for (const PieceCatalogue::Entry& e : d.entries) {
     const EntryRows rows(d, e, dtype_);
-    std::byte* own_data = nullptr;
+    const Piece* mine = nullptr;
     if (e.rank == 0)  // two pieces may want the same block (a tied table): each is filled once
-      for (std::size_t i = 0; i < own_.size() && own_data == nullptr; ++i)
+      for (std::size_t i = 0; i < own_.size() && mine == nullptr; ++i)
         if (!used[i] && own_[i].dataset == name && own_[i].rows == e.rows && own_[i].columns == e.columns) {
           used[i] = true;
-          own_data = static_cast<std::byte*>(own_[i].local.data());
+          mine = &own_[i];
         }
     for (std::int64_t r = 0; r < e.rows.count; r += rows.step) {
       const std::int64_t count = std::min(rows.step, e.rows.count - r);
-      std::byte* to = own_data;
-      if (e.rank == 0) {
-        to += r * rows.row_bytes;
-      } else {
+      std::byte* place = mine ? static_cast<std::byte*>(mine->local.data()) + r * rows.row_bytes : nullptr;
+      std::byte* to = place;
+      if (!mine || !on_host(*mine)) {
         buffer_.reshape({count * rows.row_bytes}, DType::u8);
         to = static_cast<std::byte*>(buffer_.view().data());
       }
       for (std::int64_t i = 0; i < count; ++i)
         std::memcpy(to + i * rows.row_bytes, static_cast<const std::byte*>(whole.data()) + rows.at(e, r + i, dtype_), static_cast<std::size_t>(rows.row_bytes));
-      if (e.rank != 0) world_.send(to, count * rows.row_bytes, e.rank, piece_tag)->wait();
+      if (e.rank != 0)
+        world_.send(to, count * rows.row_bytes, e.rank, piece_tag)->wait();
+      else if (to != place)
+        copy_part(*mine, place, to, count * rows.row_bytes);
     }
   }
 }
 
 void send_pieces(Communicator& world, const std::vector<Piece>& own) {
-  for (const Piece& p : own) for_blocks(p, [&](std::byte* data, std::int64_t bytes) { world.send(data, bytes, 0, piece_tag)->wait(); });
+  Tensor block;
+  for (const Piece& p : own)
+    for_blocks(p, [&](std::byte* data, std::int64_t bytes) {
+      const void* from = data;
+      if (!on_host(p)) {
+        block.reshape({bytes}, DType::u8);
+        copy_part(p, block.view().data(), data, bytes);
+        from = block.view().data();
+      }
+      world.send(from, bytes, 0, piece_tag)->wait();
+    });
 }
 
 void receive_pieces(Communicator& world, std::vector<Piece>& own) {
-  for (const Piece& p : own) for_blocks(p, [&](std::byte* data, std::int64_t bytes) { world.receive(data, bytes, 0, piece_tag)->wait(); });
+  Tensor block;
+  for (const Piece& p : own)
+    for_blocks(p, [&](std::byte* data, std::int64_t bytes) {
+      if (on_host(p)) {
+        world.receive(data, bytes, 0, piece_tag)->wait();
+        return;
+      }
+      block.reshape({bytes}, DType::u8);
+      world.receive(block.view().data(), bytes, 0, piece_tag)->wait();
+      copy_part(p, data, block.view().data(), bytes);
+    });
 }
 
 }  // namespace thinwire

@@ -1,9 +1,7 @@
 #include "models/codec_training.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "core/tensor_names.h"
+#include "models/parameter.h"
 
 namespace thinwire {
 
@@ -19,7 +17,10 @@ void CodecTraining::add(TrafficLane& lane, const std::vector<std::uint64_t>& ten
   for (std::uint64_t tensor : tensors) codec.prepare_training(tensor, columns);
   for (const CodecParameter& p : codec.trainable()) {
     const bool partial = p.owner == CodecParameter::Owner::sender ? sums_encoder : sums_decoder;
-    weights_.push_back({p, partial, std::vector<float>(p.value.size(), 0.0f), std::vector<float>(p.value.size(), 0.0f)});
+    const Shape shape = {static_cast<std::int64_t>(p.value.size())};
+    weights_.push_back(Weights{p, partial, Tensor(shape), Tensor(shape)});
+    weights_.back().first.fill_zero();
+    weights_.back().second.fill_zero();
   }
 }
 
@@ -29,11 +30,14 @@ void CodecTraining::reduce(Channel& channel, const char* name, std::int64_t step
   for (const Weights& w : weights_) elements += takes_part(w) ? static_cast<std::int64_t>(w.parameter.gradient.size()) : 0;
   if (elements == 0) return;
   packed_.reshape({elements});
-  float* at = packed_.as<float>().data();
+  float* at = data_of<float>(packed_);
   clock_.run("pack codec gradients", -1, -1, [&] {
     float* to = at;
     for (const Weights& w : weights_)
-      if (takes_part(w)) to = std::copy(w.parameter.gradient.begin(), w.parameter.gradient.end(), to);
+      if (takes_part(w)) {
+        copy_elements(to, w.parameter.gradient.data(), w.parameter.gradient.size());
+        to += w.parameter.gradient.size();
+      }
   });
   MessageKey key;
   key.tensor = tensor_id(name);
@@ -43,7 +47,7 @@ void CodecTraining::reduce(Channel& channel, const char* name, std::int64_t step
     const float* from = at;
     for (const Weights& w : weights_)
       if (takes_part(w)) {
-        std::copy_n(from, w.parameter.gradient.size(), w.parameter.gradient.begin());
+        copy_elements(w.parameter.gradient.data(), from, w.parameter.gradient.size());
         from += w.parameter.gradient.size();
       }
   });
@@ -56,8 +60,8 @@ void CodecTraining::step(std::int64_t step, double learning_rate) {
   clock_.run("codec optimizer", -1, -1, [&] {
     for (Weights& w : weights_) {
       nn::adamw_step<float>(options_, 0.0, learning_rate, step + 1, 1.0, static_cast<std::int64_t>(w.parameter.value.size()),
-                            w.parameter.gradient.data(), w.parameter.value.data(), w.first.data(), w.second.data());
-      std::fill(w.parameter.gradient.begin(), w.parameter.gradient.end(), 0.0f);
+                            w.parameter.gradient.data(), w.parameter.value.data(), data_of<float>(w.first), data_of<float>(w.second));
+      fill_zero_bytes(w.parameter.gradient.data(), w.parameter.gradient.size() * sizeof(float));
     }
   });
 }
@@ -65,24 +69,25 @@ void CodecTraining::step(std::int64_t step, double learning_rate) {
 std::vector<std::byte> CodecTraining::save_state() const {
   std::vector<std::byte> state;
   for (const Weights& w : weights_)
-    for (const auto* moments : {&w.first, &w.second}) {
-      const auto* bytes = reinterpret_cast<const std::byte*>(moments->data());
-      state.insert(state.end(), bytes, bytes + moments->size() * sizeof(float));
+    for (const Tensor* moments : {&w.first, &w.second}) {
+      const std::size_t at = state.size();
+      state.resize(at + moments->bytes());
+      copy_and_wait(state.data() + at, moments->view().data(), moments->bytes());
     }
   return state;
 }
 
 void CodecTraining::load_state(std::span<const std::byte> state) {
   std::size_t expected = 0;
-  for (const Weights& w : weights_) expected += 2 * w.first.size() * sizeof(float);
+  for (const Weights& w : weights_) expected += 2 * w.first.bytes();
   if (state.size() != expected)
     throw CorruptData("The moments of trained codecs hold " + std::to_string(state.size()) + " bytes, expected " + std::to_string(expected) +
                       ". The checkpoint is damaged or of another configuration; start codecs anew with --codec-state reset.");
   const std::byte* from = state.data();
   for (Weights& w : weights_)
-    for (auto* moments : {&w.first, &w.second}) {
-      std::memcpy(moments->data(), from, moments->size() * sizeof(float));
-      from += moments->size() * sizeof(float);
+    for (Tensor* moments : {&w.first, &w.second}) {
+      copy_and_wait(moments->view().data(), from, moments->bytes());
+      from += moments->bytes();
     }
 }
 

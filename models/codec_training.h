@@ -18,6 +18,7 @@
 
 namespace thinwire {
 
+/// Weights and gradients of the codecs lie where the thread computes (placement), as their messages do.
 class CodecTraining {
  public:
   /// `replicas`: averages over the data-parallel group, or null; `tensor`: sums over the tensor group.
@@ -38,7 +39,7 @@ class CodecTraining {
   struct Weights {
     CodecParameter parameter;
     bool sums_over_tensor_group;
-    std::vector<float> first, second;  ///< moments
+    Tensor first, second;  ///< moments
   };
   void reduce(Channel& channel, const char* name, std::int64_t step, bool partial_only);
 

@@ -20,7 +20,7 @@ void ComputeClock::begin_stated(const char* name, double us, int micro) {
   if (!replays()) return;
   const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(us * 1e3);
   sleep_until_ns(begin + wait);
-  total_ns_ += wait;
+  count(wait);
   Trace::add(TraceCategory::compute, name, begin, now_ns(), -1, micro);
   stated_ = true;
 }
@@ -31,7 +31,7 @@ void ComputeClock::replay(const char* name, int layer, int micro) {
   if (found == durations_ns_.end())
     throw UsageError("no duration of '" + std::string(name) + "' was measured; run a step under ComputeMode::serial first");
   const std::int64_t wait = static_cast<std::int64_t>(scale_ * median(found->second));
-  total_ns_ += wait;
+  count(wait);
   if (joined_) {
     Trace::add(TraceCategory::compute, name, joined_end_ns_, joined_end_ns_ + wait, layer, micro);
     joined_end_ns_ += wait;
@@ -40,6 +40,14 @@ void ComputeClock::replay(const char* name, int layer, int micro) {
   const std::int64_t begin = now_ns();
   sleep_until_ns(begin + wait);
   Trace::add(TraceCategory::compute, name, begin, now_ns(), layer, micro);
+}
+
+void ComputeClock::settle() {
+  if (!sections_) return;
+  for (const DeviceSections::Section& s : sections_->settle()) {
+    total_ns_ += s.end_ns - s.begin_ns;
+    Trace::add(TraceCategory::compute, s.name, s.begin_ns, s.end_ns, s.layer, s.micro);
+  }
 }
 
 void ComputeClock::begin_joined() {

@@ -1,8 +1,11 @@
 // Where a rank's computing time goes. Model code hands every piece of work between two communications to a clock, which runs it as
 // it comes, alone on the machine, or replaces it by a wait of the duration measured alone (docs/measuring.md, "Timed compute").
+// On a device work is queued, and runs as it comes: its times are the device's own, known after settle().
 #pragma once
 
+#include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -12,6 +15,7 @@
 #include "collectives/traffic.h"
 #include "core/clock.h"
 #include "core/trace.h"
+#include "models/device_sections.h"
 
 namespace thinwire {
 
@@ -28,8 +32,21 @@ class ComputeClock {
       remember(name, layer, timed(name, layer, micro, body));
       return;
     }
+    if (sections_ && !placement().on_host()) {
+      sections_->begin({name, layer, micro, {charged_[0], charged_[1]}});
+      body();
+      sections_->end();
+      return;
+    }
     timed(name, layer, micro, body);
   }
+  /// Sections on a device are timed from now on. Whoever asks for it calls settle() step by step.
+  void measure_devices() { sections_ = std::make_unique<DeviceSections>(); }
+  /// On a device: waits for what was queued and counts it. Elsewhere nothing.
+  void settle();
+  /// From now on the durations of sections are added to these sums (microseconds), too; null: to none. On a device they are complete
+  /// after settle().
+  void charge(double* sum = nullptr, double* second = nullptr) { charged_ = {sum, second}; }
   ComputeMode mode() const { return mode_; }
   bool replays() const { return mode_ == ComputeMode::replay; }
   /// Entering serial forgets earlier durations.
@@ -56,9 +73,14 @@ class ComputeClock {
     const std::int64_t begin = now_ns();
     body();
     const std::int64_t end = now_ns();
-    total_ns_ += end - begin;
+    count(end - begin);
     Trace::add(TraceCategory::compute, name, begin, end, layer, micro);
     return end - begin;
+  }
+  void count(std::int64_t ns) {
+    total_ns_ += ns;
+    for (double* sum : charged_)
+      if (sum) *sum += static_cast<double>(ns) * 1e-3;
   }
   void replay(const char* name, int layer, int micro);
   void remember(const char* name, int layer, std::int64_t ns);
@@ -70,6 +92,8 @@ class ComputeClock {
   std::optional<MachineLock> joined_alone_;
   std::int64_t total_ns_ = 0, joined_end_ns_ = 0;
   int slice_ = 0;
+  std::array<double*, 2> charged_ = {};
+  std::unique_ptr<DeviceSections> sections_;
   std::map<std::tuple<std::string_view, int, int>, std::vector<double>> durations_ns_;
 };
 

@@ -81,8 +81,9 @@ void Gpt<T>::drop_embedded(const PassContext& pass, T* x) const {
 }
 
 template <typename T>
-double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
-                       TrafficObserver<T>* observer) {
+void Gpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                         TrafficObserver<T>* observer) {
+  if (observer && !placement().on_host()) throw UsageError("Captured traffic is read on the host; capture with the model on the host (--device host).");
   if (std::max(pass.seq, pass.length) > config_.max_seq)
     throw UsageError("Sequence of " + std::to_string(std::max(pass.seq, pass.length)) + " tokens exceeds the model's maximum of " +
                      std::to_string(config_.max_seq) + ".");
@@ -97,7 +98,7 @@ double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double 
   const auto cache = [&](std::size_t l) { return pass.sliced() ? &(*saved.prefix)[l] : nullptr; };
   if (part_.embedding) {
     T* x = shaped<T>(saved.input, {own, config_.hidden});
-    embedding_->forward(pass, batch.tokens.data(), *token_, x);
+    embedding_->forward(pass, saved.tokens.set(batch.tokens), *token_, x);
     if (pass.train && config_.dropout > 0)
       runtime_.clock->run("embedding dropout", -1, pass.micro, [&] { drop_embedded(pass, x); });
   }
@@ -111,8 +112,14 @@ double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double 
     blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer, cache(l));
     std::swap(again_.output, saved.blocks[l].output);
   }
-  if (!part_.head) return 0;
-  return head_->forward(pass, input_of(blocks_.size(), saved), *token_, batch.targets.data(), gradient_scale, saved.head);
+  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.set(batch.targets), gradient_scale, saved.head);
+}
+
+template <typename T>
+double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                       TrafficObserver<T>* observer) {
+  run_forward(pass, batch, gradient_scale, saved, observer);
+  return part_.head ? read_number(saved.head.loss) : 0;
 }
 
 template <typename T>
@@ -123,7 +130,7 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
   const std::int64_t table = token_ ? token_->elements() : 0;
   ComputeClock& clock = *runtime_.clock;
   if (part_.head) shaped<T>(gradient, {own, config_.hidden});
-  T* d = gradient.as<T>().data();
+  T* d = data_of<T>(gradient);
   if (part_.head) {
     head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, work_.narrow, d);
     if (observer) observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_->table_gradient));
@@ -144,7 +151,7 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
     if (observer && layer > 0) observer->boundary_gradient(layer, own, config_.hidden, d);
     if (boundary_ && layer > 0) {
       boundary_(layer, pass, gradient);
-      TW_ASSERT(gradient.as<T>().data() == d, "a boundary hook must leave the tensor where it is");
+      TW_ASSERT(data_of<T>(gradient) == d, "a boundary hook must leave the tensor where it is");
     }
     if (layer_done) layer_done(layer);
   }
@@ -158,10 +165,10 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
     first_use = shaped<T>(first_use_, token_->value.shape());
     if (observer || fresh) {
       TW_ASSERT(!(observer && boundary_), "an observer would see sums of several micro-batches");
-      std::fill(first_use, first_use + table, T{0});
+      first_use_.fill_zero();
     }
   }
-  embedding_->backward(pass, batch.tokens.data(), *token_, d, first_use);
+  embedding_->backward(pass, placed_tokens(saved.tokens, batch), *token_, d, first_use);
   if (observer) {
     observer->embedding_gradient(true, config_.vocab, config_.hidden, first_use);
     nn::add_into<T>(table, first_use, token_->g());

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/nn/placed_tokens.h"
 #include "models/layers/block.h"
 #include "models/layers/embedding.h"
 
@@ -28,6 +29,12 @@ struct TokenBatch {
   std::int64_t first_sample = 0;
   std::vector<std::int32_t> tokens, targets;
 };
+
+/// The tokens of `batch` for a backward pass: as its forward pass placed them. On the host they are the batch's own, which may be another
+/// copy by now.
+inline const std::int32_t* placed_tokens(const nn::PlacedTokens& placed, const TokenBatch& batch) {
+  return placement().on_host() ? batch.tokens.data() : placed.data();
+}
 
 /// Which part of the model a pipeline stage holds: layers first_layer .. first_layer + layers - 1 (-1: all that follow), and
 /// whether the embedding and the head are with them.
@@ -56,6 +63,7 @@ class Gpt {
     std::vector<typename Block<T>::Saved> blocks;
     typename TiedHead<T>::Saved head;
     PassContext pass;
+    nn::PlacedTokens tokens, targets;
     PrefixCache* prefix = nullptr;  ///< of slices: one for all slices of a micro-batch, held by the caller
   };
   /// Called in the backward pass when the gradients of a layer are complete for this micro-batch: number of layers for the head,
@@ -70,11 +78,14 @@ class Gpt {
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
-  /// The part's forward pass. Without the embedding, saved.input holds what the stage before sent. Returns with the head the mean
-  /// loss of the micro-batch in nats, else 0. `gradient_scale` scales the gradients of the backward pass (1 / number of
+  /// The part's forward pass. Without the embedding, saved.input holds what the stage before sent. With the head the mean loss of the
+  /// micro-batch in nats is in saved.head.loss. `gradient_scale` scales the gradients of the backward pass (1 / number of
   /// micro-batches when they are accumulated; of a slice times its share of the tokens). A pass may be a slice of the sequences
   /// (PassContext::length): then `batch` holds its tokens alone, slices go forward in order and backward in reverse, and saved.prefix is
-  /// needed. UsageError when the sequences exceed max_seq.
+  /// needed. UsageError when the sequences exceed max_seq, and for an observer on a device.
+  void run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                   TrafficObserver<T>* observer = nullptr);
+  /// run_forward, and the loss (0 without the head): waits for a device.
   double forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
                  TrafficObserver<T>* observer = nullptr);
   /// Adds the micro-batch's gradients to the parameters'. `d` [own rows, hidden]: on entry the gradient of the part's output (not

@@ -1,7 +1,6 @@
 #include "models/gradient_sync.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "core/tensor_names.h"
@@ -13,6 +12,21 @@ namespace {
 template <typename T>
 bool is_matrix(const Parameter<T>& p) {
   return p.value.shape().rank() == 2 && p.value.shape().rows() > 1;
+}
+
+template <typename T>
+void pack_gradients(const ParameterList<T>& members, T* to) {
+  for (Parameter<T>* p : members) {
+    copy_bytes(to, p->g(), p->gradient.bytes());
+    to += p->elements();
+  }
+}
+template <typename T>
+void unpack_gradients(const T* from, const ParameterList<T>& members) {
+  for (Parameter<T>* p : members) {
+    copy_bytes(p->g(), from, p->gradient.bytes());
+    from += p->elements();
+  }
 }
 
 bool in_tensor_group(const ParameterLayout& layout) {
@@ -105,7 +119,7 @@ template <typename T>
 void GradientSync<T>::adopt_weights() {
   for (Message& m : messages_)
     if (m.sharded)
-      std::memcpy(m.master.view().data(), m.members[0]->w() + m.rows.first * m.master.shape().columns(), m.master.bytes());
+      copy_bytes(m.master.view().data(), m.members[0]->w() + m.rows.first * m.master.shape().columns(), m.master.bytes());
 }
 
 template <typename T>
@@ -156,10 +170,7 @@ template <typename T>
 void GradientSync<T>::start(Message& m) {
   m.started = true;
   if (m.members.size() > 1)
-    clock_.run("pack gradients", m.layer, -1, [&] {
-      T* to = m.flat.template as<T>().data();
-      for (Parameter<T>* p : m.members) to = std::copy_n(p->g(), p->elements(), to);
-    });
+    clock_.run("pack gradients", m.layer, -1, [&] { pack_gradients(m.members, data_of<T>(m.flat)); });
   MessageKey key = key_of(m.name);
   if (m.stacked) key.stack = static_cast<std::int32_t>(m.members.size());
   // A packed bucket holds what the rule does not cover: it always travels dense.
@@ -189,16 +200,10 @@ void GradientSync<T>::complete(Message& m) {
   if (m.sharded) {
     Parameter<T>& p = *m.members[0];
     clock_.run("unpack gradients", m.layer, -1, [&] {
-      std::memcpy(p.g() + m.rows.first * m.shard.shape().columns(), m.shard.view().data(), m.shard.bytes());
+      copy_bytes(p.g() + m.rows.first * m.shard.shape().columns(), m.shard.view().data(), m.shard.bytes());
     });
   } else if (m.members.size() > 1) {
-    clock_.run("unpack gradients", m.layer, -1, [&] {
-      const T* from = m.flat.template as<T>().data();
-      for (Parameter<T>* p : m.members) {
-        std::copy_n(from, p->elements(), p->g());
-        from += p->elements();
-      }
-    });
+    clock_.run("unpack gradients", m.layer, -1, [&] { unpack_gradients(data_of<T>(m.flat), m.members); });
   }
 }
 
@@ -209,19 +214,10 @@ void GradientSync<T>::sum_over_tensor_group() {
   std::int64_t elements = 0;
   for (Parameter<T>* p : tensor_replicated_) elements += p->elements();
   T* packed = shaped<T>(tensor_sum_, {elements});
-  clock_.run("pack replicated gradients", -1, -1, [&] {
-    T* to = packed;
-    for (Parameter<T>* p : tensor_replicated_) to = std::copy_n(p->g(), p->elements(), to);
-  });
+  clock_.run("pack replicated gradients", -1, -1, [&] { pack_gradients(tensor_replicated_, packed); });
   Operation sum = lanes_.tensor_control->all_reduce(tensor_sum_.view(), tensor_sum_.view(), key_of("replicated gradients"));
   wait(sum);
-  clock_.run("unpack replicated gradients", -1, -1, [&] {
-    const T* from = packed;
-    for (Parameter<T>* p : tensor_replicated_) {
-      std::copy_n(from, p->elements(), p->g());
-      from += p->elements();
-    }
-  });
+  clock_.run("unpack replicated gradients", -1, -1, [&] { unpack_gradients(packed, tensor_replicated_); });
 }
 
 template <typename T>
@@ -235,7 +231,7 @@ void GradientSync<T>::finish() {
       if (compares() && !m.sharded && m.members.size() == 1 && is_matrix(*m.members[0]) &&
           lane_of(m).codes(m.layer, at_.pp, key_of(m.name))) {
         compared_.reshape(m.members[0]->gradient.shape());
-        std::memcpy(compared_.view().data(), m.members[0]->g(), compared_.bytes());
+        copy_bytes(compared_.view().data(), m.members[0]->g(), compared_.bytes());
         start(m);
         complete(m);
         lane_of(m).compare_reduction(compared_.view(), m.members[0]->gradient.view(), key_of(m.name));
@@ -264,7 +260,7 @@ bool GradientSync<T>::reducer_zeroes_table() const {
 template <typename T>
 void GradientSync<T>::start_embedding() {
   if (!table_ || !lanes_.embedding_dp) return;
-  if (reducer_zeroes_table()) std::fill_n(table_->g(), table_->elements(), T{0});
+  if (reducer_zeroes_table()) table_->gradient.fill_zero();
   const MessageKey key = key_of("embedding.token");
   const TensorView view = table_->gradient.view();
   table_operation_ = lanes_.embedding_dp->at(-1, 0, key).all_reduce(view, view, key);

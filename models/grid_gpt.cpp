@@ -53,7 +53,7 @@ void GridGpt<T>::drop_embedded(const PassContext& pass, T* x) {
 }
 
 template <typename T>
-double GridGpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved) {
+void GridGpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved) {
   if (pass.seq > config_.max_seq)
     throw UsageError("Sequence of " + std::to_string(pass.seq) + " tokens exceeds the model's maximum of " + std::to_string(config_.max_seq) + ".");
   TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
@@ -62,7 +62,7 @@ double GridGpt<T>::forward(const PassContext& pass, const TokenBatch& batch, dou
   saved.blocks.resize(blocks_.size());
   if (part_.embedding) {
     T* x = shaped<T>(saved.input, boundary(pass));
-    embedding_->forward(pass, batch.tokens.data(), *token_, x);
+    embedding_->forward(pass, saved.tokens.set(batch.tokens), *token_, x);
     drop_embedded(pass, x);
   }
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
@@ -73,8 +73,13 @@ double GridGpt<T>::forward(const PassContext& pass, const TokenBatch& batch, dou
     blocks_[l]->forward(pass, input_of(l, saved), again_);
     std::swap(again_.output, saved.blocks[l].output);
   }
-  if (!part_.head) return 0;
-  return head_->forward(pass, input_of(blocks_.size(), saved), *token_, batch.targets.data(), gradient_scale, saved.head);
+  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.set(batch.targets), gradient_scale, saved.head);
+}
+
+template <typename T>
+double GridGpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved) {
+  run_forward(pass, batch, gradient_scale, saved);
+  return part_.head ? read_number(saved.head.loss) : 0;
 }
 
 template <typename T>
@@ -82,7 +87,7 @@ void GridGpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& g
   const PassContext& pass = saved.pass;
   ComputeClock& clock = grid_.clock();
   if (part_.head) shaped<T>(gradient, boundary(pass));
-  T* d = gradient.as<T>().data();
+  T* d = data_of<T>(gradient);
   if (part_.head) {
     head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, d);
     clock.run("add table gradient", -1, pass.micro,
@@ -102,7 +107,7 @@ void GridGpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& g
   }
   if (!part_.embedding) return;
   drop_embedded(pass, d);
-  embedding_->backward(pass, batch.tokens.data(), *token_, d, token_->g());
+  embedding_->backward(pass, placed_tokens(saved.tokens, batch), *token_, d, token_->g());
   if (layer_done) layer_done(-1);
 }
 

@@ -21,6 +21,7 @@ class GridGpt {
     std::vector<typename GridBlock<T>::Saved> blocks;
     typename GridTiedHead<T>::Saved head;
     PassContext pass;
+    nn::PlacedTokens tokens, targets;
   };
   using LayerDone = std::function<void(int layer)>;
 
@@ -29,7 +30,8 @@ class GridGpt {
   GridGpt(const GridGpt&) = delete;
   GridGpt& operator=(const GridGpt&) = delete;
 
-  /// As Gpt<T>::forward and backward; tokens and targets of the whole micro-batch on every rank, `d` a shard.
+  /// As of Gpt<T>; tokens and targets of the whole micro-batch on every rank, `d` a shard.
+  void run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved);
   double forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved);
   void backward(const TokenBatch& batch, Activations& saved, Tensor& d, const LayerDone& layer_done = {});
 

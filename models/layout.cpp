@@ -73,10 +73,16 @@ void initialise_normal(const ParameterLayout& layout, std::uint64_t seed, double
             static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(layout.global_index(i))));
     });
   };
+  // Drawn on the host also where the parameter lies on a device: the same numbers everywhere.
+  const bool on_host = to.device().kind == DeviceKind::host;
+  Tensor drawn{Device()};
+  if (!on_host) drawn.reshape(to.shape(), to.dtype());
+  const TensorView values = on_host ? to : drawn.view();
   if (to.dtype() == DType::f64)
-    fill(to.as<double>());
+    fill(values.as<double>());
   else
-    fill(to.as<float>());
+    fill(values.as<float>());
+  if (!on_host) copy_and_wait(to.data(), values.data(), to.bytes());
 }
 
 }  // namespace thinwire

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/nn/sums.h"
+
 namespace thinwire {
 namespace {
 
@@ -35,11 +37,17 @@ const T* Optimizer<T>::gradient_of(const OptimizerPart<T>& part) const {
 }
 
 template <typename T>
-double Optimizer<T>::sum_of_squares() const {
-  double total = 0;
+void Optimizer<T>::add_sum_of_squares(double* sum) const {
   for (std::size_t i = 0; i < parts_.size(); ++i)
-    if (parts_[i].counts) total += nn::sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]));
-  return total;
+    if (parts_[i].counts) nn::add_sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]), sum);
+}
+
+template <typename T>
+double Optimizer<T>::sum_of_squares() const {
+  Tensor total({1}, DType::f64);
+  total.fill_zero();
+  add_sum_of_squares(data_of<double>(total));
+  return read_number(total);
 }
 
 template <typename T>
@@ -61,9 +69,9 @@ void Optimizer<T>::apply(double learning_rate, double scale) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const OptimizerPart<T>& part = parts_[i];
     Parameter<T>& p = *part.parameter;
-    T* weights = part.master ? part.master->template as<T>().data() : p.w() + part.rows.first * p.value.shape().columns();
+    T* weights = part.master ? data_of<T>(*part.master) : p.w() + part.rows.first * p.value.shape().columns();
     nn::adamw_step<T>(options_, p.decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale, first_[i].elements(),
-                      gradient_of(part), weights, first_[i].template as<T>().data(), second_[i].template as<T>().data());
+                      gradient_of(part), weights, data_of<T>(first_[i]), data_of<T>(second_[i]));
   }
 }
 

@@ -27,7 +27,9 @@ class Optimizer {
   /// Whole parameters, as on one device.
   Optimizer(const ParameterList<T>& parameters, const nn::AdamW& options);
 
-  /// This rank's share of the squared global L2 norm of the gradients.
+  /// *sum (f64, where the thread computes) += this rank's share of the squared global L2 norm of the gradients.
+  void add_sum_of_squares(double* sum) const;
+  /// The share alone; waits for a device.
   double sum_of_squares() const;
   /// sqrt of it, on one device.
   double gradient_norm() const;

@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "core/tensor_names.h"
+#include "kernels/nn/device_dispatch.h"
 #include "models/codec_training.h"
 #include "models/data/batches.h"
 #include "models/gradient_sync.h"
+#include "models/own_stream.h"
 #include "models/pipeline.h"
 #include "models/released_form.h"
 
@@ -24,12 +26,17 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
   return Channel(group, o);
 }
 
+constexpr const char* timed_on_device =
+    "Timed compute replays durations of host sections; a device runs its work beside the host and takes its own time (--compute real, or --device host)";
+
 /// `Model`: Gpt<T>, or GridGpt<T> where the tensor group is a grid.
 template <typename T, typename Model>
 class Trainer3d final : public ParallelTrainer {
  public:
-  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus)
-      : world_(world),
+  /// Under the placement of `stream`, which all that lies on this rank shares.
+  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus, OwnStream stream)
+      : stream_(std::move(stream)),
+        world_(world),
         config_(config),
         corpus_hash_(corpus.hash()),
         mesh_(world, config.mesh),
@@ -37,13 +44,23 @@ class Trainer3d final : public ParallelTrainer {
         training_(corpus.training(), config.model.seed, "data.training"),
         validation_(corpus.validation(), config.model.seed, "data.validation"),
         schedule_(pipeline_schedule(config)) {
+    clock_.measure_devices();
     open_lanes();
     make_chunks();
     make_gradient_sync();
     make_codec_training();
+    synchronize_placement();
+  }
+  ~Trainer3d() override {
+    try {
+      const PlacementScope here(stream_.placement());
+      synchronize_placement();
+    } catch (const std::exception&) {  // why the trainer ends, most likely
+    }
   }
 
   StepRecord step() override {
+    const PlacementScope here(stream_.placement());
     const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
     clock_.reset();
     tensor_->waited_us = sync_->waited_us = 0;
@@ -53,18 +70,24 @@ class Trainer3d final : public ParallelTrainer {
       for (auto& chunk : chunks_) chunk->zero_gradients();
     });
     sync_->begin_step(number);
-    const double own_loss = pipeline_->train(
-        schedule_, static_cast<std::uint64_t>(number), batches(training_, static_cast<std::uint64_t>(number)),
+    double *squares = data_of<double>(numbers_), *loss = squares + 1;
+    numbers_.fill_zero();
+    pipeline_->train(
+        schedule_, static_cast<std::uint64_t>(number), batches(training_, static_cast<std::uint64_t>(number)), loss,
         [&](int layer) { sync_->layer_done(layer); }, [&] { sync_->progress(); });
     sync_->finish();
 
     StepRecord record;
     record.step = number;
-    double squares = 0;
-    clock_.run("gradient norm", -1, -1, [&] { squares = optimizer_->sum_of_squares(); });
+    clock_.run("gradient norm", -1, -1, [&] { optimizer_->add_sum_of_squares(squares); });
+    // The one time in a step that the host sees numbers of a device.
+    std::array<double, 2> sums{};
+    copy_and_wait(sums.data(), numbers_.view().data(), sizeof sums);
+    nn::check_device_status();
+    const double own_loss = sums[1];
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
-    std::array<double, 2> sums = {squares, speaks ? own_loss / config_.mesh.dp : 0};
+    sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
     sum_over_mesh(sums, number);
     if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
     record.gradient_norm = std::sqrt(sums[0]);
@@ -76,6 +99,7 @@ class Trainer3d final : public ParallelTrainer {
     if (grid_) grid_->weights_changed(number + 1);
     codec_training_->step(number, record.learning_rate);
     sync_->gather_weights();
+    clock_.settle();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
     record.forward_us = pipeline_->forward_us;
@@ -89,10 +113,18 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   double validate() override {
+    const PlacementScope here(stream_.placement());
     const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
     double loss = 0;
-    for (std::int64_t round = 0; round < rounds; ++round)
-      loss += pipeline_->evaluate(schedule_, static_cast<int>(round), batches(validation_, static_cast<std::uint64_t>(round)));
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      numbers_.fill_zero();
+      double *own = data_of<double>(numbers_), of_round = 0;
+      pipeline_->evaluate(schedule_, static_cast<int>(round), batches(validation_, static_cast<std::uint64_t>(round)), own);
+      copy_and_wait(&of_round, own, sizeof of_round);
+      loss += of_round;
+    }
+    nn::check_device_status();
+    clock_.settle();
     std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
     sum_over_mesh(sums, steps_taken());
     std::vector<TrafficRecord> not_training;
@@ -102,12 +134,16 @@ class Trainer3d final : public ParallelTrainer {
 
   std::int64_t steps_taken() const override { return optimizer_->steps_taken(); }
   void set_steps_taken(std::int64_t steps) override {
+    const PlacementScope here(stream_.placement());
     optimizer_->set_steps_taken(steps);
     sync_->adopt_weights();
     if (grid_) grid_->weights_changed(steps);
+    synchronize_placement();
   }
 
   void set_compute(ComputeMode mode) override {
+    if (!stream_.placement().on_host() && mode != ComputeMode::real) throw UsageError(timed_on_device);
+    const PlacementScope here(stream_.placement());
     world_.barrier();  // no operation of a neighbour may be in flight
     clock_.set_mode(mode);
     clock_.set_scale(config_.compute_scale);
@@ -128,6 +164,8 @@ class Trainer3d final : public ParallelTrainer {
   const std::string& corpus_hash() const override { return corpus_hash_; }
 
   std::vector<StateTensor> state_tensors() override {
+    const PlacementScope here(stream_.placement());
+    synchronize_placement();  // who reads these tensors need not know the stream
     std::vector<StateTensor> all;
     const auto& parts = optimizer_->parts();
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -141,6 +179,7 @@ class Trainer3d final : public ParallelTrainer {
     return all;
   }
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
+    const PlacementScope here(stream_.placement());
     std::map<std::string, std::vector<std::byte>> state;
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
@@ -149,6 +188,7 @@ class Trainer3d final : public ParallelTrainer {
     return state;
   }
   void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
+    const PlacementScope here(stream_.placement());
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       if (lanes_[i]->coded() == nullptr) continue;
       const auto found = state.find(lane_names_[i]);
@@ -182,8 +222,10 @@ class Trainer3d final : public ParallelTrainer {
   void open_lanes() {
     const MeshShape& m = config_.mesh;
     tensor_control_ = open_channel(mesh_.tp(), TrafficClass::control, exact());
-    for (auto [group, list] : {std::pair{&mesh_.tp(), &sum_channels_}, {&mesh_.pp(), &sum_channels_}, {&mesh_.dp(), &sum_channels_}})
-      list->push_back(open_channel(*group, TrafficClass::control, DType::f64));
+    {
+      const PlacementScope host{Device()};  // single numbers, which the host decides by
+      for (Communicator* group : {&mesh_.tp(), &mesh_.pp(), &mesh_.dp()}) sum_channels_.push_back(open_channel(*group, TrafficClass::control, DType::f64));
+    }
     if constexpr (std::is_same_v<Model, GridGpt<T>>) {
       GridOptions options;
       options.wire = wire(), options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
@@ -289,6 +331,7 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void sum_over_mesh(std::span<double> values, std::int64_t number) {
+    const PlacementScope host{Device()};
     MessageKey key;
     key.tensor = hash_name("step sums");
     key.step = number;
@@ -322,6 +365,7 @@ class Trainer3d final : public ParallelTrainer {
     }
   }
 
+  OwnStream stream_;
   Communicator& world_;
   const TrainConfig config_;
   const std::string corpus_hash_;
@@ -330,6 +374,7 @@ class Trainer3d final : public ParallelTrainer {
   BatchSampler training_, validation_;
   Schedule schedule_;
   ComputeClock clock_;
+  Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
   std::vector<std::unique_ptr<TrafficLane>> lanes_;
   std::vector<std::string> lane_names_;
   std::vector<std::unique_ptr<Channel>> channels_;
@@ -352,11 +397,13 @@ class Trainer3d final : public ParallelTrainer {
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
   config.check();
+  OwnStream stream(device_of_rank(config.device));
+  const PlacementScope here(stream.placement());
   const bool grid = parse_grid(config.tensor_parallel, config.mesh.tp).kind != GridKind::one_d;
-  if (config.dtype == DType::f64 && grid) return std::make_unique<Trainer3d<double, GridGpt<double>>>(world, config, corpus);
-  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double, Gpt<double>>>(world, config, corpus);
-  if (grid) return std::make_unique<Trainer3d<float, GridGpt<float>>>(world, config, corpus);
-  return std::make_unique<Trainer3d<float, Gpt<float>>>(world, config, corpus);
+  if (config.dtype == DType::f64 && grid) return std::make_unique<Trainer3d<double, GridGpt<double>>>(world, config, corpus, std::move(stream));
+  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double, Gpt<double>>>(world, config, corpus, std::move(stream));
+  if (grid) return std::make_unique<Trainer3d<float, GridGpt<float>>>(world, config, corpus, std::move(stream));
+  return std::make_unique<Trainer3d<float, Gpt<float>>>(world, config, corpus, std::move(stream));
 }
 
 }  // namespace thinwire

@@ -31,7 +31,8 @@ struct Parameter {
   T* g() { return static_cast<T*>(gradient.view().data()); }
   const T* g() const { return static_cast<const T*>(gradient.view().data()); }
   void fill(T constant) {
-    for (T& x : value.template as<T>()) x = constant;
+    const std::vector<T> constants(static_cast<std::size_t>(elements()), constant);
+    copy_and_wait(w(), constants.data(), value.bytes());
   }
 };
 
@@ -50,6 +51,29 @@ template <typename T>
 const T* data_of(const Tensor& tensor) {
   TW_ASSERT(tensor.dtype() == dtype_of<T>);
   return static_cast<const T*>(tensor.view().data());
+}
+template <typename T>
+T* data_of(Tensor& tensor) {
+  TW_ASSERT(tensor.dtype() == dtype_of<T>);
+  return static_cast<T*>(tensor.view().data());
+}
+
+/// A view of memory that lies where the thread computes (placement). The constructors from a typed pointer say: on the host.
+template <typename T>
+TensorView placed(T* data, Shape shape) {
+  return {data, dtype_of<T>, shape, current_device()};
+}
+template <typename T>
+ConstTensorView placed(const T* data, Shape shape) {
+  return {data, dtype_of<T>, shape, current_device()};
+}
+
+/// The one number of a tensor [1] of f64; waits for the device it lies on, which is the thread's (placement) or the host.
+inline double read_number(const Tensor& number) {
+  TW_ASSERT(number.dtype() == DType::f64 && number.elements() == 1);
+  double value = 0;
+  copy_and_wait(&value, number.view().data(), sizeof value);
+  return value;
 }
 
 /// Sums a buffer over a group of ranks, in place. Empty on one device: then nothing is split.

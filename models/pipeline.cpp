@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/nn/elementwise.h"
+#include "kernels/nn/sums.h"
 #include "models/released_form.h"
 
 namespace thinwire {
@@ -30,26 +32,25 @@ void Pipeline<T, Model>::reset_times() {
 }
 
 template <typename T, typename Model>
-double Pipeline<T, Model>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches,
-                          const LayerDone& layer_done, const std::function<void()>& between) {
-  return run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, layer_done, between);
+void Pipeline<T, Model>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches, double* loss,
+                               const LayerDone& layer_done, const std::function<void()>& between) {
+  run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, loss, layer_done, between);
 }
 
 template <typename T, typename Model>
-double Pipeline<T, Model>::evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches) {
+void Pipeline<T, Model>::evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches, double* loss) {
   PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
   pass.why = Pass::evaluate;
-  return run(schedule, false, pass, micro_batches, {}, {});
+  run(schedule, false, pass, micro_batches, loss, {}, {});
 }
 
 template <typename T, typename Model>
-double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches,
-                        const LayerDone& layer_done, const std::function<void()>& between) {
+void Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches, double* loss,
+                             const LayerDone& layer_done, const std::function<void()>& between) {
   const int count = schedule.micro_batches, slices = schedule.slices;
   TW_ASSERT(static_cast<int>(batches.size()) == count && slices == static_cast<int>(slices_.size()));
   backward_left_.assign(chunks_.size(), count * slices);
   const PassContext whole = pass;
-  double loss = 0;
   for (const Instruction& i : schedule.stage[static_cast<std::size_t>(at_.pp)]) {
     const TokenBatch& sequences = batches[static_cast<std::size_t>(i.micro)];
     pass = sliced(whole, i.slice);
@@ -68,7 +69,7 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
         receive_forward(i, pass);
         break;
       case InstructionKind::forward:
-        loss += forward(i, pass, batch, count);
+        forward(i, pass, batch, count, loss);
         break;
       case InstructionKind::send_forward:
         send_forward(i, pass);
@@ -97,7 +98,6 @@ double Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, Pas
   }
   reap(true);
   clock_.at_slice(0);
-  return loss;
 }
 
 template <typename T, typename Model>
@@ -241,10 +241,9 @@ std::unique_ptr<Tensor> Pipeline<T, Model>::swapped(std::unique_ptr<Tensor> grad
   const std::int64_t h = config_.model.hidden;
   result->reshape({outer * inner, h}, dtype_of<T>);
   clock_.run("reorder gradient", first_layer(i.chunk), i.micro, [&] {
-    const T* from = gradient->template as<T>().data();
-    T* to = result->template as<T>().data();
-    for (std::int64_t o = 0; o < outer; ++o)
-      for (std::int64_t n = 0; n < inner; ++n) std::copy_n(from + (o * inner + n) * h, h, to + (n * outer + o) * h);
+    const T* from = data_of<T>(*gradient);
+    T* to = data_of<T>(*result);
+    for (std::int64_t o = 0; o < outer; ++o) nn::copy_rows<T>(inner, h, from + o * inner * h, h, to + o * h, outer * h);
   });
   spare_.push_back(std::move(gradient));
   return result;
@@ -283,18 +282,20 @@ void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& p
 }
 
 template <typename T, typename Model>
-double Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches) {
+void Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches, double* loss) {
   // The loss is the mean over all tokens of the step.
   const double part = pass.sliced() ? static_cast<double>(pass.seq) / static_cast<double>(pass.length) : 1.0;
-  const double share = part / micro_batches, before = clock_.total_us();
+  const double share = part / micro_batches;
+  clock_.charge(&forward_us, slice_forward_us.empty() ? nullptr : &slice_forward_us[static_cast<std::size_t>(i.slice)]);
   if (config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
   if (config_.mesh.tp == 1) clock_.begin_joined();
-  const double loss = share * chunks_[static_cast<std::size_t>(i.chunk)]->forward(pass, batch, share, activations(slot_of(i)));
+  Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
+  Activations& saved = activations(slot_of(i));
+  chunk.run_forward(pass, batch, share, saved);
   clock_.end_joined();
   clock_.end_stated();
-  forward_us += clock_.total_us() - before;
-  if (pass.sliced() && !slice_forward_us.empty()) slice_forward_us[static_cast<std::size_t>(i.slice)] += clock_.total_us() - before;
-  return loss;
+  clock_.charge();
+  if (chunk.part().head) nn::add_total<double, double>(1, data_of<double>(saved.head.loss), share, 1.0, loss);
 }
 
 template <typename T, typename Model>
@@ -320,7 +321,7 @@ void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch,
   const Slot slot = slot_of(i);
   auto& gradient = gradients_[slot];
   if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
-  const double before = clock_.total_us();
+  clock_.charge(&backward_us, slice_backward_us.empty() ? nullptr : &slice_backward_us[static_cast<std::size_t>(i.slice)]);
   if (config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
   const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
   // Gradients may leave from within the last pass.
@@ -332,8 +333,7 @@ void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch,
     chunk.backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
   clock_.end_joined();
   clock_.end_stated();
-  backward_us += clock_.total_us() - before;
-  if (!slice_backward_us.empty()) slice_backward_us[static_cast<std::size_t>(i.slice)] += clock_.total_us() - before;
+  clock_.charge();
   if (i.slice == 0) drop_prefix(slot);
   free_.push_back(live_.at(slot));
   live_.erase(slot);

@@ -29,12 +29,12 @@ class Pipeline {
            ComputeClock& clock);
 
   using LayerDone = std::function<void(int layer)>;
-  /// Runs every micro-batch forward and backward; returns the sum over micro-batches of the loss / their number (0 without the
-  /// head). `layer_done` is called when a layer has seen its last micro-batch; `between` after every instruction.
-  double train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches, const LayerDone& layer_done,
-               const std::function<void()>& between);
+  /// Runs every micro-batch forward and backward; *loss (where the thread computes) += the sum over micro-batches of the loss / their
+  /// number (nothing without the head). `layer_done` is called when a layer has seen its last micro-batch; `between` after every instruction.
+  void train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches, double* loss,
+             const LayerDone& layer_done, const std::function<void()>& between);
   /// Forward only, leaving no trace. `round` distinguishes the messages of several calls.
-  double evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches);
+  void evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches, double* loss);
   /// Microseconds blocked in receives and unfinished sends since the last reset, codec work excluded.
   double waited_us = 0;
   double forward_us = 0, backward_us = 0;  ///< computing in forward and backward passes (ComputeClock), without communication
@@ -54,13 +54,13 @@ class Pipeline {
   };
   static Slot slot_of(const Instruction& i) { return {i.chunk, i.micro, i.slice}; }
 
-  double run(const Schedule& schedule, bool backward, PassContext pass, const std::vector<TokenBatch>& batches, const LayerDone& layer_done,
-             const std::function<void()>& between);
+  void run(const Schedule& schedule, bool backward, PassContext pass, const std::vector<TokenBatch>& batches, double* loss,
+           const LayerDone& layer_done, const std::function<void()>& between);
   void receive_forward(const Instruction& i, const PassContext& pass);
   void send_forward(const Instruction& i, const PassContext& pass);
   void receive_backward(const Instruction& i, const PassContext& pass);
   void send_backward(const Instruction& i, const PassContext& pass);
-  double forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches);
+  void forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches, double* loss);
   void backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done);
   void wait(Operation operation);
   void reap(bool all);

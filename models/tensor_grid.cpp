@@ -137,7 +137,7 @@ template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::all_gather(const Message& m, std::int64_t rows, std::int64_t columns, const T* shard, T* whole) {
   TW_ASSERT(rows % size(m.axis) == 0, m.tensor);
   const MessageKey key = key_of(m);
-  return pending(m, channel(m, key).all_gather(ConstTensorView(shard, {rows / size(m.axis), columns}), TensorView(whole, {rows, columns}), key));
+  return pending(m, channel(m, key).all_gather(placed(shard, {rows / size(m.axis), columns}), placed(whole, {rows, columns}), key));
 }
 
 template <typename T>
@@ -145,25 +145,25 @@ typename TensorGrid<T>::Pending TensorGrid<T>::reduce_scatter(const Message& m, 
                                                               T* shard) {
   TW_ASSERT(rows % size(m.axis) == 0, m.tensor);
   const MessageKey key = key_of(m);
-  return pending(m, channel(m, key).reduce_scatter(ConstTensorView(partial, {rows, columns}), TensorView(shard, {rows / size(m.axis), columns}), key));
+  return pending(m, channel(m, key).reduce_scatter(placed(partial, {rows, columns}), placed(shard, {rows / size(m.axis), columns}), key));
 }
 
 template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::broadcast(const Message& m, std::int64_t rows, std::int64_t columns, T* data, int root) {
   const MessageKey key = key_of(m);
-  return pending(m, channel(m, key).broadcast(TensorView(data, {rows, columns}), root, key));
+  return pending(m, channel(m, key).broadcast(placed(data, {rows, columns}), root, key));
 }
 
 template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::reduce(const Message& m, std::int64_t rows, std::int64_t columns, const T* in, T* out, int root) {
   const MessageKey key = key_of(m);
-  return pending(m, channel(m, key).reduce(ConstTensorView(in, {rows, columns}), TensorView(out, {rows, columns}), root, key));
+  return pending(m, channel(m, key).reduce(placed(in, {rows, columns}), placed(out, {rows, columns}), root, key));
 }
 
 template <typename T>
 typename TensorGrid<T>::Pending TensorGrid<T>::all_reduce(const Message& m, std::int64_t rows, std::int64_t columns, T* data) {
   const MessageKey key = key_of(m);
-  const TensorView view(data, {rows, columns});
+  const TensorView view = placed(data, {rows, columns});
   return pending(m, channel(m, key).all_reduce(view, view, key));
 }
 

@@ -1,7 +1,5 @@
 #include "models/tensor_parallel.h"
 
-#include <cstring>
-
 namespace thinwire {
 
 template <typename T>
@@ -47,20 +45,20 @@ void TensorParallel<T>::sum_output(const PassContext& pass, std::string_view ten
   if (!splits()) return;
   const MessageKey key = message_key(tensor, pass);
   Channel& channel = forward_->at(layer, stage_, key);
-  const TensorView in(partial, {rows, columns});
+  const TensorView in = placed(partial, {rows, columns});
   if (sequence_parallel_) {
-    wait(channel.reduce_scatter(in, TensorView(own, {own_rows(rows).count, columns}), key));
+    wait(channel.reduce_scatter(in, placed(own, {own_rows(rows).count, columns}), key));
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
     if (compares(pass) && forward_->codes(layer, stage_, key)) {
       kept_input_.reshape({rows, columns});
-      std::memcpy(kept_input_.view().data(), partial, kept_input_.bytes());
-      wait(channel.all_reduce(in, TensorView(own, {rows, columns}), key));
-      return forward_->compare_reduction(kept_input_.view(), ConstTensorView(own, {rows, columns}), key);
+      copy_bytes(kept_input_.view().data(), partial, kept_input_.bytes());
+      wait(channel.all_reduce(in, placed(own, {rows, columns}), key));
+      return forward_->compare_reduction(kept_input_.view(), placed(own, {rows, columns}), key);
     }
   }
-  wait(channel.all_reduce(in, TensorView(own, {rows, columns}), key));
+  wait(channel.all_reduce(in, placed(own, {rows, columns}), key));
 }
 
 template <typename T>
@@ -70,13 +68,13 @@ const T* TensorParallel<T>::sum_output_backward(const PassContext& pass, std::st
   const MessageKey key = message_key(tensor, pass);
   if (sequence_parallel_) {
     Channel& channel = backward_->at(layer, stage_, key);
-    wait(channel.all_gather(ConstTensorView(own, {own_rows(rows).count, columns}), TensorView(partial, {rows, columns}), key));
+    wait(channel.all_gather(placed(own, {own_rows(rows).count, columns}), placed(partial, {rows, columns}), key));
     return partial;
   }
   Channel& channel = forward_->at(layer, stage_, key);
   if (channel.codec().codec->traits().backward == BackwardRule::straight_through) return own;
   clock.run("codec backward", layer, pass.micro, [&] {
-    channel.reduction_backward(ConstTensorView(own, {rows, columns}), TensorView(partial, {rows, columns}), key);
+    channel.reduction_backward(placed(own, {rows, columns}), placed(partial, {rows, columns}), key);
   });
   return partial;
 }
@@ -87,7 +85,7 @@ void TensorParallel<T>::gather_input(const PassContext& pass, std::string_view t
   if (!sequence_parallel_) return;
   const MessageKey key = message_key(tensor, pass);
   wait(forward_->at(layer, stage_, key)
-           .all_gather(ConstTensorView(own, {own_rows(rows).count, columns}), TensorView(all, {rows, columns}), key));
+           .all_gather(placed(own, {own_rows(rows).count, columns}), placed(all, {rows, columns}), key));
 }
 
 template <typename T>
@@ -96,15 +94,15 @@ Operation TensorParallel<T>::start_sum_input_gradient(const PassContext& pass, s
   if (!splits()) return {};
   const MessageKey key = message_key(tensor, pass);
   Channel& channel = backward_->at(layer, stage_, key);
-  const TensorView in(partial, {rows, columns});
-  if (sequence_parallel_) return channel.reduce_scatter(in, TensorView(own, {own_rows(rows).count, columns}), key);
+  const TensorView in = placed(partial, {rows, columns});
+  if (sequence_parallel_) return channel.reduce_scatter(in, placed(own, {own_rows(rows).count, columns}), key);
   if constexpr (std::is_same_v<T, float>) {
     if (compares(pass) && backward_->codes(layer, stage_, key)) {
       kept_input_.reshape({rows, columns});
-      std::memcpy(kept_input_.view().data(), partial, kept_input_.bytes());
+      copy_bytes(kept_input_.view().data(), partial, kept_input_.bytes());
     }
   }
-  return channel.all_reduce(in, TensorView(own, {rows, columns}), key);
+  return channel.all_reduce(in, placed(own, {rows, columns}), key);
 }
 
 template <typename T>
@@ -115,7 +113,7 @@ void TensorParallel<T>::finish_sum_input_gradient(Operation operation, const Pas
   if constexpr (std::is_same_v<T, float>) {
     const MessageKey key = message_key(tensor, pass);
     if (!sequence_parallel_ && compares(pass) && backward_->codes(layer, stage_, key))
-      backward_->compare_reduction(kept_input_.view(), ConstTensorView(own, {rows, columns}), key);
+      backward_->compare_reduction(kept_input_.view(), placed(own, {rows, columns}), key);
   }
 }
 
@@ -123,21 +121,21 @@ template <typename T>
 void TensorParallel<T>::sum_look_up(const PassContext& pass, std::int64_t rows, std::int64_t columns, T* partial, T* own) {
   if (!splits()) return;
   const MessageKey key = message_key("embedding.look_up", pass);
-  const TensorView in(partial, {rows, columns});
-  wait(sequence_parallel_ ? look_up_->reduce_scatter(in, TensorView(own, {own_rows(rows).count, columns}), key)
-                          : look_up_->all_reduce(in, TensorView(own, {rows, columns}), key));
+  const TensorView in = placed(partial, {rows, columns});
+  wait(sequence_parallel_ ? look_up_->reduce_scatter(in, placed(own, {own_rows(rows).count, columns}), key)
+                          : look_up_->all_reduce(in, placed(own, {rows, columns}), key));
 }
 
 template <typename T>
 void TensorParallel<T>::gather_look_up_gradient(const PassContext& pass, std::int64_t rows, std::int64_t columns, const T* own, T* all) {
   if (!sequence_parallel_) return;
-  wait(look_up_->all_gather(ConstTensorView(own, {own_rows(rows).count, columns}), TensorView(all, {rows, columns}),
+  wait(look_up_->all_gather(placed(own, {own_rows(rows).count, columns}), placed(all, {rows, columns}),
                             message_key("embedding.look_up_gradient", pass)));
 }
 
 template <typename T>
 void TensorParallel<T>::gather_statistics(const PassContext& pass, std::int64_t rows, std::int64_t columns, const T* mine, T* all) {
-  wait(control_->all_gather(ConstTensorView(mine, {rows, columns}), TensorView(all, {size_ * rows, columns}),
+  wait(control_->all_gather(placed(mine, {rows, columns}), placed(all, {size_ * rows, columns}),
                             message_key("head.statistics", pass)));
 }
 

@@ -1,5 +1,7 @@
 #include "models/traffic_lane.h"
 
+#include <utility>
+
 namespace thinwire {
 namespace {
 
@@ -35,7 +37,15 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
 }
 
 void TrafficLane::add_error(ConstTensorView approximate, ConstTensorView exact) {
-  const auto a = approximate.as<float>(), b = exact.as<float>();
+  // Outside of timed steps: what lies on a device is read back.
+  Tensor approximate_here{Device()}, exact_here{Device()};
+  const auto on_host = [](ConstTensorView x, Tensor& here) {
+    if (x.device().kind == DeviceKind::host) return x.as<float>();
+    here.reshape(x.shape());
+    copy_and_wait(here.view().data(), x.data(), x.bytes());
+    return std::as_const(here).as<float>();
+  };
+  const auto a = on_host(approximate, approximate_here), b = on_host(exact, exact_here);
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double reference = b[i], difference = static_cast<double>(a[i]) - reference;
     error_squared_ += difference * difference;

@@ -253,6 +253,10 @@ void TrainConfig::check() const {
                      str(mesh.tp) + " for --seq");
   check_schedule(*this);
   check_slices(*this);
+  if (device != DeviceKind::host && dtype == DType::f64)
+    throw UsageError("--dtype f64 beside --device cuda: devices compute in f32 (and multiply in f32 or bf16); the parity mode is the host's (--device host)");
+  if (device != DeviceKind::host && compute != ComputeMode::real)
+    throw UsageError("--compute timed replays durations of the host, but a device runs its work beside the host and takes its own time; use --compute real, or --device host");
   if (dtype != DType::f32 && dtype != DType::f64)
     throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
   if (embedding_sync != "two_step" && embedding_sync != "fused")

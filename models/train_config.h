@@ -36,6 +36,7 @@ struct TrainConfig {
   bool overlap = true;              ///< reduce gradients while the backward pass still runs
   double bucket_mib = 4;            ///< dense gradients travel in buckets of about this size
   std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
+  DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
   DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
   DType wire = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
   std::map<TrafficClass, CompressRule> compress;
@@ -63,7 +64,7 @@ struct TrainConfig {
   std::vector<int> slices() const;
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
-  /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule.
+  /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule, what no device does.
   void check() const;
 };
 

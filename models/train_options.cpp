@@ -245,6 +245,8 @@ std::vector<TrainOption> make_table() {
       option("parallel.embedding_sync", "embedding-sync",
              "gradient of the tied table: over replicas then stages, or over all at once", "",
              TW_MEMBER(embedding_sync), {"two_step", "fused"}),
+      word<DeviceKind>("parallel.device", "device", "where each rank computes: on the host, or on the GPU of its number on the machine, modulo their number",
+                       TW_MEMBER(device), {"host", "cuda"}, {DeviceKind::host, DeviceKind::cuda}),
       word<DType>("parallel.dtype", "dtype", "float type of weights and sums; f64 is for parity, dense only",
                   TW_MEMBER(dtype), {"f32", "f64"}, {DType::f32, DType::f64}),
       word<DType>("parallel.wire", "wire", "type of dense transfers", TW_MEMBER(wire), {"f32", "f16", "bf16"},

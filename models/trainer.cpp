@@ -1,6 +1,5 @@
 #include "models/trainer.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/clock.h"
@@ -39,14 +38,14 @@ StepReport Trainer<T>::step(std::span<const TokenBatch> micro_batches,
     if (after) after(static_cast<int>(m));
     if (apart)
       for (std::size_t i = 0; i < parameters.size(); ++i)
-        nn::add_into<T>(parameters[i]->elements(), parameters[i]->g(), total_[i].template as<T>().data());
+        nn::add_into<T>(parameters[i]->elements(), parameters[i]->g(), data_of<T>(total_[i]));
     report.loss += share * loss;
     report.tokens += batch.batch * batch.seq;
   }
   if (apart)
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      nn::scale_in_place<T>(parameters[i]->elements(), static_cast<T>(share), total_[i].template as<T>().data());
-      std::copy_n(data_of<T>(total_[i]), parameters[i]->elements(), parameters[i]->g());
+      nn::scale_in_place<T>(parameters[i]->elements(), static_cast<T>(share), data_of<T>(total_[i]));
+      copy_bytes(parameters[i]->g(), data_of<T>(total_[i]), total_[i].bytes());
     }
   model_.join_table_gradients();
   report.learning_rate = options_.schedule.at(number);

@@ -5,6 +5,7 @@
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gemm.h"
+#include "kernels/nn/sums.h"
 #include "kernels/nn/softmax.h"
 
 namespace thinwire {
@@ -22,7 +23,7 @@ void initialise_token_table(Parameter<T>& table, std::int64_t vocab, std::uint64
   initialise_normal(table.layout, seed, 0.02, table.value.view());
   const AxisRange rows = table.layout.rows(), columns = table.layout.columns();
   const std::int64_t valid = std::clamp<std::int64_t>(vocab - rows.begin, 0, rows.count);
-  std::fill(table.w() + valid * columns.count, table.w() + rows.count * columns.count, T{0});
+  fill_zero_bytes(table.w() + valid * columns.count, static_cast<std::size_t>((rows.count - valid) * columns.count) * sizeof(T));
 }
 
 template <typename T>
@@ -63,8 +64,7 @@ void Embedding<T>::forward(const PassContext& pass, const std::int32_t* tokens, 
   tensor_.sum_look_up(pass, rows, hidden_, partial, y);
   const RowBlock own = tensor_.own_rows(rows);
   clock_.run("positions", -1, pass.micro, [&] {
-    for (std::int64_t r = 0; r < own.count; ++r)
-      nn::add_into<T>(hidden_, position.w() + (pass.first_token + (own.first + r) % pass.seq) * hidden_, y + r * hidden_);
+    nn::add_rows<T>(own.count, hidden_, pass.seq, own.first, position.w() + pass.first_token * hidden_, y);
   });
 }
 
@@ -87,8 +87,7 @@ void Embedding<T>::backward(const PassContext& pass, const std::int32_t* tokens,
   const AxisRange mine = table.layout.rows();
   clock_.run("embedding backward", -1, pass.micro, [&] {
     nn::embed_part_backward<T>(rows, hidden_, mine.begin, mine.count, tokens, all, token_gradient);
-    for (std::int64_t r = 0; r < own.count; ++r)
-      nn::add_into<T>(hidden_, dy + r * hidden_, position.g() + (pass.first_token + (own.first + r) % pass.seq) * hidden_);
+    nn::add_rows_gradient<T>(own.count, hidden_, pass.seq, own.first, dy, position.g() + pass.first_token * hidden_);
   });
 }
 
@@ -102,8 +101,8 @@ TiedHead<T>::TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const
       clock_(*runtime.clock) {}
 
 template <typename T>
-double TiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets,
-                            double gradient_scale, Saved& s) {
+void TiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets,
+                          double gradient_scale, Saved& s) {
   const std::int64_t rows = pass.rows(), own = tensor_.own_rows(rows).count, columns = table.layout.rows().count;
   const T scale = static_cast<T>(gradient_scale / static_cast<double>(rows));
   T* normed = shaped<T>(s.normed, {rows, hidden_});
@@ -122,21 +121,25 @@ double TiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter
     multiply();
     T* losses = shaped<T>(s.losses, {rows});
     nn::cross_entropy<T>(rows, columns, logits, targets, scale, losses);
-    double total = 0;
-    for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(losses[r]);
-    s.loss = total / static_cast<double>(rows);
+    mean_loss(rows, losses, s);
   });
-  return s.loss;
+}
+
+template <typename T>
+void TiedHead<T>::mean_loss(std::int64_t rows, const T* losses, Saved& s) {
+  double* loss = shaped<double>(s.loss, {1});
+  s.loss.fill_zero();
+  nn::add_total<T, double>(rows, losses, 1.0, static_cast<double>(rows), loss);
 }
 
 // Every rank holds some columns of the logits. One exchange of (maximum, sum of exponentials, logit of the target) per row
 // gives all of them loss and gradient.
 template <typename T>
-double TiedHead<T>::split_loss(const PassContext& pass, const Parameter<T>& table, const std::int32_t* targets, T scale, Saved& s) {
+void TiedHead<T>::split_loss(const PassContext& pass, const Parameter<T>& table, const std::int32_t* targets, T scale, Saved& s) {
   const std::int64_t rows = pass.rows();
   const AxisRange mine = table.layout.rows();
   const std::int64_t valid = std::clamp<std::int64_t>(vocab_ - mine.begin, 0, mine.count);  // padding has no share
-  T* logits = s.logits.template as<T>().data();
+  T* logits = data_of<T>(s.logits);
   T* statistics = shaped<T>(statistics_, {rows, 3});
   T* all = shaped<T>(all_statistics_, {tensor_.size() * rows, 3});
   clock_.run("softmax statistics", -1, pass.micro, [&] {
@@ -146,11 +149,8 @@ double TiedHead<T>::split_loss(const PassContext& pass, const Parameter<T>& tabl
   clock_.run("loss", -1, pass.micro, [&] {
     T* losses = shaped<T>(s.losses, {rows});
     nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, tensor_.size(), all, targets, scale, logits, losses);
-    double total = 0;
-    for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(losses[r]);
-    s.loss = total / static_cast<double>(rows);
+    mean_loss(rows, losses, s);
   });
-  return s.loss;
 }
 
 template <typename T>
@@ -169,7 +169,7 @@ void TiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<
   });
   tensor_.finish_sum_input_gradient(std::move(sum), pass, "head", layer_, rows, hidden_, own_gradient);
   clock_.run("head norm backward", -1, pass.micro, [&] {
-    std::fill(dx, dx + own * hidden_, T{0});
+    fill_zero_bytes(dx, static_cast<std::size_t>(own * hidden_) * sizeof(T));
     norm.backward_add(own, x, own_gradient, s.norm, dx);
   });
 }

@@ -29,7 +29,7 @@ template <typename T>
 class Embedding {
  public:
   Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime);
-  /// tokens [rows], row r at position first_token + r % seq -> y [own rows, hidden].
+  /// tokens [rows] (placed, as all tokens and targets of layers), row r at position first_token + r % seq -> y [own rows, hidden].
   void forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y);
   /// dy [own rows, hidden]. Adds to the gradient of the positions and to `token_gradient` [local vocab, hidden], usually table.g().
   void backward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, const T* dy, T* token_gradient);
@@ -50,14 +50,13 @@ class TiedHead {
   struct Saved {
     typename LayerNorm<T>::Saved norm;
     Tensor normed, logits, losses;  ///< logits hold their gradient after forward
-    double loss = 0;
+    Tensor loss;                    ///< f64 [1]: mean over the rows, in nats
   };
   TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime);
 
-  /// x [own rows, hidden], targets [rows]. Mean loss over the rows, in nats. The gradient of logits is scaled by gradient_scale /
-  /// rows.
-  double forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale,
-                 Saved& saved);
+  /// x [own rows, hidden], targets [rows]. Leaves the loss in `saved`. The gradient of logits is scaled by gradient_scale / rows.
+  void forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale,
+               Saved& saved);
   /// Overwrites dx [own rows, hidden] with the gradient of x; table_gradient [local vocab, hidden] is overwritten.
   void backward(const PassContext& pass, const T* x, const Parameter<T>& table, const Saved& saved, Tensor& scratch, T* dx);
   void collect(ParameterList<T>& list) { norm.collect(list); }
@@ -66,7 +65,8 @@ class TiedHead {
   Tensor table_gradient;  ///< of the last use, from the latest micro-batch
 
  private:
-  double split_loss(const PassContext& pass, const Parameter<T>& table, const std::int32_t* targets, T gradient_scale, Saved& saved);
+  void split_loss(const PassContext& pass, const Parameter<T>& table, const std::int32_t* targets, T gradient_scale, Saved& saved);
+  void mean_loss(std::int64_t rows, const T* losses, Saved& saved);
   std::int64_t vocab_, hidden_;
   int layer_;  ///< where the head stands in rules that name layers: with the last one
   TensorParallel<T>& tensor_;

@@ -113,9 +113,7 @@ void grid_dropout(TensorGrid<T>& grid, const PassContext& pass, std::int64_t hid
                   const T* x, T* y) {
   const AxisRange samples = grid.samples(pass.batch), columns = grid.columns(hidden);
   const std::int64_t first = (pass.first_sample + samples.begin) * pass.seq, rows = samples.count * pass.seq;
-  for (std::int64_t r = 0; r < rows; ++r)
-    nn::dropout<T>(columns.count, pass.train ? rate : 0.0, {seed, name, pass.step}, (first + r) * hidden + columns.begin, x + r * columns.count,
-                   y + r * columns.count);
+  nn::dropout_rows<T>(rows, columns.count, hidden, pass.train ? rate : 0.0, {seed, name, pass.step}, first * hidden + columns.begin, x, y);
 }
 
 template <typename T>

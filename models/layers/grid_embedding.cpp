@@ -1,10 +1,9 @@
 #include "models/layers/grid_embedding.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "kernels/nn/elementwise.h"
+#include "kernels/nn/sums.h"
 #include "kernels/nn/softmax.h"
 
 namespace thinwire {
@@ -78,7 +77,7 @@ void GridEmbedding<T>::forward(const PassContext& pass, const std::int32_t* toke
     grid_.wait(grid_.reduce_scatter({GridUse::look_up, vocabulary_axis, "reduce_scatter look-up", table.name(), -1, pass}, rows, columns,
                                     partial.data(), y));
   grid_.clock().run("positions", -1, pass.micro, [&] {
-    for (std::int64_t r = 0; r < own; ++r) nn::add_into<T>(columns, position.w() + r % pass.seq * columns, y + r * columns);
+    nn::add_rows<T>(own, columns, pass.seq, 0, position.w(), y);
   });
 }
 
@@ -97,7 +96,7 @@ void GridEmbedding<T>::backward(const PassContext& pass, const std::int32_t* tok
   }
   auto sums = grid_.scratch().template borrow<T>(block * columns);
   grid_.clock().run("embedding backward", -1, pass.micro, [&] {
-    std::fill_n(sums.data(), block * columns, T{0});
+    fill_zero_bytes(sums.data(), static_cast<std::size_t>(block * columns) * sizeof(T));
     nn::embed_part_backward<T>(rows, columns, grid_.index(vocabulary_axis) * block, block, tokens + line.begin * pass.seq, all, sums.data());
   });
   const T* mine = sums.data();
@@ -115,8 +114,8 @@ void GridEmbedding<T>::backward(const PassContext& pass, const std::int32_t* tok
   auto positions = grid_.scratch().template borrow<T>(used * columns);
   grid_.clock().run("positions backward", -1, pass.micro, [&] {
     nn::add_into<T>(table.elements(), mine, token_gradient);
-    std::fill_n(positions.data(), used * columns, T{0});
-    for (std::int64_t r = 0; r < own; ++r) nn::add_into<T>(columns, dy + r * columns, positions.data() + r % pass.seq * columns);
+    fill_zero_bytes(positions.data(), static_cast<std::size_t>(used * columns) * sizeof(T));
+    nn::add_rows_gradient<T>(own, columns, pass.seq, 0, dy, positions.data());
   });
   const int outer = grid_.shape().kind == GridKind::three_d ? weight_axis : 2;
   for (const int axis : {vocabulary_axis, outer})
@@ -138,8 +137,8 @@ GridTiedHead<T>::GridTiedHead(TensorGrid<T>& grid, std::int64_t vocab, std::int6
 }
 
 template <typename T>
-double GridTiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale,
-                                Saved& s) {
+void GridTiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale,
+                              Saved& s) {
   const std::int64_t own = grid_.samples(pass.batch).count * pass.seq, columns = grid_.columns(hidden_).count;
   T* normed = shaped<T>(s.normed, {own, columns});
   norm.forward(pass, x, normed, s.norm);
@@ -158,39 +157,35 @@ double GridTiedHead<T>::forward(const PassContext& pass, const T* x, const Param
   T *st = statistics.data(), *top = maxima.data(), *sum = sums.data();
   grid_.clock().run("softmax statistics", -1, pass.micro, [&] {
     nn::softmax_statistics<T>(rows, mine.count, valid, mine.begin, vocab_, logits, own_targets, st);
-    for (std::int64_t r = 0; r < rows; ++r) top[r] = st[3 * r];
+    nn::take_maxima<T>(rows, st, top);
   });
   if (grid_.size(axis) > 1) grid_.wait(grid_.all_reduce({GridUse::maximum, axis, "all_reduce softmax maximum", "head", layer_, pass}, rows, 1, top));
-  grid_.clock().run("softmax sums", -1, pass.micro, [&] {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const bool here = valid > 0, target_here = st[3 * r + 2] > -std::numeric_limits<T>::infinity();
-      sum[2 * r] = here ? st[3 * r + 1] * std::exp(st[3 * r] - top[r]) : T{0};
-      sum[2 * r + 1] = target_here ? st[3 * r + 2] : T{0};
-    }
-  });
+  grid_.clock().run("softmax sums", -1, pass.micro, [&] { nn::rescale_sums<T>(rows, valid, st, top, sum); });
   if (grid_.size(axis) > 1) grid_.wait(grid_.all_reduce({GridUse::exact, axis, "all_reduce softmax sums", "head", layer_, pass}, rows, 2, sum));
   const double share = 1.0 / static_cast<double>(pass.rows());
-  double total = 0;
+  T* loss = shaped<T>(loss_, {1});
   grid_.clock().run("loss", -1, pass.micro, [&] {
-    for (std::int64_t r = 0; r < rows; ++r) st[3 * r] = top[r], st[3 * r + 1] = sum[2 * r], st[3 * r + 2] = sum[2 * r + 1];
+    nn::join_statistics<T>(rows, top, sum, st);
     nn::split_cross_entropy<T>(rows, mine.count, valid, mine.begin, 1, st, own_targets, static_cast<T>(gradient_scale * share), logits, top);
-    for (std::int64_t r = 0; r < rows; ++r) total += static_cast<double>(top[r]);
+    loss_.fill_zero();
+    nn::add_total<T, T>(rows, top, share, 1.0, loss);
   });
   // The mean over the plane of the rows; ranks along the vocabulary hold equal values.
-  T loss = static_cast<T>(total * share);
   for (int a = 0; a < 3; ++a)
-    if (a != axis && grid_.size(a) > 1) grid_.wait(grid_.all_reduce({GridUse::exact, a, "all_reduce loss", "head", layer_, pass}, 1, 1, &loss));
-  return s.loss = static_cast<double>(loss);
+    if (a != axis && grid_.size(a) > 1) grid_.wait(grid_.all_reduce({GridUse::exact, a, "all_reduce loss", "head", layer_, pass}, 1, 1, loss));
+  double* whole = shaped<double>(s.loss, {1});
+  s.loss.fill_zero();
+  nn::add_total<T, double>(1, loss, 1.0, 1.0, whole);
 }
 
 template <typename T>
 void GridTiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<T>& table, Saved& s, T* dx) {
   const std::int64_t own = grid_.samples(pass.batch).count * pass.seq * grid_.columns(hidden_).count;
   T* dtable = shaped<T>(table_gradient, table.value.shape());
-  std::fill_n(dtable, table.elements(), T{0});
+  table_gradient.fill_zero();
   auto dnormed = grid_.scratch().template borrow<T>(own);
   product_->backward(pass, data_of<T>(s.normed), table.w(), data_of<T>(s.logits), dnormed.data(), dtable, &s.kept);
-  std::fill_n(dx, own, T{0});
+  fill_zero_bytes(dx, static_cast<std::size_t>(own) * sizeof(T));
   norm.backward_add(pass, x, dnormed.data(), s.norm, dx);
 }
 

@@ -35,12 +35,12 @@ class GridTiedHead {
     typename GridLayerNorm<T>::Saved norm;
     typename GridProduct<T>::Kept kept;
     Tensor normed, logits;  ///< logits hold their gradient after forward
-    double loss = 0;
+    Tensor loss;            ///< f64 [1]: mean over the micro-batch in nats, equal on all ranks
   };
   GridTiedHead(TensorGrid<T>& grid, std::int64_t vocab, std::int64_t hidden, int layers, nn::ComputeType compute = nn::ComputeType::f32);
-  /// x: shard. targets [batch x seq] whole. Mean loss over the micro-batch, in nats, equal on all ranks. The gradient of the logits is
-  /// scaled by gradient_scale / rows of the micro-batch.
-  double forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale, Saved& saved);
+  /// x: shard. targets [batch x seq] whole. Leaves the loss in `saved`. The gradient of the logits is scaled by gradient_scale / rows of
+  /// the micro-batch.
+  void forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale, Saved& saved);
   /// Overwrites dx; table_gradient (a shard) is overwritten.
   void backward(const PassContext& pass, const T* x, const Parameter<T>& table, Saved& saved, T* dx);
   void collect(ParameterList<T>& list) { norm.collect(list); }
@@ -53,6 +53,7 @@ class GridTiedHead {
   std::int64_t vocab_, padded_, hidden_;
   int layer_;
   std::unique_ptr<GridProduct<T>> product_;
+  Tensor loss_;  ///< within one call: of this rank's rows
 };
 
 }  // namespace thinwire

@@ -28,7 +28,7 @@ void GridVector<T>::gather(const PassContext& pass, T* whole) {
   const bool cut = axes_.sub >= 0 && grid_.size(axes_.sub) > 1;
   auto buffer = cut ? grid_.scratch().template borrow<T>(piece_) : GridScratch::Lease<T>();
   T* piece = cut ? buffer.data() : whole;
-  if (mine_) std::copy_n(parameter.w(), piece_, piece);
+  if (mine_) copy_elements(piece, parameter.w(), static_cast<std::size_t>(piece_));
   if (grid_.size(axes_.across) > 1) grid_.wait(grid_.broadcast(message(pass, axes_.across, "broadcast vector"), piece_, 1, piece, root_));
   if (cut) grid_.wait(grid_.all_gather(message(pass, axes_.sub, "all_gather vector"), columns_, 1, piece, whole));
 }
@@ -50,7 +50,7 @@ void GridVector<T>::scatter_gradient(const PassContext& pass, T* sums) {
   }
   if (!mine_) return;
   if (axes_.depth >= 0 && grid_.size(axes_.depth) > 1) {
-    if (sum != reduced.data()) std::copy_n(sum, piece_, reduced.data());
+    if (sum != reduced.data()) copy_elements(reduced.data(), sum, static_cast<std::size_t>(piece_));
     sum = reduced.data();
     grid_.wait(grid_.all_reduce(message(pass, axes_.depth, "all_reduce vector gradient over depth"), piece_, 1, reduced.data()));
   }
@@ -75,7 +75,7 @@ void GridLinear<T>::forward(const PassContext& pass, const T* x, T* y, Kept* kep
   product_->forward(pass, x, weight.w(), y, kept);
   const std::int64_t rows = grid_.samples(pass.batch, !spec_.swapped).count * pass.seq;
   grid_.clock().run("add bias", spec_.layer, pass.micro, [&] {
-    for (std::int64_t r = 0; r < rows; ++r) nn::add_into<T>(bias.columns(), block, y + r * bias.columns());
+    nn::add_rows<T>(rows, bias.columns(), 1, 0, block, y);
   });
 }
 
@@ -84,7 +84,7 @@ void GridLinear<T>::backward(const PassContext& pass, const T* x, const T* dy, T
   const std::int64_t rows = grid_.samples(pass.batch, !spec_.swapped).count * pass.seq;
   T* sums = shaped<T>(vector_, {bias.columns()});
   grid_.clock().run("bias gradient", spec_.layer, pass.micro, [&] {
-    std::fill_n(sums, bias.columns(), T{0});
+    fill_zero_bytes(sums, static_cast<std::size_t>(bias.columns()) * sizeof(T));
     nn::add_column_sums<T>(rows, bias.columns(), dy, sums);
   });
   bias.scatter_gradient(pass, sums);
@@ -133,8 +133,8 @@ void GridLayerNorm<T>::backward_add(const PassContext& pass, const T* x, const T
   add_rows(pass, "all_reduce layernorm gradient", n, sums.data());
   auto dgamma = grid_.scratch().template borrow<T>(columns), dbeta = grid_.scratch().template borrow<T>(columns);
   grid_.clock().run("norm backward", layer_, pass.micro, [&] {
-    std::fill_n(dgamma.data(), columns, T{0});
-    std::fill_n(dbeta.data(), columns, T{0});
+    fill_zero_bytes(dgamma.data(), static_cast<std::size_t>(columns) * sizeof(T));
+    fill_zero_bytes(dbeta.data(), static_cast<std::size_t>(columns) * sizeof(T));
     nn::normalise_backward<T>(n, columns, hidden_, x, dy, scale, mean, rstd, sums.data(), true, dx, dgamma.data(), dbeta.data());
   });
   gamma.scatter_gradient(pass, dgamma.data());

@@ -28,7 +28,7 @@ class LayerNorm {
   GroupSum<T> sum_over_hidden;  ///< required when the layout splits the hidden axis
 
  private:
-  void reduce(std::span<T> sums);
+  void reduce(Tensor& sums);
   std::int64_t hidden_;
   Layout layout_;
   Tensor sums_;

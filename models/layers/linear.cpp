@@ -26,7 +26,7 @@ void Linear<T>::partial(std::int64_t rows, const T* x, T* y) const {
 
 template <typename T>
 void Linear<T>::add_bias(std::int64_t rows, T* y) const {
-  for (std::int64_t r = 0; r < rows; ++r) nn::add_into<T>(out(), bias.w(), y + r * out());
+  nn::add_rows<T>(rows, out(), 1, 0, bias.w(), y);
 }
 
 template <typename T>

@@ -86,7 +86,7 @@ class Product2d final : public GridProduct<T> {
       return panel;
     }
     panel.buffer = grid_.scratch().template borrow<T>(block.elements());
-    if (grid_.index(axis) == t) std::copy_n(block.data, block.elements(), panel.buffer.data());
+    if (grid_.index(axis) == t) copy_elements(panel.buffer.data(), block.data, static_cast<std::size_t>(block.elements()));
     panel.data = panel.buffer.data();
     panel.pending = grid_.broadcast({way.use, axis, way.label, spec_.tensor + "." + std::to_string(t), spec_.layer, pass}, block.rows,
                                     block.columns, panel.buffer.data(), t);

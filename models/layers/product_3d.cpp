@@ -1,7 +1,5 @@
 // 3-D products (Bian et al. 2021): two all-gathers, a local product, a reduce-scatter. Every rank stores 1/(xyz) of each matrix; what is
 // gathered lives as long as the product that needs it, unless the policy is to keep it for the backward pass.
-#include <cstring>
-
 #include "kernels/nn/elementwise.h"
 #include "models/layers/grid_product.h"
 
@@ -134,8 +132,7 @@ class Product3d final : public GridProduct<T> {
     T* to = keep ? shaped<T>(*keep, {w_rows_, w_columns_}) : joined.data();
     const std::int64_t part = w_columns_ / x_;
     grid_.clock().run("join weight columns", spec_.layer, pass.micro, [&] {
-      for (int i = 0; i < x_; ++i)
-        for (std::int64_t r = 0; r < w_rows_; ++r) std::copy_n(weight.data + (i * w_rows_ + r) * part, part, to + r * w_columns_ + i * part);
+      for (int i = 0; i < x_; ++i) nn::copy_rows<T>(w_rows_, part, weight.data + i * w_rows_ * part, part, to + i * part, w_columns_);
     });
     weight.buffer = std::move(joined);
     weight.data = to;
@@ -159,9 +156,7 @@ class Product3d final : public GridProduct<T> {
     if (by_columns_) {
       Lease cut = grid_.scratch().template borrow<T>(elements);
       grid_.clock().run("cut weight columns", spec_.layer, pass.micro, [&] {
-        for (int i = 0; i < x_; ++i)
-          for (std::int64_t r = 0; r < w_rows_; ++r)
-            std::copy_n(block.data() + r * w_columns_ + i * part, part, cut.data() + (i * w_rows_ + r) * part);
+        for (int i = 0; i < x_; ++i) nn::copy_rows<T>(w_rows_, part, block.data() + i * part, w_columns_, cut.data() + i * w_rows_ * part, part);
       });
       grid_.wait(grid_.reduce_scatter(to_shard, x_ * w_rows_, part, cut.data(), shard.data()));
     } else {

@@ -12,10 +12,7 @@ namespace thinwire {
 template <typename T>
 void drop_tokens(const PassContext& pass, const RowBlock& own, std::int64_t hidden, double rate, const nn::DropoutKey& key, const T* x, T* y) {
   if (!pass.sliced()) return nn::dropout<T>(own.count * hidden, rate, key, (pass.first_sample * pass.seq + own.first) * hidden, x, y);
-  for (std::int64_t b = 0; b < pass.batch; ++b) {
-    const std::int64_t row = (pass.first_sample + b) * pass.length + pass.first_token, at = b * pass.seq * hidden;
-    nn::dropout<T>(pass.seq * hidden, rate, key, row * hidden, x + at, y + at);
-  }
+  nn::dropout_rows<T>(pass.batch, pass.seq * hidden, pass.length * hidden, rate, key, (pass.first_sample * pass.length + pass.first_token) * hidden, x, y);
 }
 
 }  // namespace thinwire
