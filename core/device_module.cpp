@@ -201,9 +201,8 @@ DeviceModule::DeviceModule() {
   find(f.event_wait, "thinwire_cuda_event_wait");
   find(f.event_finished, "thinwire_cuda_event_finished");
   find(f.event_elapsed, "thinwire_cuda_event_elapsed");
-  int count = 0;
   const char* reason = nullptr;
-  if (f.device_count(&count, &reason) != 0 || count < 1)
+  if (f.device_count(&devices_, &reason) != 0 || devices_ < 1)
     throw EnvironmentError(std::string("the CUDA module opens, but ") + (reason ? reason : "it sees no device"));
   backend_ = std::make_unique<CudaBackend>(f);
 }

@@ -15,6 +15,8 @@ class DeviceModule {
   ~DeviceModule();
   DeviceBackend& backend() { return *backend_; }
   void* symbol(const std::string& name) const;
+  /// How many the module sees; at least 1.
+  int devices() const { return devices_; }
   /// RuntimeFailure with the module's text unless `code` (of an entry point) is 0; ends the process when the error has spoiled the device's
   /// context. `doing`: "queueing X".
   void check(int code, const std::string& doing) const;
@@ -23,6 +25,7 @@ class DeviceModule {
 
  private:
   void* library_ = nullptr;
+  int devices_ = 0;
   std::unique_ptr<DeviceBackend> backend_;
 };
 
