@@ -1,14 +1,15 @@
 #include "collectives/channel.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "collectives/channel_state.h"
+#include "collectives/machine.h"
 #include "collectives/watchdog.h"
+#include "core/trace.h"
 #include "core/tensor_names.h"
 #include "kernels/codec/state.h"
-#include "kernels/convert.h"
+#include "kernels/values.h"
 
 namespace thinwire {
 namespace {
@@ -103,11 +104,24 @@ std::vector<ChannelState*>& live_channels() {
 
 }  // namespace
 
+namespace {
+
+/// Over the ranks of `group`, for tensors that lie where the thread computes.
+std::unique_ptr<Communicator> communicator_here(Communicator& group) {
+  const Device here = current_device();
+  if (here.kind == DeviceKind::host) return group.host_side().duplicate();
+  if (group.serves(here)) return group.duplicate();
+  return std::make_unique<StagingCommunicator>(group.host_side().duplicate(), here);
+}
+
+}  // namespace
+
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
-    : comm(group.duplicate()),
+    : stream(device.kind == DeviceKind::host ? nullptr : std::make_unique<ChannelStream>(device)),
+      comm(communicator_here(group)),
       options(std::move(channel_options)),
       stack(make_codec(options.codec, options.form)),
-      ring(*comm) {
+      ring(comm->host_side()) {
   protocol = choose_protocol(options, stack, *comm);
   if (options.operation != ReduceOp::sum && (!dense() || options.average))
     throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
@@ -116,11 +130,66 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
   // Activations have a backward pass through the codec that carried them; nothing else does.
   const bool copies = options.form == Form::released && traits().backward == BackwardRule::masked;  // see reduction_backward
   stack.codec->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
+  if (stream != nullptr && options.algorithm == DenseAlgorithm::ring && dynamic_cast<StagingCommunicator*>(comm.get()) == nullptr)
+    throw UsageError("our own ring adds on the host, which " + comm->transport() + " does not reach; use the library's reductions on " + name_of(device));
+  if (stream != nullptr) {
+    [[maybe_unused]] static const bool flushes = [] {
+      Trace::before_stop([] {
+        for (ChannelState* channel : live_channels()) channel->settle(true);
+      });
+      return true;
+    }();
+  }
   live_channels().push_back(this);
 }
 
 ChannelState::~ChannelState() {
   std::erase(live_channels(), this);
+  // Its memory may still be in use, and its stream goes first. Not while the stack unwinds: the stream may never come there.
+  if (stream != nullptr && std::uncaught_exceptions() == 0) {
+    try {
+      stream->synchronize();
+    } catch (const Error&) {  // the next call on the device says it again
+    }
+  }
+  for (const auto& operation : unsettled) operation->forget_events();  // their owners may ask once more
+}
+
+RequestPtr ChannelState::ring_all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) {
+  const auto start = [=, this](const void* from, void* to) { return ring.all_reduce(from, to, elements, dtype, op); };
+  if (stream == nullptr) return start(send, receive);
+  return dynamic_cast<StagingCommunicator&>(*comm).all_reduce_by(send, receive, elements * static_cast<std::int64_t>(size_of(dtype)), start);
+}
+
+RequestPtr ChannelState::ring_reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
+  // `counts` are the channel's and live as long as the transfer.
+  const auto start = [=, this](const void* from, void* to) { return ring.reduce_scatter(from, to, counts, dtype, op); };
+  if (stream == nullptr) return start(send, receive);
+  const auto width = static_cast<std::int64_t>(size_of(dtype));
+  std::int64_t total = 0;
+  for (const std::int64_t count : counts) total += count;
+  return dynamic_cast<StagingCommunicator&>(*comm).reduce_scatter_by(send, total * width, receive, counts[static_cast<std::size_t>(rank())] * width, start);
+}
+
+RequestPtr ChannelState::ring_all_gather(const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> places) {
+  const auto start = [=, this](const void* from, void* to) { return ring.all_gather(from, to, counts); };
+  if (stream == nullptr) return start(send, receive);
+  return dynamic_cast<StagingCommunicator&>(*comm).all_gather_by(send, counts[static_cast<std::size_t>(rank())], receive, counts, places, start);
+}
+
+void ChannelState::settle(bool all) {
+  Waiter waiter;
+  while (!unsettled.empty()) {
+    if (!unsettled.front()->end_has_come()) {
+      if (!all) return;
+      waiter.pause();
+      continue;
+    }
+    const std::shared_ptr<Operation::State> operation = std::move(unsettled.front());
+    unsettled.pop_front();
+    operation->settle();
+    if (!omitted) meter.add(operation->report);
+  }
 }
 
 void ChannelState::progress_all() {
@@ -130,6 +199,7 @@ void ChannelState::progress_all() {
 }
 
 void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
+  if (stream != nullptr) settle(false);
   queue.push_back(std::move(operation));
   progress();
 }
@@ -192,6 +262,7 @@ struct Channel::Impl : ChannelState {
     auto state = std::make_shared<Operation::State>(*this, kind, in, out, key, peer);
     state->activation = activation;
     check_request(*state);
+    state->called();
     if (key.pass == Pass::recompute && activation == nullptr) {
       state->recall();
       return Operation(std::move(state));
@@ -258,18 +329,19 @@ void Channel::reduction_backward(ConstTensorView gradient, TensorView input_grad
   const bool copies = traits.backward == BackwardRule::straight_through ||
                       (traits.backward == BackwardRule::masked && impl_->options.form == Form::released);
   const std::int64_t ranks = impl_->options.average ? impl_->size() : 1;
-  if (copies && ranks == 1) {
-    if (gradient.bytes() > 0 && gradient.data() != input_gradient.data()) std::memcpy(input_gradient.data(), gradient.data(), gradient.bytes());
-    return;
-  }
+  const ConstTensorView out = input_gradient;
+  for (const ConstTensorView& x : {gradient, out})
+    if (x.device() != impl_->device) refuse("a gradient lies on " + name_of(x.device()) + ", the channel's tensors on " + name_of(impl_->device));
+  if (copies && ranks == 1) return impl_->in_callers_order([&] { copy_values(input_gradient, gradient.reshaped(input_gradient.shape())); });
   if (gradient.dtype() != DType::f32) refuse("a codec takes f32, not " + std::string(name_of(gradient.dtype())));
   if (!copies && impl_->protocol == Protocol::two_shot)
     refuse("protocol two_shot codes a message twice, so this codec's gradient is not that of one message; use gather or rounds");
   if (gradient.elements() == 0) return;
-  // Of the mean every rank's share is 1 / ranks; the rules are linear in the gradient.
-  if (ranks > 1) scale(input_gradient.as<float>(), gradient.as<float>(), 1.0f / static_cast<float>(ranks));
-  if (copies) return;
-  impl_->stack.codec->reduction_backward(ranks > 1 ? ConstTensorView(input_gradient) : gradient, key, input_gradient);
+  impl_->in_callers_order([&] {
+    // Of the mean every rank's share is 1 / ranks; the rules are linear in the gradient.
+    if (ranks > 1) scale_values(input_gradient, gradient, 1.0f / static_cast<float>(ranks));
+    if (!copies) impl_->stack.codec->reduction_backward(ranks > 1 ? out : gradient, key, input_gradient);
+  });
 }
 
 void Channel::progress() {
@@ -277,11 +349,12 @@ void Channel::progress() {
 }
 
 void Channel::fit(std::span<const ConstTensorView> samples) {
-  impl_->stack.codec->fit(samples);
+  impl_->in_callers_order([&] { impl_->stack.codec->fit(samples); });
 }
 
 std::vector<std::byte> Channel::save_state() const {
   if (!impl_->queue.empty()) throw UsageError("save_state with operations in flight; wait for them first");
+  const PlacementScope scope(impl_->where());
   StateWriter to;
   for (const auto& [name, value] : identity(*impl_)) to.put(name, value);
   to.set_scope("codec/");
@@ -295,6 +368,7 @@ std::vector<std::byte> Channel::save_state() const {
 
 void Channel::load_state(std::span<const std::byte> state) {
   if (!impl_->queue.empty()) throw UsageError("load_state with operations in flight; wait for them first");
+  const PlacementScope scope(impl_->where());
   StateReader from(state);
   for (const auto& [name, value] : identity(*impl_)) {
     const std::string saved = from.take_text(name);
@@ -317,6 +391,9 @@ void Channel::forget_payloads() {
 
 void Channel::set_compute(ComputeMode mode, double scale) {
   if (!impl_->queue.empty()) throw UsageError("set_compute with operations in flight; wait for them first");
+  if (mode != ComputeMode::real && impl_->stream != nullptr)
+    throw UsageError("set_compute: timed compute puts waits of the host in the place of codec work, which on " + name_of(impl_->device) +
+                     " is not the host's; a device is not shared out among its ranks' sections either. Use compute mode real");
   impl_->sections.set_mode(mode);
   impl_->sections.set_scale(scale);
   if (mode == ComputeMode::serial) {
@@ -355,6 +432,7 @@ CodecStack& Channel::codec() {
   return impl_->stack;
 }
 Meter& Channel::meter() {
+  impl_->settle(true);
   return impl_->meter;
 }
 

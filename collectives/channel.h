@@ -90,7 +90,7 @@ class Operation {
 /// All channels of a process are used by one thread.
 class Channel {
  public:
-  /// Duplicates `group`. Throws UsageError when codec, protocol and communicator cannot go together.
+  /// Duplicates `group`; on a device that `group` does not serve, its host memory carries the messages (StagingCommunicator). Throws UsageError when codec, protocol and communicator cannot go together.
   Channel(Communicator& group, ChannelOptions options);
   ~Channel();
   Channel(Channel&&) noexcept;
@@ -99,7 +99,10 @@ class Channel {
   // without communication or codec, and forgotten; the meter counts an operation of no bytes and no time.
   // UsageError naming the key where there is none (any more), or the channel does not keep_for_recompute.
   //
-  // Tensors are f32 on the host. A channel of codec `none` also takes tensors that are already in its wire
+  // Tensors are f32 and lie where the channel was opened: on the host, or on the device of the placement (core/placement.h), as do payloads and
+  // all scratch. An operation on a device starts after what the calling thread's stream holds, on a stream of the channel's own; wait() and
+  // test() let the thread's stream go on after it, and the host waits only where it must learn that a transfer is done. Its times are
+  // events that the report holds once the meter was read. A channel of codec `none` also takes tensors that are already in its wire
   // type and then converts nothing: a dense twin is not charged for conversions. Memory stays valid until the
   // operation is done. Impossible requests throw UsageError here, on every rank alike.
 

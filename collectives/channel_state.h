@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "collectives/channel.h"
+#include "collectives/channel_stream.h"
 #include "collectives/cost_terms.h"
 #include "collectives/empty_bucket.h"
 #include "collectives/link_drain.h"
 #include "collectives/ring.h"
 #include "collectives/sections.h"
+#include "collectives/staging_communicator.h"
 #include "collectives/task.h"
 #include "kernels/codec/message.h"
 #include "kernels/codec/message_memory.h"
@@ -36,7 +38,9 @@ struct ChannelState {
   ChannelState(const ChannelState&) = delete;
   ChannelState& operator=(const ChannelState&) = delete;
 
-  std::unique_ptr<Communicator> comm;
+  const Device device = current_device();  ///< of tensors, payloads and all scratch
+  std::unique_ptr<ChannelStream> stream;   ///< of a channel on a device
+  std::unique_ptr<Communicator> comm;      ///< serves `device`
   ChannelOptions options;
   Protocol protocol = Protocol::dense;
   CodecStack stack;
@@ -60,6 +64,8 @@ struct ChannelState {
   std::map<std::uint64_t, Encoded> encoded;
 
   std::deque<std::shared_ptr<Operation::State>> queue;
+  /// On a device: operations that are done but whose times are not known yet, in the order of their end.
+  std::deque<std::shared_ptr<Operation::State>> unsettled;
   std::vector<std::unique_ptr<Buffer>> pool;
 
   // Scratch of the collective operation at the front.
@@ -73,9 +79,29 @@ struct ChannelState {
 
   int size() const { return comm->size(); }
   int rank() const { return comm->rank(); }
+  Communicator& host_comm() { return comm->host_side(); }  ///< for sizes and other words of the host
   bool wrapped() const { return !stack.wrappers.empty(); }
   bool dense() const { return stack.expression.is_dense(); }
   const CodecTraits& traits() const { return stack.codec->traits(); }
+
+  /// Where the channel computes: its stream, or the host (whatever the caller computes on).
+  Placement where() const { return stream != nullptr ? stream->where() : Placement{}; }
+  /// Runs `body` between what the caller has queued and what it will queue.
+  template <typename Body>
+  void in_callers_order(Body&& body) {
+    if (stream != nullptr) stream->follow_caller();
+    {
+      const PlacementScope scope(where());
+      body();
+    }
+    if (stream != nullptr) stream->lead_caller();
+  }
+  /// The channel's own ring, wherever the tensors lie.
+  RequestPtr ring_all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op);
+  RequestPtr ring_reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op);
+  RequestPtr ring_all_gather(const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> offsets);
+  /// Meters operations on a device whose end has come; `all`: waits for the rest.
+  void settle(bool all);
 
   void enqueue(std::shared_ptr<Operation::State> operation);
   /// Advances every operation that may run; throws what an operation throws.
@@ -91,7 +117,7 @@ struct ChannelState {
 };
 
 /// One operation. Protocols are coroutines over it: compute(...) sections and co_await transfer(...) in turn.
-struct Operation::State {
+struct Operation::State : std::enable_shared_from_this<Operation::State> {
   State(ChannelState& channel_state, OperationKind operation, ConstTensorView input, TensorView output,
         const MessageKey& message, int peer_rank = -1);
 
@@ -110,6 +136,14 @@ struct Operation::State {
   std::string describe() const;
   /// Runs until the next wait; true when finished.
   bool advance();
+  /// Whoever computes next where the thread computes sees the result.
+  void deliver();
+  /// On a device: notes where the caller's stream is.
+  void called();
+  bool end_has_come() const { return events_->last().finished(); }
+  /// When it has: times from events.
+  void settle();
+  void forget_events() { events_.reset(); }
   /// Pass::recompute: finishes at once with the result that was kept.
   void recall();
 
@@ -119,7 +153,8 @@ struct Operation::State {
   template <typename Body>
   std::int64_t compute(Stage stage, Body&& body) {
     std::int64_t value = 0;
-    charge(stage, channel.sections.run(next_section(), value, body));
+    const EventPtr began = mark();
+    charge(stage, channel.sections.run(next_section(), value, body), began);
     return value;
   }
   /// A compute section that yields the buffers of a dense reduction. The result is valid until the next one.
@@ -128,7 +163,8 @@ struct Operation::State {
     const SectionKey key_of_section = next_section();
     std::int64_t unused = 0;
     Round round;
-    charge(Stage::encode, channel.sections.run(key_of_section, unused, [&] { round = body(); }));
+    const EventPtr began = mark();
+    charge(Stage::encode, channel.sections.run(key_of_section, unused, [&] { round = body(); }), began);
     if (channel.sections.mode() == ComputeMode::serial)
       channel.sections.remember_round(key_of_section, round);
     if (channel.sections.mode() == ComputeMode::replay)
@@ -147,10 +183,12 @@ struct Operation::State {
   Arrival transfer(LinkBytes link, Start&& start) {
     count(link);
     if (channel.drain != nullptr && !channel.omitted) channel.drain->before_transfer(link.sent);
-    if (must_empty_bucket())
+    if (must_empty_bucket()) {
       empty_bucket(link.sent, std::forward<Start>(start));
-    else
+    } else {
+      transfer_began_ = mark();
       begin_transfer(start());
+    }
     return Arrival{*this};
   }
   /// A section that another operation of this kind would run here: those that follow keep their numbers.
@@ -163,12 +201,14 @@ struct Operation::State {
  private:
   friend struct ChannelState;
   SectionKey next_section();
-  void charge(Stage stage, const SectionTime& time);
+  EventPtr mark() const { return events_ != nullptr ? events_->mark() : nullptr; }
+  void charge(Stage stage, const SectionTime& time, EventPtr began);
   bool must_empty_bucket();
   void empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start);
   void begin_transfer(RequestPtr request);
   bool poll();
   void finish();
+  void end();
   bool keeps_result() const;
 
   std::vector<std::int64_t> samples_;
@@ -178,8 +218,11 @@ struct Operation::State {
   std::function<RequestPtr()> start_;
   RequestPtr pending_;
   int section_ = 0;
+  bool recalled_ = false;
   bool idle_ = true;  ///< the link had nothing to do since the last transfer
   std::int64_t start_ns_ = 0, transfer_start_ns_ = 0;
+  EventPtr transfer_began_;
+  std::unique_ptr<OperationEvents> events_;  ///< on a device, until it is settled
 };
 
 /// Throws UsageError for what a channel cannot do: types, shapes, ranks.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/tensor.h"
@@ -36,6 +37,16 @@ class Communicator {
   virtual std::unique_ptr<Communicator> duplicate() = 0;
   /// Ranks with equal colour, ordered by key. Collective. Null for colour < 0.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// Whether operations take memory of this device, in the order of the placement's stream (core/placement.h): what was queued there before
+  /// the call is sent, and what a done request delivered is there for what is queued afterwards. The default: host memory only.
+  virtual bool serves(Device device) const { return device.kind == DeviceKind::host; }
+  /// Whether, like a CUDA-aware MPI, it can at least be handed device addresses whose contents are there when it is called.
+  virtual bool takes_device_addresses() const { return false; }
+  /// The communicator of the same ranks for host memory (sizes, control messages): itself where it serves the host.
+  virtual Communicator& host_side() { return *this; }
+  /// How bytes travel, for records and messages: "MPI", "NCCL", "MPI, staged through page-locked memory".
+  virtual std::string transport() const = 0;
 
   /// Whether reductions of this type and operator are supported.
   virtual bool supports(DType dtype, ReduceOp op) const = 0;

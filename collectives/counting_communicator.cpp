@@ -19,6 +19,7 @@ class CountingCommunicator final : public Communicator {
     return part ? make_counting_communicator(std::move(part), count_) : nullptr;
   }
   bool supports(DType dtype, ReduceOp op) const override { return inner_->supports(dtype, op); }
+  std::string transport() const override { return inner_->transport(); }
   RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) override {
     return inner_->all_reduce(send, receive, elements, dtype, op);
   }

@@ -1,9 +1,7 @@
 // Protocol `dense`: tensors travel as they are, in the wire type. Conversions from f32 are charged as encode
 // and decode; a tensor that is already in the wire type travels straight from and to the caller's memory.
-#include <cstring>
-
 #include "collectives/channel_state.h"
-#include "kernels/convert.h"
+#include "kernels/values.h"
 
 namespace thinwire {
 namespace {
@@ -30,16 +28,17 @@ void average_wire(Operation::State& op, TensorView sum) {
   const float factor = 1.0f / static_cast<float>(op.channel.size());
   switch (sum.dtype()) {
     case DType::f32:
-      return scale(sum.as<float>(), sum.as<float>(), factor);
+      return scale_values(sum, sum, factor);
     case DType::f16:
     case DType::bf16: {
       Tensor& wide = op.channel.mean;
       wide.reshape(sum.shape());
       from_wire(sum.data(), sum.dtype(), wide.view());
-      scale(wide.as<float>(), wide.as<float>(), factor);
+      scale_values(wide.view(), wide.view(), factor);
       return to_wire(wide.view(), sum.data(), sum.dtype());
     }
     case DType::f64:
+      if (!placement().on_host()) throw UsageError("a channel cannot average f64 on " + name_of(placement().device) + "; sum it, or use f32");
       for (double& value : sum.as<double>()) value /= op.channel.size();
       return;
     default:
@@ -79,7 +78,7 @@ Task dense_reduction(Operation::State& op) {
         ring_reduce_scatter_bytes(shard_counts(op.in.shape().rows(), c.size(), columns * size), c.rank());
     op.report.algorithm = ring ? "ring reduce_scatter" : "library reduce_scatter (counted as ring)";
     co_await op.transfer(link, [&] {
-      return ring ? c.ring.reduce_scatter(send, receive, c.sizes, wire, c.options.operation)
+      return ring ? c.ring_reduce_scatter(send, receive, c.sizes, wire, c.options.operation)
                   : c.comm->reduce_scatter_v(send, receive, c.sizes, wire, c.options.operation);
     });
     deliver_reduction(op, receive, op.out);
@@ -93,7 +92,7 @@ Task dense_reduction(Operation::State& op) {
     co_await op.transfer(chain_reduce_bytes(op.report.dense_bytes, c.rank(), c.size(), op.peer), [&] {
       return c.comm->reduce(send, receive, op.in.elements(), wire, c.options.operation, op.peer);
     });
-    if (staged) op.compute(Stage::decode, [&] { std::memcpy(op.out.data(), receive, op.out.bytes()); });
+    if (staged) op.compute(Stage::decode, [&] { copy_bytes(op.out.data(), receive, op.out.bytes()); });
     if (root) deliver_reduction(op, receive, op.out);
   }
 }
@@ -127,7 +126,7 @@ Task dense_movement(Operation::State& op) {
   for (std::size_t r = 1; r < c.sizes.size(); ++r) c.offsets[r] = c.offsets[r - 1] + c.sizes[r - 1];
   op.report.algorithm = ring ? "ring all_gather" : "library all_gather (counted as ring)";
   co_await op.transfer(ring_all_gather_bytes(c.sizes, c.rank()), [&] {
-    return ring ? c.ring.all_gather(send, receive, c.sizes)
+    return ring ? c.ring_all_gather(send, receive, c.sizes, c.offsets)
                 : c.comm->all_gather_v(send, op.report.payload_bytes, receive, c.sizes, c.offsets);
   });
   if (op.out.dtype() != wire) op.compute(Stage::decode, [&] { from_wire(receive, wire, op.out); });

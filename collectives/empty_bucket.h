@@ -31,7 +31,7 @@ class EmptyBucket final : public Request {
   int peer_;
   std::int64_t start_ns_ = now_ns();
   bool told_ = false;
-  Buffer out_, in_;
+  Buffer out_{Device{}}, in_{Device{}};
   std::array<std::byte, 2> word_{};
   // Last: requests still in flight are waited for before the memory above goes.
   RequestPtr receive_, send_;

@@ -88,6 +88,7 @@ class EmulatedCommunicator final : public Communicator {
     return std::make_unique<EmulatedCommunicator>(std::move(part), network_, std::move(ranks));
   }
   bool supports(DType dtype, ReduceOp op) const override { return can_reduce(dtype, op); }
+  std::string transport() const override { return "emulated network"; }
 
   RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) override {
     return ring_.all_reduce(send, receive, elements, dtype, op);
@@ -103,8 +104,8 @@ class EmulatedCommunicator final : public Communicator {
   RequestPtr reduce(const void* send_data, void* receive_data, std::int64_t elements, DType dtype, ReduceOp op, int root) override {
     const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(dtype));
     const int place = (rank() - root + size()) % size(), towards = (rank() - 1 + size()) % size(), behind = (rank() + 1) % size();
-    auto sum = std::make_shared<Buffer>();
-    auto arrived = std::make_shared<Buffer>();
+    auto sum = std::make_shared<Buffer>(Device{});
+    auto arrived = std::make_shared<Buffer>(Device{});
     sum->reserve(static_cast<std::size_t>(bytes));
     arrived->reserve(static_cast<std::size_t>(bytes));
     std::memcpy(sum->data(), send_data, static_cast<std::size_t>(bytes));

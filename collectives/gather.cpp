@@ -1,6 +1,5 @@
 // Protocol `gather`: all ranks' payloads travel as they are; every receiver decodes them all and sums, in
 // rank order, so that all ranks hold equal bits.
-#include <cstring>
 #include <utility>
 
 #include "collectives/channel_state.h"
@@ -168,7 +167,7 @@ Task coded_broadcast(Operation::State& op) {
   c.sizes.assign(1, payload.bytes);
   constexpr std::int64_t word = sizeof(std::int64_t);
   co_await op.transfer(chain_broadcast_bytes(word, c.rank(), c.size(), op.peer),
-                       [&] { return c.comm->broadcast(c.sizes.data(), word, op.peer); });
+                       [&] { return c.host_comm().broadcast(c.sizes.data(), word, op.peer); });
   const std::int64_t bytes = c.sizes[0];
   if (!root) {
     c.payload.reserve(static_cast<std::size_t>(bytes));

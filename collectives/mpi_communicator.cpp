@@ -1,5 +1,9 @@
 #include "collectives/mpi_communicator.h"
 
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
 #include <algorithm>
 #include <exception>
 #include <numeric>
@@ -11,6 +15,7 @@
 #include "collectives/mpi_error.h"
 #include "collectives/mpi_requests.h"
 #include "collectives/watchdog.h"
+#include "core/environment.h"
 
 namespace thinwire {
 
@@ -139,6 +144,18 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
 
 bool MpiCommunicator::supports(DType dtype, ReduceOp op) const {
   return can_reduce(dtype, op);
+}
+
+bool MpiCommunicator::takes_device_addresses() const {
+  if (const auto named = Environment::get("THINWIRE_CUDA_AWARE_MPI")) {
+    if (*named != "0" && *named != "1") throw UsageError("THINWIRE_CUDA_AWARE_MPI is '" + *named + "'; it is 0 (stage through host memory) or 1 (hand device addresses to MPI)");
+    return *named == "1";
+  }
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
 }
 
 RequestPtr MpiCommunicator::all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype,

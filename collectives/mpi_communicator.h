@@ -20,6 +20,9 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Communicator> duplicate() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   bool supports(DType dtype, ReduceOp op) const override;
+  /// Open MPI says whether it is CUDA-aware; THINWIRE_CUDA_AWARE_MPI = 0 or 1 overrules it.
+  bool takes_device_addresses() const override;
+  std::string transport() const override { return "MPI"; }
   RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype,
                         ReduceOp op) override;
   RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype,

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "core/placement.h"
 
 namespace thinwire {
 
@@ -65,7 +66,7 @@ class NcclCommunicator::BatchRequest final : public Request {
 
 NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> bootstrap, const NcclEntries& entries, Device device, double limit_seconds)
     : bootstrap_(std::move(bootstrap)), nccl_(entries), device_(device), backend_(device_backend(device.kind)), limit_seconds_(limit_seconds),
-      stream_(backend_.create_stream(device.ordinal)), token_(16, device) {
+      stream_(backend_.create_stream(device.ordinal)), called_(backend_.create_event(device.ordinal)), token_(16, device) {
   std::array<std::byte, nccl_unique_id_bytes> id{};
   std::int32_t code = rank() == 0 ? nccl_.unique_id(id.data()) : 0;
   bootstrap_->broadcast(&code, sizeof code, 0)->wait();
@@ -81,6 +82,7 @@ NcclCommunicator::~NcclCommunicator() {
     if (std::uncaught_exceptions() > 0) nccl_.abort(communicator_);
     else nccl_.destroy(communicator_);
   }
+  backend_.destroy_event(called_);
   backend_.destroy_stream(stream_);
 }
 
@@ -115,7 +117,12 @@ void NcclCommunicator::settle(const char* what) {
   }
 }
 
-void NcclCommunicator::wait_for(const Event& event) { backend_.wait(stream_, event); }
+void NcclCommunicator::follow_caller() {
+  const Placement& caller = placement();
+  if (caller.device != device_) return;  // not queued anywhere: memory whose contents are there
+  backend_.record(called_, caller.stream);
+  backend_.wait(stream_, called_);
+}
 
 bool NcclCommunicator::finished(Batch& batch) {
   if (batch.done) return true;
@@ -131,6 +138,7 @@ template <typename Call>
 RequestPtr NcclCommunicator::start(const char* what, const Call& call) {
   flush();
   watch(what);
+  follow_caller();
   check(call(), what);
   settle(what);
   auto batch = std::make_shared<Batch>();
@@ -152,6 +160,7 @@ RequestPtr NcclCommunicator::start_group(const char* what, const Body& body) {
 
 RequestPtr NcclCommunicator::enqueue(Message message) {
   watch("a message");
+  follow_caller();
   waiting_.push_back(message);
   if (gathered_ == nullptr) gathered_ = std::make_shared<Batch>();
   return std::make_unique<BatchRequest>(*this, gathered_);

@@ -1,5 +1,6 @@
 // The NCCL implementation of Communicator, for tensors on devices. Each one (hence each channel) has an NCCL communicator and a stream of its
-// own, on which its operations run in the order of their calls; all ranks must call in one order.
+// own, on which its operations run in the order of their calls; all ranks must call in one order. An operation starts after what the stream of
+// the caller's placement holds by then; a request is done when its event is finished, so whatever is queued afterwards sees the result.
 //
 // Differences from MPI that callers meet:
 //  - no bitwise or: `supports` says no, and bits are reduced as bytes of 0 and 1 with max; no u16;
@@ -51,15 +52,15 @@ class NcclCommunicator final : public Communicator {
 
   /// Empty, or why no NCCL communicator can be had.
   static std::string why_unavailable();
-  /// Later operations start after `event`: what a compute stream has produced.
-  void wait_for(const Event& event);
-  const Stream& stream() const { return stream_; }
 
   int rank() const override { return bootstrap_->rank(); }
   int size() const override { return bootstrap_->size(); }
   std::unique_ptr<Communicator> duplicate() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   bool supports(DType dtype, ReduceOp op) const override;
+  bool serves(Device device) const override { return device == device_; }
+  Communicator& host_side() override { return *bootstrap_; }
+  std::string transport() const override { return "NCCL"; }
   RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) override;
   RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements_per_rank, DType dtype, ReduceOp op) override;
   RequestPtr reduce_scatter_v(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op) override;
@@ -95,6 +96,8 @@ class NcclCommunicator final : public Communicator {
   RequestPtr start(const char* what, const Call& call);
   template <typename Body>
   RequestPtr start_group(const char* what, const Body& body);
+  /// What follows on our stream starts after what the caller's stream holds by now.
+  void follow_caller();
   RequestPtr enqueue(Message message);
   void flush();
   void check(int code, const char* what);
@@ -112,6 +115,7 @@ class NcclCommunicator final : public Communicator {
   DeviceBackend& backend_;
   double limit_seconds_;
   Stream stream_;
+  Event called_;  ///< on the caller's stream
   Buffer token_;  ///< what signals carry
   void* communicator_ = nullptr;
   std::vector<Message> waiting_;

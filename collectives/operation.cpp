@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "collectives/channel_state.h"
 #include "collectives/watchdog.h"
@@ -61,7 +60,19 @@ SectionKey Operation::State::next_section() {
   return {static_cast<int>(kind), elements, section_++};
 }
 
-void Operation::State::charge(Stage stage, const SectionTime& time) {
+void Operation::State::called() {
+  if (channel.stream == nullptr) return;
+  if (placement().device != channel.device)
+    throw UsageError(describe() + ": the channel was opened on " + name_of(channel.device) + ", the calling thread computes on " + name_of(placement().device) +
+                     "; call it in a PlacementScope of its device");
+  events_ = std::make_unique<OperationEvents>(*channel.stream, channel.stream->mark(placement().stream));
+}
+
+void Operation::State::charge(Stage stage, const SectionTime& time, EventPtr began) {
+  if (events_ != nullptr) {  // the work was only queued: see settle()
+    (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
+    return events_->end(stage == Stage::encode ? TraceCategory::encode : TraceCategory::decode, std::move(began));
+  }
   (stage == Stage::encode ? report.encode_us : report.decode_us) += time.wall_us;
   (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
   if (!Trace::on()) return;
@@ -81,7 +92,7 @@ void Operation::State::empty_bucket(std::int64_t bytes, std::function<RequestPtr
   const Role role = collective()                  ? Role::exchange
                     : kind == OperationKind::send ? Role::sender
                                                   : Role::receiver;
-  bucket_ = std::make_unique<EmptyBucket>(*channel.comm, role, peer, bytes, channel.bucket_bytes);
+  bucket_ = std::make_unique<EmptyBucket>(channel.host_comm(), role, peer, bytes, channel.bucket_bytes);
   start_ = std::move(start);
 }
 
@@ -96,13 +107,18 @@ bool Operation::State::poll() {
     if (!bucket_->test()) return false;
     report.untimed_us += bucket_->untimed_us();
     bucket_.reset();
+    transfer_began_ = mark();
     begin_transfer(std::exchange(start_, nullptr)());
   }
   if (pending_ == nullptr) return true;
   if (!pending_->test()) return false;
-  const std::int64_t end = now_ns();
-  report.transfer_us += static_cast<double>(end - transfer_start_ns_) * 1e-3;
-  if (Trace::on()) Trace::add(TraceCategory::transfer, span_name(channel.options.traffic), transfer_start_ns_, end, -1, key.micro_batch);
+  if (events_ != nullptr) {
+    events_->end(TraceCategory::transfer, std::move(transfer_began_));
+  } else {
+    const std::int64_t end = now_ns();
+    report.transfer_us += static_cast<double>(end - transfer_start_ns_) * 1e-3;
+    if (Trace::on()) Trace::add(TraceCategory::transfer, span_name(channel.options.traffic), transfer_start_ns_, end, -1, key.micro_batch);
+  }
   pending_.reset();
   if (channel.drain != nullptr && collective()) channel.drain->exchange_ended();
   ++ChannelState::transfers_ended;
@@ -111,9 +127,12 @@ bool Operation::State::poll() {
 
 bool Operation::State::advance() {
   if (done) return true;
+  const PlacementScope scope(channel.where());
   try {
+    if (events_ != nullptr) events_->resumed();
     if (start_ns_ == 0) {
       start_ns_ = now_ns();
+      if (events_ != nullptr) events_->begin();
       task_ = run_operation(*this);
       resume_ = task_.handle();
     }
@@ -154,18 +173,50 @@ void Operation::State::recall() {
     refuse("the training pass of this message was not seen, or its result was taken before");
   if (result.size() != out.bytes())
     refuse("its result has " + std::to_string(result.size()) + " bytes, the output " + std::to_string(out.bytes()));
-  if (!result.empty()) std::memcpy(out.data(), result.data(), result.size());
+  const PlacementScope scope(channel.where());
+  if (events_ != nullptr) events_->begin();
+  copy_bytes(out.data(), result.data(), result.size());
+  if (events_ != nullptr) events_->resumed();
   kept.release(key);
   report.algorithm = "kept result of the first pass";
-  if (!channel.omitted) channel.meter.add(report);
-  done = true;
+  recalled_ = true;
+  end();
 }
 
 void Operation::State::finish() {
   if (keeps_result()) channel.kept(kind).remember(key, {static_cast<const std::byte*>(out.data()), out.bytes()});
   report.total_us = static_cast<double>(now_ns() - start_ns_) * 1e-3 - report.untimed_us;
-  if (!channel.omitted) channel.meter.add(report);
+  end();
+}
+
+void Operation::State::end() {
   done = true;
+  if (events_ != nullptr) {
+    events_->finish();
+    channel.unsettled.push_back(shared_from_this());
+  } else if (!channel.omitted) {
+    channel.meter.add(report);
+  }
+}
+
+void Operation::State::deliver() {
+  if (events_ == nullptr || !events_->finished()) return;
+  if (placement().device == channel.device)
+    events_->last().hold(placement().stream);
+  else
+    channel.stream->synchronize();
+}
+
+void Operation::State::settle() {
+  const std::unique_ptr<OperationEvents> events = std::move(events_);
+  if (recalled_ || channel.omitted) return;
+  for (const OperationEvents::Span& span : events->spans()) {
+    const double us = span.begin->ms_until(*span.end) * 1e3;
+    (span.what == TraceCategory::transfer ? report.transfer_us : span.what == TraceCategory::encode ? report.encode_us : report.decode_us) += us;
+    if (Trace::on() && span.begin != span.end)
+      Trace::add(span.what, span_name(channel.options.traffic), channel.stream->time_of(*span.begin), channel.stream->time_of(*span.end), -1, key.micro_batch);
+  }
+  report.total_us = events->first().ms_until(events->last()) * 1e3 - report.untimed_us;
 }
 
 void ChannelState::wait_for(const std::function<bool()>& done, const Operation::State& waiting) {
@@ -182,6 +233,7 @@ void ChannelState::wait_for(const std::function<bool()>& done, const Operation::
 bool Operation::test() {
   TW_ASSERT(state_ != nullptr, "an empty operation");
   if (!state_->done) state_->channel.progress();
+  if (state_->done) state_->deliver();
   return state_->done;
 }
 
@@ -189,6 +241,7 @@ const OperationReport& Operation::wait() {
   TW_ASSERT(state_ != nullptr, "an empty operation");
   if (test()) return state_->report;
   ChannelState::wait_for([this] { return state_->done; }, *state_);
+  state_->deliver();
   return state_->report;
 }
 

@@ -32,7 +32,7 @@ bool reshaped(const Operation::State& op) {
 /// The tensor of `full` shape as it travels, in borrowed memory.
 TensorView travelling(const Operation::State& op, const Shape& full, Buffer& memory) {
   const Shape shape = op.activation->travel_shape(full);
-  return {memory.as<float>(static_cast<std::size_t>(shape.elements())), shape};
+  return {memory.as<float>(static_cast<std::size_t>(shape.elements())), DType::f32, shape, memory.device()};
 }
 
 Task send_message(Operation::State& op) {

@@ -1,9 +1,8 @@
 // Pieces that several protocols share.
 #include <algorithm>
-#include <cstring>
 
 #include "collectives/channel_state.h"
-#include "kernels/convert.h"
+#include "kernels/values.h"
 
 namespace thinwire {
 
@@ -26,7 +25,7 @@ ConstTensorView local_input(Operation::State& op) {
   if (!c.wrapped()) return op.in;
   c.local.reshape(op.in.shape());
   op.compute(Stage::encode, [&] {
-    if (op.in.bytes() > 0) std::memcpy(c.local.view().data(), op.in.data(), op.in.bytes());
+    copy_values(c.local.view(), op.in);
     for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
   });
   return std::as_const(c.local).view();
@@ -44,7 +43,7 @@ void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView o
   op.compute(Stage::decode, [&] {
     if (!c.options.average && reduced.elements() > 0) {
       c.mean.reshape(reduced.shape());
-      scale(c.mean.as<float>(), reduced.as<float>(), 1.0f / static_cast<float>(c.size()));
+      scale_values(c.mean.view(), reduced, 1.0f / static_cast<float>(c.size()));
       reduced = std::as_const(c.mean).view();
     }
     for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
@@ -55,7 +54,7 @@ void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView o
 
 void average(Operation::State& op, TensorView sum) {
   if (!op.channel.options.average || op.channel.size() == 1) return;
-  scale(sum.as<float>(), sum.as<float>(), 1.0f / static_cast<float>(op.channel.size()));
+  scale_values(sum, sum, 1.0f / static_cast<float>(op.channel.size()));
 }
 
 std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets) {
@@ -78,7 +77,7 @@ Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed) {
   c.peer_sizes.assign(1, bytes);
   const std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t));
   co_await op.transfer(ring_all_gather_bytes(words, c.rank()), [&] {
-    return c.comm->all_gather(c.peer_sizes.data(), sizeof(std::int64_t), c.sizes.data());
+    return c.host_comm().all_gather(c.peer_sizes.data(), sizeof(std::int64_t), c.sizes.data());
   });
 }
 
@@ -91,33 +90,12 @@ Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* se
       ring_all_reduce_bytes(elements, static_cast<std::int64_t>(size_of(dtype)), c.rank(), c.size());
   // By value: the transfer may begin after this function has returned.
   return op.transfer(link, [=, &c] {
-    return ring ? c.ring.all_reduce(send, receive, elements, dtype, reduce_op)
+    return ring ? c.ring_all_reduce(send, receive, elements, dtype, reduce_op)
                 : c.comm->all_reduce(send, receive, elements, dtype, reduce_op);
   });
 }
 
-namespace {
-
-template <typename To, typename From>
-void convert_raw(const void* from, void* to, std::int64_t elements) {
-  const auto n = static_cast<std::size_t>(elements);
-  convert(std::span<const From>(static_cast<const From*>(from), n), std::span<To>(static_cast<To*>(to), n));
-}
-
-}  // namespace
-
-void to_wire(ConstTensorView from, void* to, DType wire) {
-  if (wire == DType::f16) return convert_raw<Half, float>(from.data(), to, from.elements());
-  if (wire == DType::bf16) return convert_raw<BFloat16, float>(from.data(), to, from.elements());
-  TW_ASSERT(wire == from.dtype());
-  if (from.bytes() > 0 && to != from.data()) std::memcpy(to, from.data(), from.bytes());
-}
-
-void from_wire(const void* from, DType wire, TensorView to) {
-  if (wire == DType::f16) return convert_raw<float, Half>(from, to.data(), to.elements());
-  if (wire == DType::bf16) return convert_raw<float, BFloat16>(from, to.data(), to.elements());
-  TW_ASSERT(wire == to.dtype());
-  if (to.bytes() > 0 && from != to.data()) std::memcpy(to.data(), from, to.bytes());
-}
+void to_wire(ConstTensorView from, void* to, DType wire) { convert_values(from.data(), from.dtype(), to, wire, from.elements()); }
+void from_wire(const void* from, DType wire, TensorView to) { convert_values(from, wire, to.data(), to.dtype(), to.elements()); }
 
 }  // namespace thinwire

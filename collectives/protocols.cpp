@@ -11,8 +11,9 @@ namespace {
 }
 
 void check_type(const Operation::State& op, const ConstTensorView& x) {
-  if (x.device().kind != DeviceKind::host)
-    refuse(op, "tensors of this channel lie on the host; copy the tensor there");
+  if (x.device() != op.channel.device)
+    refuse(op, "tensors of this channel lie on " + name_of(op.channel.device) + ", this one on " + name_of(x.device()) +
+                   "; copy it there, or open the channel where the tensor lies");
   const DType wire = op.channel.options.wire;
   const bool moves =
       op.kind == OperationKind::all_gather || op.kind == OperationKind::broadcast || !op.collective();

@@ -149,7 +149,7 @@ void Ring::Progress::begin(std::span<const std::int64_t> counts) {
     first += block_count;
   }
   if (reduce_steps == 0) return;
-  while (scratch.size() < static_cast<std::size_t>(2 * count)) scratch.emplace_back();
+  while (scratch.size() < static_cast<std::size_t>(2 * count)) scratch.emplace_back(Device{});  // sums are the host's, whatever the thread computes on
   for (Buffer& buffer : scratch)
     buffer.reserve(static_cast<std::size_t>((largest + count - 1) / count * size));
 }

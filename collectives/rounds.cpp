@@ -1,6 +1,5 @@
 // Protocol `rounds`: the codec gives a fixed sequence of dense reductions (dense = 1 sum; auto-encoder,
 // shared-seed Random-K = 1 sum of codes; PowerSGD = sum P, orthonormalise, sum Q).
-#include <cstring>
 #include <utility>
 
 #include "collectives/channel_state.h"
@@ -55,7 +54,7 @@ Task rounds_all_reduce(Operation::State& op) {
                                    ? rows_of(ConstTensorView(sum), shard_rows(x.shape().rows(), c.rank(), n))
                                    : ConstTensorView(sum);
   op.compute(Stage::decode, [&] {
-    if (kept.bytes() > 0) std::memcpy(op.out.data(), kept.data(), kept.bytes());
+    copy_bytes(op.out.data(), kept.data(), kept.bytes());
   });
 }
 
@@ -89,7 +88,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
       const MessageKey key = piece_key(op, d);
       const Round round = codec.begin_round(0, rows_of(x, block), key, n);
       TW_ASSERT(used + round.send.size() <= c.payload.capacity(), "a round larger than twice its tensor");
-      std::memcpy(c.payload.data() + used, round.send.data(), round.send.size());
+      copy_bytes(c.payload.data() + used, round.send.data(), round.send.size());
       parts[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(used);
       c.sizes[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(round.send.size());
       used += round.send.size();
@@ -100,7 +99,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
     for (int d = 0; d < n; ++d) {
       const auto i = static_cast<std::size_t>(d);
       const auto bytes = static_cast<std::size_t>(c.sizes[i]);
-      if (bytes > 0) std::memcpy(c.wire_in.data() + place, c.payload.data() + parts[i], bytes);
+      copy_bytes(c.wire_in.data() + place, c.payload.data() + parts[i], bytes);
       place += bytes;
     }
     // As one round: everything sent, my block received into the codec's own memory. Without rows of my own
@@ -122,7 +121,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
   op.report.algorithm =
       ring ? "ring reduce_scatter of codes" : "library reduce_scatter of codes (counted as ring)";
   co_await op.transfer(link, [&] {
-    return ring ? c.ring.reduce_scatter(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
+    return ring ? c.ring_reduce_scatter(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
                                         mine.op)
                 : c.comm->reduce_scatter_v(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
                                            mine.op);

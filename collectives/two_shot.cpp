@@ -1,6 +1,5 @@
 // Protocol `two_shot`: pieces encoded per destination and exchanged directly, summed in fp32 by their owners,
 // encoded again and all-gathered. All ranks, the owner too, decode the same payloads and so hold equal bits.
-#include <cstring>
 #include <utility>
 
 #include "collectives/channel_state.h"
@@ -46,7 +45,7 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
     for (std::size_t i = 0; i < word_places.size(); ++i)
       word_places[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
     co_await op.transfer(direct_all_to_all_bytes(words, words, me), [&] {
-      return c.comm->all_to_all_v(sent.data(), words, word_places, arriving.data(), words, word_places);
+      return c.host_comm().all_to_all_v(sent.data(), words, word_places, arriving.data(), words, word_places);
     });
   }
   c.sizes = arriving;

@@ -42,6 +42,8 @@ class HostBackend final : public DeviceBackend {
 
 }  // namespace
 
+std::string name_of(Device device) { return device.kind == DeviceKind::host ? "host" : "cuda:" + std::to_string(device.ordinal); }
+
 DeviceBackend& device_backend(DeviceKind kind) {
   static HostBackend host;
   if (kind == DeviceKind::host) return host;

@@ -17,6 +17,9 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+/// "host" or "cuda:0".
+std::string name_of(Device device);
+
 /// An ordered queue of work on a device. The host's stream is synchronous: its handle is null.
 struct Stream {
   Device device;

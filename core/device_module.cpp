@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/device_abi.h"
+#include "core/device_entry.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/main_guard.h"
@@ -220,6 +221,18 @@ void* DeviceModule::symbol(const std::string& name) const {
 void DeviceModule::check(int code, const std::string& doing) const { static_cast<const CudaBackend&>(*backend_).check(code, doing); }
 
 std::string DeviceModule::why_unavailable() { return opened().reason; }
+
+void check_device_call(int code, const char* entry_point) {
+  if (code == 0) return;
+  const DeviceModule& module = device_module();
+  auto* text = reinterpret_cast<thinwire_cuda_error_text_fn*>(module.symbol("thinwire_cuda_error_text"));
+  auto* fatal = reinterpret_cast<thinwire_cuda_error_is_fatal_fn*>(module.symbol("thinwire_cuda_error_is_fatal"));
+  const std::string message = std::string(entry_point) + " failed: error " + std::to_string(code) + " (" + text(code) + ")";
+  if (fatal(code))
+    fail_process(static_cast<int>(ExitCode::runtime_failure),
+                 message + "; the device's context is lost, so the process ends. Run compute-sanitizer to find the kernel.");
+  throw RuntimeFailure(message + "; run doctor, and compute-sanitizer where this happens again");
+}
 
 DeviceModule& device_module() {
   if (opened().module == nullptr) throw EnvironmentError("no CUDA device can be used: " + opened().reason);

@@ -1,5 +1,6 @@
 #include "core/trace.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace thinwire {
@@ -7,6 +8,10 @@ namespace {
 std::vector<TraceSpan>& spans() {
   static std::vector<TraceSpan> recorded;
   return recorded;
+}
+std::vector<void (*)()>& flushes() {
+  static std::vector<void (*)()> registered;
+  return registered;
 }
 }  // namespace
 
@@ -21,9 +26,14 @@ void Trace::start() {
   on_ = true;
 }
 
+void Trace::before_stop(void (*flush)()) { flushes().push_back(flush); }
+
 std::vector<TraceSpan> Trace::stop() {
+  for (const auto flush : flushes()) flush();
   on_ = false;
-  return std::exchange(spans(), {});
+  std::vector<TraceSpan> all = std::exchange(spans(), {});
+  std::stable_sort(all.begin(), all.end(), [](const TraceSpan& a, const TraceSpan& b) { return a.end_ns < b.end_ns; });
+  return all;
 }
 
 void Trace::add(TraceCategory category, const char* name, std::int64_t begin_ns, std::int64_t end_ns, int layer, int micro) {

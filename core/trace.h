@@ -25,6 +25,8 @@ class Trace {
   static void start();
   /// Ends recording and returns the spans in order of their end.
   static std::vector<TraceSpan> stop();
+  /// `flush` is called at the beginning of stop(): it adds spans whose times become known late (those on devices).
+  static void before_stop(void (*flush)());
   static bool on() { return on_; }
   static void add(TraceCategory category, const char* name, std::int64_t begin_ns, std::int64_t end_ns, int layer = -1, int micro = -1);
 

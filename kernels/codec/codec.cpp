@@ -6,13 +6,14 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/convert.h"
+#include "kernels/values.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
 namespace {
 
 void copy_f32(ConstTensorView from, TensorView to) {
+  if (!placement().on_host()) return copy_values(to, from);
   const auto source = from.as<float>();
   const auto target = to.as<float>();
   TW_ASSERT(source.size() == target.size(), from.shape().to_string() + " against " + to.shape().to_string());
@@ -48,7 +49,7 @@ Form parse_form(std::string_view name) {
 void Codec::decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
   scratch_.reshape(out.shape());
   decode(payload, key, scratch_.view());
-  accumulate(out.as<float>(), std::as_const(scratch_).as<float>());
+  add_values(out, std::as_const(scratch_).view());
 }
 
 Round Codec::begin_round(int, ConstTensorView, const MessageKey&, int) {

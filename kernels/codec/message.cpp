@@ -1,14 +1,13 @@
 #include "kernels/codec/message.h"
 
-#include <cstring>
 #include <utility>
+
+#include "kernels/values.h"
 
 namespace thinwire {
 namespace {
 
-void negate(TensorView x) {
-  for (float& value : x.as<float>()) value = -value;
-}
+void negate(TensorView x) { scale_values(x, x, -1.0f); }
 
 }  // namespace
 
@@ -28,7 +27,7 @@ std::size_t encode_message(CodecStack& stack, ConstTensorView in, const MessageK
     }
   }
   scratch.local.reshape(in.shape());
-  if (in.bytes() > 0) std::memcpy(scratch.local.view().data(), in.data(), in.bytes());
+  copy_values(scratch.local.view(), in);
   for (auto& wrapper : stack.wrappers) wrapper->before_encode(scratch.local.view(), key);
   const ConstTensorView x = std::as_const(scratch.local).view();
   const std::size_t bytes = codec.encode(x, key, payload);

@@ -1,15 +1,15 @@
 // Bytes remembered per message until its backward pass (or its recomputation) has used them.
 #pragma once
 
-#include <cstring>
 #include <span>
 #include <vector>
 
-#include "core/device.h"
+#include "core/placement.h"
 #include "kernels/codec/codec.h"
 
 namespace thinwire {
 
+/// The bytes lie where the thread computes, and are copied in the order of its stream (core/placement.h).
 /// Grows to the largest number of messages that were waiting at once: a pipeline keeps as many micro-batches in
 /// flight as it has stages, each with every message of its layers. The memory of a message that was used serves
 /// the next one; until then the bytes can still be found, so that a backward pass may be repeated. Beyond
@@ -29,7 +29,7 @@ class MessageMemory {
   }
   void remember(const MessageKey& key, std::span<const std::byte> bytes) {
     const std::span<std::byte> to = remember(key, bytes.size());
-    if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
+    copy_bytes(to.data(), bytes.data(), bytes.size());
   }
   /// False when the message is not here (any more).
   bool find(const MessageKey& key, std::span<std::byte>& bytes) {

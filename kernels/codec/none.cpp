@@ -4,19 +4,29 @@
 
 #include "kernels/codec/registry.h"
 #include "kernels/codec/wire_values.h"
-#include "kernels/convert.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
 namespace {
 
-void copy_bytes(const void* from, void* to, std::size_t bytes) {
+void move_bytes(const void* from, void* to, std::size_t bytes) {
+  if (!placement().on_host()) return copy_bytes(to, from, bytes);
   parallel_for(static_cast<std::int64_t>(bytes), 128 * 1024, [&](std::int64_t begin, std::int64_t end) {
     std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
                 static_cast<std::size_t>(end - begin));
   });
 }
 
+const void* values(ConstTensorView x) {
+  TW_ASSERT(x.dtype() == DType::f32 && x.device() == current_device());
+  return x.data();
+}
+void* values(TensorView x) {
+  (void)values(ConstTensorView(x));
+  return x.data();
+}
+
+// The same on the host and on devices: it only copies.
 class None final : public Codec {
  public:
   None() {
@@ -31,18 +41,18 @@ class None final : public Codec {
   }
 
   std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
-    copy_bytes(x.as<float>().data(), payload.data(), x.bytes());
+    move_bytes(values(x), payload.data(), x.bytes());
     return x.bytes();
   }
   void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     check_payload_size(payload.size(), out.bytes(), "none", out.shape(), key);
-    copy_bytes(payload.data(), out.as<float>().data(), out.bytes());
+    move_bytes(payload.data(), values(out), out.bytes());
   }
 
   Round begin_round(int, ConstTensorView x, const MessageKey&, int) override {
     sent_.reshape(x.shape());
     received_.reshape(x.shape());
-    copy_bytes(x.as<float>().data(), sent_.view().data(), x.bytes());
+    move_bytes(values(x), sent_.view().data(), x.bytes());
     return {{static_cast<const std::byte*>(sent_.view().data()), x.bytes()},
             {static_cast<std::byte*>(received_.view().data()), x.bytes()},
             DType::f32,
@@ -50,11 +60,11 @@ class None final : public Codec {
   }
   void end_rounds(const MessageKey&, int, TensorView sum) override {
     TW_ASSERT(sum.elements() == received_.elements());
-    copy_bytes(received_.view().data(), sum.as<float>().data(), sum.bytes());
+    move_bytes(received_.view().data(), values(sum), sum.bytes());
   }
   void own_decoded(const MessageKey&, TensorView out) override {
     TW_ASSERT(out.elements() == sent_.elements());
-    copy_bytes(sent_.view().data(), out.as<float>().data(), out.bytes());
+    move_bytes(sent_.view().data(), values(out), out.bytes());
   }
 
  private:

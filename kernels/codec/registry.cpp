@@ -58,6 +58,8 @@ CodecStack make_codec(const CodecExpression& expression, Form form) {
       if (other->has_released_form) with += (with.empty() ? "" : ", ") + other->name;
     throw UsageError("codec '" + info.name + "' has no released form; use the fair form, or one of: " + with);
   }
+  if (!placement().on_host() && info.name != "none")
+    throw UsageError("codec '" + expression.canonical() + "' does not run on " + name_of(placement().device) + "; there channels take codec none");
   CodecStack stack;
   stack.expression = expression;
   stack.form = form;

@@ -1,11 +1,8 @@
 #include "kernels/codec/residuals.h"
 
-#include <cstring>
-
 #include "kernels/codec/state.h"
 #include "kernels/codec/wire_values.h"
-#include "kernels/convert.h"
-#include "kernels/threads.h"
+#include "kernels/values.h"
 
 namespace thinwire {
 
@@ -20,16 +17,7 @@ void Residuals::add_to(TensorView x, float beta, const MessageKey& key) const {
   const auto found = residuals_.find(key.state_key());
   if (found == residuals_.end()) return;
   check_shape(found->second, x.shape(), key);
-  const auto to = x.as<float>();
-  const auto e = found->second.as<float>();
-  if (beta == 1.0f) {
-    accumulate(to, e);
-    return;
-  }
-  parallel_for(x.elements(), [&](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) to[static_cast<std::size_t>(i)] += beta * e[static_cast<std::size_t>(i)];
-  });
+  add_values(x, found->second.view(), beta);
 }
 
 void Residuals::store(ConstTensorView x, ConstTensorView seen, const MessageKey& key) {
@@ -40,13 +28,7 @@ void Residuals::store(ConstTensorView x, ConstTensorView seen, const MessageKey&
     residual.reshape(x.shape());
   else
     check_shape(residual, x.shape(), key);
-  const auto e = residual.as<float>();
-  const auto a = x.as<float>(), b = seen.as<float>();
-  parallel_for(x.elements(), [&](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i)
-      e[static_cast<std::size_t>(i)] = a[static_cast<std::size_t>(i)] - b[static_cast<std::size_t>(i)];
-  });
+  subtract_values(residual.view(), x, seen.reshaped(x.shape()));
 }
 
 TensorView Residuals::lend(ConstTensorView x, const MessageKey& key) {
@@ -54,16 +36,17 @@ TensorView Residuals::lend(ConstTensorView x, const MessageKey& key) {
   Tensor& residual = residuals_[key.state_key()];
   if (residual.elements() == 0) {
     residual.reshape(x.shape());
-    if (x.bytes() > 0) std::memcpy(residual.view().data(), x.data(), x.bytes());
+    copy_values(residual.view(), x);
   } else {
     check_shape(residual, x.shape(), key);
-    accumulate(residual.as<float>(), x.as<float>());
+    add_values(residual.view(), x);
   }
   return residual.view();
 }
 
+// Through the host, wherever the residuals lie: checkpoints move between devices.
 void Residuals::save(StateWriter& to) const {
-  for (const auto& [key, residual] : residuals_) to.put("residual", key, residual.shape(), residual.as<float>());
+  for (const auto& [key, residual] : residuals_) to.put("residual", key, residual.shape(), on_host(residual.view()).as<float>());
 }
 
 void Residuals::load(StateReader& from) {
@@ -71,7 +54,7 @@ void Residuals::load(StateReader& from) {
   for (const StateEntry* entry : from.take("residual", DType::f32)) {
     Tensor& residual = residuals_[entry->key];
     residual.reshape(entry->shape);
-    if (!entry->bytes.empty()) std::memcpy(residual.view().data(), entry->bytes.data(), entry->bytes.size());
+    copy_and_wait(residual.view().data(), entry->bytes.data(), entry->bytes.size());
   }
 }
 
