@@ -8,7 +8,7 @@
 #include <cstddef>
 
 /// Raise with every change of a signature here or beside a `.cu` file.
-#define THINWIRE_CUDA_ABI_VERSION 4
+#define THINWIRE_CUDA_ABI_VERSION 5
 
 /// Before the declaration and the definition of an entry point in a `.cu` file:
 ///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature

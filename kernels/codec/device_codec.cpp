@@ -8,8 +8,8 @@
 
 namespace thinwire {
 
-DeviceCodec::DeviceCodec(const std::string& text, const Shape& shape, DeviceSeam seam)
-    : shape_{shape.rows(), shape.columns()}, seam_(std::move(seam)), n_(shape.elements()) {
+DeviceCodec::DeviceCodec(const std::string& text, const Shape& shape, DeviceSeam seam, Form form, std::int32_t stack, std::shared_ptr<DeviceStarts> starts)
+    : text_(text), form_(form), shape_{shape.rows(), shape.columns()}, stack_(stack), seam_(std::move(seam)), n_(shape.elements()), starts_(std::move(starts)) {
   const CodecExpression expression = parse_codec(text);
   const Parameters& p = expression.codec.parameters;
   static const std::map<std::string, Kind> kinds = {{"none", Kind::none},       {"cast", Kind::cast},         {"quantize", Kind::quantize},
@@ -19,22 +19,23 @@ DeviceCodec::DeviceCodec(const std::string& text, const Shape& shape, DeviceSeam
   if (found == kinds.end() || !expression.wrappers.empty())
     throw UsageError("'" + text + "' has no device twin; those have one, without wrappers: none, cast, quantize, topk, randomk, powersgd, autoencoder");
   kind_ = found->second;
-  const CodecStack host = make_codec(expression);
+  const CodecStack host = make_codec(expression, form);
   payload_bytes_ = host.codec->max_payload_bytes(shape);
-  const std::int64_t rows = shape_.rows(), columns = shape_.columns();
+  const bool released = form == Form::released;
   switch (kind_) {
     case Kind::none: break;
     case Kind::cast: bfloat16_ = p.choice("to") == "bf16"; break;
     case Kind::quantize:
       bits_ = static_cast<int>(p.integer("bits"));
-      if (p.choice("norm") != "max" || p.choice("packing") == "neighbour" || (bits_ != 2 && bits_ != 4 && bits_ != 8))
-        throw UsageError("'" + text + "' has no device twin: on devices quantize has norm=max, chunk packing and 2, 4 or 8 bits");
-      workspace_ = seam_.allocate(quantize_workspace_bytes(columns));
+      if (p.choice("packing") == "neighbour" || (bits_ != 2 && bits_ != 4 && bits_ != 8)) quantize_form_ |= quantize_neighbour;
+      if (p.choice("norm") == "l2") quantize_form_ |= quantize_l2;
+      if (released) quantize_form_ |= quantize_half_arithmetic;
+      workspace_ = seam_.allocate(quantize_workspace_bytes(shape_.rows(), shape_.columns(), quantize_form_));
       break;
     case Kind::topk:
       kept_ = host.codec->travel_shape(shape).elements();
       half_ = p.choice("values") == "f16";
-      index_form_ = p.choice("index") == "int64" ? index_form_int64 : p.choice("index") == "int32" ? index_form_int32 : index_form_compact;
+      index_form_ = released || p.choice("index") == "int64" ? index_form_int64 : p.choice("index") == "int32" ? index_form_int32 : index_form_compact;
       workspace_ = seam_.allocate(std::max(topk_workspace_bytes(n_, kept_), sparse_workspace_bytes(n_, kept_)));
       break;
     case Kind::randomk:
@@ -42,19 +43,9 @@ DeviceCodec::DeviceCodec(const std::string& text, const Shape& shape, DeviceSeam
       half_ = p.choice("values") == "f16";
       seed_ = static_cast<std::uint64_t>(p.integer("seed"));
       if (p.flag("unbiased") && kept_ > 0) factor_ = static_cast<float>(static_cast<double>(n_) / static_cast<double>(kept_));
+      if (released) workspace_ = seam_.allocate(randomk_workspace_bytes(n_, kept_));
       break;
-    case Kind::powersgd:
-      if (p.integer("rows") != 0 || p.real("min_ratio") != 0 || p.choice("orthogonalise") == "p")
-        throw UsageError("'" + text + "' has no device twin: on devices powersgd has rank, warm_start, wire and seed");
-      width_ = std::min({rows, columns, p.integer("rank")});
-      if (width_ > 256) throw UsageError("'" + text + "' has no device twin: a device orthonormalises at most 256 columns");
-      half_ = p.choice("wire") == "f16";
-      seed_ = static_cast<std::uint64_t>(p.integer("seed"));
-      warm_ = p.flag("warm_start");
-      workspace_ = seam_.allocate(powersgd_workspace_bytes(rows, columns, width_));
-      left_ = static_cast<float*>(seam_.allocate(static_cast<std::size_t>(rows * width_) * sizeof(float)));
-      right_ = static_cast<float*>(seam_.allocate(static_cast<std::size_t>(columns * width_) * sizeof(float)));
-      break;
+    case Kind::powersgd: make_powersgd(p, shape); break;
     case Kind::autoencoder: make_autoencoder(p); break;
   }
 }
@@ -79,41 +70,28 @@ void DeviceCodec::make_autoencoder(const Parameters& p) {
   right_ = upload(host.decoder(shape_.columns()));
 }
 
-template <typename Function, typename... Arguments>
-void DeviceCodec::call(const char* name, Arguments... arguments) {
-  const int code = reinterpret_cast<Function*>(seam_.find(name))(arguments..., seam_.ordinal, seam_.stream);
-  if (code == 0) return;
-  throw RuntimeFailure(std::string(name) + " failed: " + (seam_.error_text ? seam_.error_text(code) : "error " + std::to_string(code)) +
-                       "; run doctor, and compute-sanitizer where this happens again");
-}
-
 void DeviceCodec::encode(const float* x, const MessageKey& key, void* payload, std::uint32_t* status) {
   const std::int64_t rows = shape_.rows(), columns = shape_.columns();
   switch (kind_) {
-    case Kind::none: call<thinwire_cuda_none_decode_fn>("thinwire_cuda_none_decode", x, n_, static_cast<float*>(payload), 0); return;
-    case Kind::cast: call<thinwire_cuda_cast_encode_fn>("thinwire_cuda_cast_encode", x, n_, bfloat16_, payload, status); return;
+    case Kind::none: seam_.call<thinwire_cuda_none_decode_fn>("thinwire_cuda_none_decode", x, n_, static_cast<float*>(payload), 0); return;
+    case Kind::cast: seam_.call<thinwire_cuda_cast_encode_fn>("thinwire_cuda_cast_encode", x, n_, bfloat16_, payload, status); return;
     case Kind::quantize:
-      call<thinwire_cuda_quantize_encode_fn>("thinwire_cuda_quantize_encode", x, rows, columns, bits_, payload, workspace_, status);
+      seam_.call<thinwire_cuda_quantize_encode_fn>("thinwire_cuda_quantize_encode", x, rows, columns, bits_, quantize_form_, payload, workspace_, status);
       return;
     case Kind::topk:
-      call<thinwire_cuda_topk_encode_fn>("thinwire_cuda_topk_encode", x, n_, kept_, half_, index_form_, payload, workspace_, status);
+      seam_.call<thinwire_cuda_topk_encode_fn>("thinwire_cuda_topk_encode", x, n_, kept_, half_, index_form_, payload, workspace_, status);
       return;
     case Kind::randomk:
-      call<thinwire_cuda_randomk_gather_fn>("thinwire_cuda_randomk_gather", x, n_, kept_, seed_, key.random_stream(), factor_, half_, 1, payload, status);
+      if (form_ == Form::released)
+        seam_.call<thinwire_cuda_randomk_released_encode_fn>("thinwire_cuda_randomk_released_encode", x, n_, kept_, seed_, key.random_stream(), factor_, half_,
+                                                             payload, workspace_, status);
+      else
+        seam_.call<thinwire_cuda_randomk_gather_fn>("thinwire_cuda_randomk_gather", x, n_, kept_, seed_, key.random_stream(), factor_, half_, 1, payload,
+                                                    status);
       return;
-    case Kind::powersgd: {
-      const std::uint64_t stream = mix_stream(hash_name("powersgd.start"), warm_ ? key.state_key() : key.random_stream());
-      auto* wire_q = static_cast<std::byte*>(payload) + rows * width_ * (half_ ? 2 : 4);
-      call<thinwire_cuda_powersgd_start_fn>("thinwire_cuda_powersgd_start", right_, columns, width_, started_ && warm_ ? 0 : 1, seed_, stream);
-      call<thinwire_cuda_powersgd_project_fn>("thinwire_cuda_powersgd_project", x, rows, columns, width_, right_, 1, 0, half_, left_,
-                                              static_cast<void*>(nullptr), workspace_, status);
-      call<thinwire_cuda_powersgd_back_project_fn>("thinwire_cuda_powersgd_back_project", x, rows, columns, width_, static_cast<const void*>(nullptr), 0,
-                                                   half_, left_, right_, payload, static_cast<void*>(wire_q), workspace_, status);
-      started_ = true;
-      return;
-    }
+    case Kind::powersgd: encode_powersgd(x, key, payload, status); return;
     case Kind::autoencoder:
-      call<thinwire_cuda_autoencoder_encode_fn>("thinwire_cuda_autoencoder_encode", x, rows, columns, width_, left_, half_, payload, workspace_, status);
+      seam_.call<thinwire_cuda_autoencoder_encode_fn>("thinwire_cuda_autoencoder_encode", x, rows, columns, width_, left_, half_, payload, workspace_, status);
       return;
   }
 }
@@ -122,47 +100,68 @@ void DeviceCodec::decode(const void* payload, const MessageKey& key, float* out,
   const std::int64_t rows = shape_.rows(), columns = shape_.columns();
   const int adds = add ? 1 : 0;
   switch (kind_) {
-    case Kind::none: call<thinwire_cuda_none_decode_fn>("thinwire_cuda_none_decode", payload, n_, out, adds); return;
-    case Kind::cast: call<thinwire_cuda_cast_decode_fn>("thinwire_cuda_cast_decode", payload, n_, bfloat16_, out, adds, status); return;
+    case Kind::none: seam_.call<thinwire_cuda_none_decode_fn>("thinwire_cuda_none_decode", payload, n_, out, adds); return;
+    case Kind::cast: seam_.call<thinwire_cuda_cast_decode_fn>("thinwire_cuda_cast_decode", payload, n_, bfloat16_, out, adds, status); return;
     case Kind::quantize:
-      call<thinwire_cuda_quantize_decode_fn>("thinwire_cuda_quantize_decode", payload, rows, columns, bits_, out, adds, status);
+      seam_.call<thinwire_cuda_quantize_decode_fn>("thinwire_cuda_quantize_decode", payload, rows, columns, bits_, quantize_form_, out, adds, status);
       return;
     case Kind::topk:
-      call<thinwire_cuda_sparse_scatter_fn>("thinwire_cuda_sparse_scatter", index_of(payload), index_form_, n_, kept_, payload, half_, out, adds, workspace_,
-                                            status);
+      seam_.call<thinwire_cuda_sparse_scatter_fn>("thinwire_cuda_sparse_scatter", index_of(payload), index_form_, n_, kept_, payload, half_, out, adds,
+                                                  workspace_, status);
       return;
     case Kind::randomk:
-      call<thinwire_cuda_randomk_scatter_fn>("thinwire_cuda_randomk_scatter", payload, half_, n_, kept_, seed_, key.random_stream(), 1.0f, out, adds, status);
+      if (form_ == Form::released)
+        seam_.call<thinwire_cuda_randomk_released_decode_fn>("thinwire_cuda_randomk_released_decode", payload, half_, n_, kept_, out, adds, workspace_, status);
+      else
+        seam_.call<thinwire_cuda_randomk_scatter_fn>("thinwire_cuda_randomk_scatter", payload, half_, n_, kept_, seed_, key.random_stream(), 1.0f, out, adds,
+                                                     status);
       return;
-    case Kind::powersgd: {
-      const void* wire_q = static_cast<const std::byte*>(payload) + rows * width_ * (half_ ? 2 : 4);
-      call<thinwire_cuda_powersgd_expand_fn>("thinwire_cuda_powersgd_expand", static_cast<const float*>(nullptr), payload, wire_q, rows, columns, width_,
-                                             half_, out, adds, workspace_, status);
-      return;
-    }
+    case Kind::powersgd: decode_powersgd(payload, out, adds, status); return;
     case Kind::autoencoder:
-      call<thinwire_cuda_autoencoder_decode_fn>("thinwire_cuda_autoencoder_decode", payload, rows, columns, width_, right_, half_, out, adds, workspace_, status);
+      seam_.call<thinwire_cuda_autoencoder_decode_fn>("thinwire_cuda_autoencoder_decode", payload, rows, columns, width_, right_, half_, out, adds, workspace_,
+                                                      status);
       return;
   }
 }
 
-void DeviceCodec::decode_backward(const void* payload, const MessageKey& key, const float* gradient, float* travel, std::uint32_t* status) {
-  TW_ASSERT(kind_ == Kind::topk || kind_ == Kind::randomk);
-  if (kind_ == Kind::topk)
-    call<thinwire_cuda_sparse_gather_fn>("thinwire_cuda_sparse_gather", index_of(payload), index_form_, n_, kept_, gradient, travel, workspace_, status);
-  else
-    call<thinwire_cuda_randomk_gather_fn>("thinwire_cuda_randomk_gather", gradient, n_, kept_, seed_, key.random_stream(), 1.0f, 0, 0,
-                                          static_cast<void*>(travel), status);
+void DeviceCodec::unpack_code(const void* payload, float* code, std::uint32_t* status) {
+  TW_ASSERT(kind_ == Kind::autoencoder);
+  seam_.call<thinwire_cuda_wire_unpack_fn>("thinwire_cuda_wire_unpack", payload, shape_.rows() * width_, half_, 1.0f, code, 0, status);
 }
 
-void DeviceCodec::encode_backward(const void* payload, const MessageKey& key, const float* travel, float* gradient, std::uint32_t* status) {
-  TW_ASSERT(kind_ == Kind::topk || kind_ == Kind::randomk);
+void DeviceCodec::decode_backward(const void* payload, const MessageKey& key, const float* gradient, float* travel, std::uint32_t* status, const float* code,
+                                  float* decoder_gradient) {
+  TW_ASSERT(kind_ == Kind::topk || kind_ == Kind::randomk || kind_ == Kind::autoencoder);
+  TW_ASSERT((code == nullptr) == (decoder_gradient == nullptr));
   if (kind_ == Kind::topk)
-    call<thinwire_cuda_sparse_scatter_fn>("thinwire_cuda_sparse_scatter", index_of(payload), index_form_, n_, kept_, static_cast<const void*>(travel), 0,
-                                          gradient, 0, workspace_, status);
+    seam_.call<thinwire_cuda_sparse_gather_fn>("thinwire_cuda_sparse_gather", index_of(payload), index_form_, n_, kept_, gradient, travel, workspace_, status);
+  else if (kind_ == Kind::autoencoder)
+    seam_.call<thinwire_cuda_autoencoder_decode_backward_fn>("thinwire_cuda_autoencoder_decode_backward", gradient, shape_.rows(), shape_.columns(), width_,
+                                                             right_, code, travel, decoder_gradient, workspace_);
+  else if (form_ == Form::released)
+    seam_.call<thinwire_cuda_randomk_released_gather_fn>("thinwire_cuda_randomk_released_gather", gradient, n_, kept_, seed_, key.random_stream(), travel,
+                                                         workspace_);
   else
-    call<thinwire_cuda_randomk_scatter_fn>("thinwire_cuda_randomk_scatter", static_cast<const void*>(travel), 0, n_, kept_, seed_, key.random_stream(),
-                                           factor_, gradient, 0, status);
+    seam_.call<thinwire_cuda_randomk_gather_fn>("thinwire_cuda_randomk_gather", gradient, n_, kept_, seed_, key.random_stream(), 1.0f, 0, 0,
+                                                static_cast<void*>(travel), status);
+}
+
+void DeviceCodec::encode_backward(const void* payload, const MessageKey& key, const float* travel, float* gradient, std::uint32_t* status, const float* x,
+                                  float* encoder_gradient) {
+  TW_ASSERT(kind_ == Kind::topk || kind_ == Kind::randomk || kind_ == Kind::autoencoder);
+  TW_ASSERT((x == nullptr) == (encoder_gradient == nullptr));
+  if (kind_ == Kind::topk)
+    seam_.call<thinwire_cuda_sparse_scatter_fn>("thinwire_cuda_sparse_scatter", index_of(payload), index_form_, n_, kept_, static_cast<const void*>(travel), 0,
+                                                gradient, 0, workspace_, status);
+  else if (kind_ == Kind::autoencoder)
+    seam_.call<thinwire_cuda_autoencoder_encode_backward_fn>("thinwire_cuda_autoencoder_encode_backward", travel, shape_.rows(), shape_.columns(), width_, left_,
+                                                             x, gradient, encoder_gradient, workspace_);
+  else if (form_ == Form::released)
+    seam_.call<thinwire_cuda_randomk_released_scatter_fn>("thinwire_cuda_randomk_released_scatter", travel, n_, kept_, seed_, key.random_stream(), factor_,
+                                                          gradient, workspace_);
+  else
+    seam_.call<thinwire_cuda_randomk_scatter_fn>("thinwire_cuda_randomk_scatter", static_cast<const void*>(travel), 0, n_, kept_, seed_, key.random_stream(),
+                                                 factor_, gradient, 0, status);
 }
 
 }  // namespace thinwire

@@ -1,5 +1,5 @@
-// Kernels of `quantize` on a device (norm=max, packing=chunk; the maths stands in kernels/codec/quantize.cpp).
-// Encode is two passes over x, as the scale of a channel depends on all its tokens: largest magnitudes, then codes.
+// Codes of `quantize` on a device in chunk packing (the maths stands in kernels/codec/quantize.cpp). Bound: encode reads 4 bytes per
+// element here and 4 for the scales (quantize_scale_kernels.cuh) and writes bits / 8, decode reads bits / 8 and writes 4 (adding reads 4 more).
 // kWidth = 4 moves 16 bytes of f32 per access and needs aligned rows and chunks; kWidth = 1 takes any shape.
 #pragma once
 
@@ -32,73 +32,29 @@ __device__ inline void store_values(float* p, const Values<kWidth>& values) {
   else *p = values.v[0];
 }
 
-/// Tiles of `blockDim.x * kWidth` columns by `rows_per_tile` rows; the columns' tile varies fastest over blocks.
-constexpr int maximum_lanes = 32;
-constexpr int maximum_rows = quantize_threads / maximum_lanes;
-constexpr int maximum_rows_per_tile = maximum_rows * 16;
-
-/// maxima[c] = max(maxima[c], bits of |x[:, c]|): as unsigned integers magnitudes keep their order and NaN comes last.
-template <int kWidth>
-__global__ void quantize_column_maxima(const float* __restrict__ x, std::int64_t rows, std::int64_t columns, std::int64_t column_tiles,
-                                       std::uint32_t* maxima) {
-  __shared__ std::uint32_t partial[maximum_rows][maximum_lanes * kWidth];
-  const std::int64_t tile = blockIdx.x % column_tiles;
-  const std::int64_t c = (tile * maximum_lanes + threadIdx.x) * kWidth;
-  const std::int64_t first = blockIdx.x / column_tiles * maximum_rows_per_tile;
-  std::uint32_t largest[kWidth] = {};
-  if (c < columns) {
-    THINWIRE_UNROLL
-    for (int k = 0; k < maximum_rows_per_tile / maximum_rows; ++k) {
-      const std::int64_t r = first + k * maximum_rows + threadIdx.y;
-      if (r >= rows) continue;
-      const Values<kWidth> values = load_values<kWidth>(x + r * columns + c);
-      THINWIRE_UNROLL
-      for (int j = 0; j < kWidth; ++j) {
-        const std::uint32_t magnitude = bits_of(values.v[j]) & 0x7fffffffu;
-        largest[j] = magnitude > largest[j] ? magnitude : largest[j];
-      }
-    }
-  }
-  THINWIRE_UNROLL
-  for (int j = 0; j < kWidth; ++j) partial[threadIdx.y][threadIdx.x * kWidth + j] = largest[j];
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= columns) return;
-  THINWIRE_UNROLL
-  for (int j = 0; j < kWidth; ++j) {
-    std::uint32_t all = 0;
-    THINWIRE_UNROLL
-    for (int y = 0; y < maximum_rows; ++y) {
-      const std::uint32_t one = partial[y][threadIdx.x * kWidth + j];
-      all = one > all ? one : all;
-    }
-    if (all != 0) atomicMax(maxima + c + j, all);
-  }
+/// The code of x; `half` = 2^(bits - 1). The released form rounds x and the quotient to f16.
+__device__ inline std::uint32_t quantize_code(float x, float divisor, float half, bool half_arithmetic) {
+  const float quotient = half_arithmetic ? half_value(half_bits(divide(half_value(half_bits(x)), divisor))) : divide(x, divisor);
+  const float y = fminf(fmaxf(multiply(quotient, half), -half), half - 1);
+  // Adding 1.5 * 2^23 rounds to an integer, half to even, and leaves it in the low bits of the sum.
+  const auto middle = static_cast<std::uint32_t>(half);
+  return (bits_of(add(y, 0x1.8p23f)) + middle) & (2 * middle - 1);
 }
-
-/// maxima -> scales (f16, into the payload) and divisors half(scale + 1e-6).
-static __global__ void quantize_scales(const std::uint32_t* __restrict__ maxima, std::int64_t columns, std::uint8_t* payload, float* divisor,
-                                       std::uint32_t* status) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= columns) return;
-  const std::uint32_t bits = maxima[c];
-  const std::uint16_t scale = half_bits(float_of(bits));
-  if (bits >= 0x7f800000u) atomicOr(status, device_status_non_finite);
-  else if (scale >= 0x7c00) atomicOr(status, device_status_beyond_range);
-  store_u16(payload + 2 * c, scale);
-  divisor[c] = half_value(half_bits(add(half_value(scale), 1e-6f)));
+/// What (code - middle) decodes to: the product is rounded to f16 in the released form, whose quotient is exact.
+__device__ inline float quantize_value(std::uint32_t code, int middle, float step, bool half_arithmetic) {
+  const float value = multiply(static_cast<float>(static_cast<int>(code) - middle), step);
+  return half_arithmetic ? half_value(half_bits(value)) : value;
 }
-
-template <int kBits>
-__device__ inline std::uint32_t quantize_code(float x, float divisor) {
-  constexpr float half = 1 << (kBits - 1);
-  const float y = multiply(divide(x, divisor), half);
-  return static_cast<std::uint32_t>(static_cast<int>(rintf(fminf(fmaxf(y, -half), half - 1))) + (1 << (kBits - 1)));
+/// scale / middle, exactly; a scale that is negative, infinite or NaN is reported.
+__device__ inline float quantize_step(std::uint16_t scale, int middle, std::uint32_t* status) {
+  if (scale >= 0x7c00) atomicOr(status, device_status_damaged);
+  return multiply(half_value(scale), 1.0f / static_cast<float>(middle));
 }
 
 /// Bytes i .. i + kWidth - 1 of quantize_unroll rows per thread; `width` = bytes per row = columns of a chunk.
 template <int kBits, int kWidth>
 __global__ void quantize_encode_codes(const float* __restrict__ x, std::int64_t rows, std::int64_t columns, std::int64_t width,
-                                      std::int64_t column_tiles, const float* __restrict__ divisor, std::uint8_t* __restrict__ codes) {
+                                      std::int64_t column_tiles, const float* __restrict__ divisor, bool half_arithmetic, std::uint8_t* __restrict__ codes) {
   constexpr int chunks = 8 / kBits;
   const std::int64_t i = (blockIdx.x % column_tiles * blockDim.x + threadIdx.x) * kWidth;
   const std::int64_t first = (blockIdx.x / column_tiles * quantize_unroll * blockDim.y) + threadIdx.y;
@@ -122,7 +78,7 @@ __global__ void quantize_encode_codes(const float* __restrict__ x, std::int64_t 
     THINWIRE_UNROLL
     for (int k = 0; k < quantize_unroll; ++k)
       THINWIRE_UNROLL
-      for (int j = 0; j < kWidth; ++j) packed[k][j] = packed[k][j] << kBits | quantize_code<kBits>(values[k].v[j], by.v[j]);
+      for (int j = 0; j < kWidth; ++j) packed[k][j] = packed[k][j] << kBits | quantize_code(values[k].v[j], by.v[j], 1 << (kBits - 1), half_arithmetic);
   }
   THINWIRE_UNROLL
   for (int k = 0; k < quantize_unroll; ++k) {
@@ -137,7 +93,7 @@ __global__ void quantize_encode_codes(const float* __restrict__ x, std::int64_t 
 
 template <int kBits, int kWidth, bool kAdd>
 __global__ void quantize_decode_codes(const std::uint8_t* __restrict__ payload, std::int64_t rows, std::int64_t columns, std::int64_t width,
-                                      std::int64_t column_tiles, float* __restrict__ out, std::uint32_t* status) {
+                                      std::int64_t column_tiles, bool half_arithmetic, float* __restrict__ out, std::uint32_t* status) {
   constexpr int chunks = 8 / kBits;
   constexpr int middle = 1 << (kBits - 1);
   const std::int64_t i = (blockIdx.x % column_tiles * blockDim.x + threadIdx.x) * kWidth;
@@ -157,11 +113,7 @@ __global__ void quantize_decode_codes(const std::uint8_t* __restrict__ payload, 
     if (c >= columns) break;
     float step[kWidth];
     THINWIRE_UNROLL
-    for (int j = 0; j < kWidth; ++j) {
-      const std::uint16_t scale = load_u16(payload + 2 * (c + j));
-      if (scale >= 0x7c00) atomicOr(status, device_status_damaged);  // negative, infinite or NaN
-      step[j] = multiply(half_value(scale), 1.0f / middle);
-    }
+    for (int j = 0; j < kWidth; ++j) step[j] = quantize_step(load_u16(payload + 2 * (c + j)), middle, status);
     THINWIRE_UNROLL
     for (int k = 0; k < quantize_unroll; ++k) {
       const std::int64_t r = first + k * static_cast<std::int64_t>(blockDim.y);
@@ -171,8 +123,8 @@ __global__ void quantize_decode_codes(const std::uint8_t* __restrict__ payload, 
       if (kAdd) values = load_values<kWidth>(target);
       THINWIRE_UNROLL
       for (int j = 0; j < kWidth; ++j) {
-        const int code = static_cast<int>(packed[k] >> (8 * j + kBits * (chunks - 1 - chunk)) & ((1u << kBits) - 1));
-        const float value = multiply(static_cast<float>(code - middle), step[j]);
+        const std::uint32_t code = packed[k] >> (8 * j + kBits * (chunks - 1 - chunk)) & ((1u << kBits) - 1);
+        const float value = quantize_value(code, middle, step[j], half_arithmetic);
         values.v[j] = kAdd ? add(values.v[j], value) : value;
       }
       store_values<kWidth>(target, values);

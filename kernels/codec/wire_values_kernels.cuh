@@ -21,20 +21,24 @@ struct PackValues {
   }
 };
 
-/// values[i] = list[i]; NaN and infinity are reported as damage.
+/// values[i] = factor * list[i], or +=; NaN and infinity are reported as damage.
 struct UnpackValues {
   static constexpr int width = 4;
   ValueList list;
+  float factor;
   float* values;
+  bool add_to;
   std::uint32_t* status;
   template <int kWidth>
   __device__ void run(std::int64_t i) const {
-    float v[kWidth];
+    float v[kWidth] = {};
+    if (add_to) load_pack<kWidth>(values + i, v);
     bool good = true;
     THINWIRE_UNROLL
     for (int j = 0; j < kWidth; ++j) {
       bool fine = true;
-      v[j] = list.load(i + j, fine);
+      const float value = multiply(list.load(i + j, fine), factor);
+      v[j] = add_to ? add(v[j], value) : value;
       good = good && fine;
     }
     if (!good) atomicOr(status, device_status_damaged);
@@ -62,7 +66,7 @@ inline cudaError_t pack_values(const float* values, std::int64_t count, void* wi
   return map(PackValues{values, value_list(wire, half), status}, count, aligned(values, 16), stream);
 }
 inline cudaError_t unpack_values(const void* wire, std::int64_t count, float* values, bool half, std::uint32_t* status, void* stream) {
-  return map(UnpackValues{value_list(wire, half), values, status}, count, aligned(values, 16), stream);
+  return map(UnpackValues{value_list(wire, half), 1.0f, values, false, status}, count, aligned(values, 16), stream);
 }
 
 }  // namespace thinwire::cuda

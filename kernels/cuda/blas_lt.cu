@@ -21,6 +21,7 @@ struct BlasLtLibrary {
   decltype(&cublasLtMatmulDescInit_internal) desc_init = nullptr;
   decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
   decltype(&cublasLtMatrixLayoutInit_internal) layout_init = nullptr;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set = nullptr;
   decltype(&cublasLtMatmulPreferenceInit_internal) preference_init = nullptr;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
@@ -32,6 +33,7 @@ struct BlasLtLibrary {
     library.find(desc_init, "cublasLtMatmulDescInit_internal");
     library.find(desc_set, "cublasLtMatmulDescSetAttribute");
     library.find(layout_init, "cublasLtMatrixLayoutInit_internal");
+    library.find(layout_set, "cublasLtMatrixLayoutSetAttribute");
     library.find(preference_init, "cublasLtMatmulPreferenceInit_internal");
     library.find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
     library.find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
@@ -63,26 +65,34 @@ int blas_product(const BlasProblem& p, void* workspace, std::size_t workspace_by
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
-  const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, DType t, bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t ld) {
+  const auto layout = [&](cublasLtMatrixLayoutOpaque_t& of, DType t, bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                          std::int64_t stride) {
     if (s == CUBLAS_STATUS_SUCCESS)
       s = lt.layout_init(&of, sizeof of, type(t), static_cast<std::uint64_t>(transposed ? columns : rows), static_cast<std::uint64_t>(transposed ? rows : columns), ld);
+    if (p.batch == 1) return;
+    const auto count = static_cast<std::int32_t>(p.batch);
+    if (s == CUBLAS_STATUS_SUCCESS) s = lt.layout_set(&of, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    if (s == CUBLAS_STATUS_SUCCESS) s = lt.layout_set(&of, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
   };
-  layout(layout_a, p.type_ab, p.transpose_a, p.m, p.k, p.lda);
-  layout(layout_b, p.type_ab, p.transpose_b, p.k, p.n, p.ldb);
-  layout(layout_c, p.type_c, false, p.m, p.n, p.ldc);
+  layout(layout_a, p.type_ab, p.transpose_a, p.m, p.k, p.lda, p.stride_a);
+  layout(layout_b, p.type_ab, p.transpose_b, p.k, p.n, p.ldb, p.stride_b);
+  layout(layout_c, p.type_c, false, p.m, p.n, p.ldc, p.stride_c);
   if (s != CUBLAS_STATUS_SUCCESS) return failed(s);
 
   // Choosing an algorithm takes the host tens of microseconds; one choice serves all products of a kind.
-  const auto alignment = [](const void* address) {
-    const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+  const auto alignment = [&](const void* address, std::int64_t stride, DType t) {  // of all products of a batch
+    const auto apart = p.batch == 1 ? 0 : static_cast<std::uintptr_t>(stride) * (t == DType::bf16 ? 2 : 4);
+    const auto bits = reinterpret_cast<std::uintptr_t>(address) | apart | 256;
     return static_cast<std::uint32_t>(bits & (~bits + 1));
   };
-  const std::array<std::int64_t, 15> key{ordinal, p.type_ab == DType::bf16, p.type_c == DType::bf16, p.transpose_a, p.transpose_b, p.m, p.n, p.k,
-                                         p.lda, p.ldb, p.ldc, alignment(p.a), alignment(p.b), alignment(p.c),
+  const std::uint32_t aligned_a = alignment(p.a, p.stride_a, p.type_ab), aligned_b = alignment(p.b, p.stride_b, p.type_ab),
+                      aligned_c = alignment(p.c, p.stride_c, p.type_c);
+  const std::array<std::int64_t, 19> key{ordinal, p.type_ab == DType::bf16, p.type_c == DType::bf16, p.transpose_a, p.transpose_b, p.m, p.n, p.k,
+                                         p.lda, p.ldb, p.ldc, aligned_a, aligned_b, aligned_c, p.batch, p.stride_a, p.stride_b, p.stride_c,
                                          static_cast<std::int64_t>(workspace_bytes) * 4 + (p.bias != nullptr) * 2 + (p.beta != 0)};
   static std::mutex lock;
   static std::map<int, cublasLtHandle_t> handles;
-  static std::map<std::array<std::int64_t, 15>, cublasLtMatmulAlgo_t> chosen;
+  static std::map<std::array<std::int64_t, 19>, cublasLtMatmulAlgo_t> chosen;
   cublasLtHandle_t handle{};
   cublasLtMatmulAlgo_t algorithm{};
   {
@@ -99,10 +109,10 @@ int blas_product(const BlasProblem& p, void* workspace, std::size_t workspace_by
         if (s == CUBLAS_STATUS_SUCCESS) s = lt.preference_set(&preference, attribute, &value, sizeof value);
       };
       prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p.a));
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p.b));
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p.c));
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p.c));
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned_a);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned_b);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned_c);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned_c);
       cublasLtMatmulHeuristicResult_t result{};
       int count = 0;
       if (s == CUBLAS_STATUS_SUCCESS)

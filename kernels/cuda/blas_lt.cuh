@@ -22,6 +22,8 @@ struct BlasProblem {
   std::int64_t ldc = 0;
   const void* bias = nullptr;
   float alpha = 1, beta = 0;
+  /// So many products of this kind, whose operands lie so many elements apart.
+  std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };
 
 /// Queues the product on device `ordinal`, which is current. The workspace serves one product at a time: one per stream.

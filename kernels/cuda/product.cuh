@@ -12,12 +12,13 @@ struct ProductWorkspace {
   std::size_t bytes;
 };
 
-/// C [m, n] = op(A) [m, k] op(B) [k, n] (+ C with `accumulate`), f32, contiguous, row-major; as kernels/matrix/product.h.
+/// C [m, n] = op(A) [m, k] op(B) [k, n] (+ C with `accumulate`), f32, contiguous, row-major; as kernels/matrix/product.h. `batch`: so many
+/// at once, the matrices of each operand under one another.
 inline int product(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, const float* b, float* c,
-                   bool accumulate, const ProductWorkspace& workspace, int ordinal, void* stream) {
-  if (m == 0 || n == 0) return cudaSuccess;
+                   bool accumulate, const ProductWorkspace& workspace, int ordinal, void* stream, std::int64_t batch = 1) {
+  if (m == 0 || n == 0 || batch == 0) return cudaSuccess;
   if (k == 0)
-    return accumulate ? cudaSuccess : static_cast<int>(cudaMemsetAsync(c, 0, static_cast<std::size_t>(m * n) * sizeof(float), static_cast<cudaStream_t>(stream)));
+    return accumulate ? cudaSuccess : static_cast<int>(cudaMemsetAsync(c, 0, static_cast<std::size_t>(batch * m * n) * sizeof(float), static_cast<cudaStream_t>(stream)));
   BlasProblem p;
   p.transpose_a = transpose_b, p.transpose_b = transpose_a;
   p.m = n, p.n = m, p.k = k;
@@ -25,6 +26,7 @@ inline int product(bool transpose_a, bool transpose_b, std::int64_t m, std::int6
   p.b = a, p.ldb = transpose_a ? m : k;
   p.c = c, p.ldc = n;
   p.beta = accumulate ? 1.0f : 0.0f;
+  p.batch = batch, p.stride_a = k * n, p.stride_b = m * k, p.stride_c = m * n;
   return blas_product(p, workspace.memory, workspace.bytes, ordinal, stream);
 }
 

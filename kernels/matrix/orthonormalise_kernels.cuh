@@ -1,11 +1,14 @@
 // Orthonormal columns of tall, narrow matrices on a device; the maths and the thresholds are those of
 // kernels/matrix/orthonormalise.cpp. Cholesky-QR in float64: the Gram matrix by blocks of rows, its factor in one block of threads, and a
 // forward substitution per row. Which of the ways a matrix needs is found on the device: kernels of ways not needed return at once, so
-// that the host never waits. Gram-Schmidt, for matrices too ill-conditioned for that, is one kernel of one block.
+// that the host never waits. Gram-Schmidt, for matrices too ill-conditioned for that, is one kernel of one block. A stack of matrices of
+// one shape goes through the same launches, since those of a low rank are too small to fill a device one by one. Bound: the matrix read
+// twice and written once (12 bytes per element) while columns are few; from about 32 on the 2 columns float64 operations per element.
 #pragma once
 
 #include <cmath>
 
+#include "kernels/codec/device_kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -19,17 +22,35 @@ constexpr double dependent_column = 1e-6;  // as on the host
 
 enum : std::uint32_t { orthonormal_good = 0, orthonormal_fair = 1, orthonormal_bad = 2, orthonormal_again = 3 };
 
-/// partial [block of rows][columns][columns] = Gram matrix of these rows, upper triangle. Second round: only where the first was fair.
-static __global__ void __launch_bounds__(gram_tile* gram_tile) gram_of_rows(const float* __restrict__ a, std::int64_t rows, int columns, int round,
-                                                                           const std::uint32_t* state, double* __restrict__ partial) {
+/// Matrices [rows, columns] under one another, and the workspace of each (orthonormalise_workspace_bytes).
+struct MatrixStack {
+  float* a;
+  std::int64_t rows;
+  int columns;
+  std::uint8_t* workspace;
+  std::int64_t workspace_bytes;  // per matrix
+  __host__ __device__ std::int64_t chunks() const { return (rows + gram_rows - 1) / gram_rows; }
+  __device__ float* matrix(std::int64_t i) const { return a + i * rows * columns; }
+  __device__ std::uint32_t* state(std::int64_t i) const { return reinterpret_cast<std::uint32_t*>(workspace + i * workspace_bytes); }
+  __device__ double* factor(std::int64_t i) const { return reinterpret_cast<double*>(workspace + i * workspace_bytes + 16); }
+  __device__ double* squares(std::int64_t i) const { return factor(i) + static_cast<std::int64_t>(columns) * columns; }
+  __device__ double* partial(std::int64_t i) const { return squares(i) + columns; }
+  __device__ double* work(std::int64_t i) const { return partial(i) + chunks() * columns * columns; }
+};
+
+/// partial [chunk of rows][columns][columns] = Gram matrix of these rows, upper triangle. Second round: only where the first was fair.
+static __global__ void __launch_bounds__(gram_tile* gram_tile) gram_of_rows(MatrixStack stack, int round) {
   __shared__ float left[gram_stage][gram_tile + 1], right[gram_stage][gram_tile + 1];
-  if (round == 1 && *state != orthonormal_fair) return;
+  const int columns = stack.columns;
   const int tiles = (columns + gram_tile - 1) / gram_tile;
-  const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles * tiles));
+  const auto per_chunk = static_cast<unsigned>(tiles * tiles), chunks = static_cast<unsigned>(stack.chunks());
+  const int tile = static_cast<int>(blockIdx.x % per_chunk);
+  const std::int64_t chunk = blockIdx.x / per_chunk % chunks, item = blockIdx.x / per_chunk / chunks;
   const int ti = tile / tiles, tj = tile % tiles;
-  if (ti > tj) return;
-  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(tiles * tiles);
-  const std::int64_t first = chunk * gram_rows, last = first + gram_rows < rows ? first + gram_rows : rows;
+  if (ti > tj || (round == 1 && *stack.state(item) != orthonormal_fair)) return;
+  const float* a = stack.matrix(item);
+  double* partial = stack.partial(item);
+  const std::int64_t first = chunk * gram_rows, last = first + gram_rows < stack.rows ? first + gram_rows : stack.rows;
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   double sum = 0;
   for (std::int64_t stage = first; stage < last; stage += gram_stage) {
@@ -49,11 +70,16 @@ static __global__ void __launch_bounds__(gram_tile* gram_tile) gram_of_rows(cons
   if (i < columns && j < columns) partial[(chunk * columns + i) * columns + j] = sum;
 }
 
-/// One block: R (upper, R^T R = the Gram matrix) into `factor`, and what it is good for into `state`.
-static __global__ void __launch_bounds__(256) factorise_gram(const double* __restrict__ partial, std::int64_t chunks, int columns, int round,
-                                                             std::uint32_t* state, double* factor, double* squares) {
+/// A block per matrix: R (upper, R^T R = the Gram matrix) into `factor`, and what it is good for into `state`.
+static __global__ void __launch_bounds__(256) factorise_gram(MatrixStack stack, int round) {
   __shared__ double pivot;
+  std::uint32_t* state = stack.state(blockIdx.x);
   if (round == 1 && *state != orthonormal_fair) return;
+  const int columns = stack.columns;
+  const std::int64_t chunks = stack.chunks();
+  const double* partial = stack.partial(blockIdx.x);
+  double *factor = stack.factor(blockIdx.x), *squares = stack.squares(blockIdx.x);
+  __syncthreads();  // all know the state before it changes
   const int size = columns * columns;
   for (int e = static_cast<int>(threadIdx.x); e < size; e += 256) {
     if (e / columns > e % columns) continue;
@@ -87,40 +113,64 @@ static __global__ void __launch_bounds__(256) factorise_gram(const double* __res
   else *state = least > 1e-8 ? orthonormal_again : orthonormal_bad;
 }
 
-/// A warp per row: a <- a inverse(R). Lane l holds columns l, l + 32, ...
-template <int kColumns>
-__global__ void __launch_bounds__(256) solve_rows(float* a, std::int64_t rows, int columns, int round, const std::uint32_t* state, const double* __restrict__ factor) {
-  if (round == 0 ? *state == orthonormal_bad : *state != orthonormal_again) return;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
-  if (row >= rows) return;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  double value[kColumns];
-  THINWIRE_UNROLL
-  for (int k = 0; k < kColumns; ++k) {
-    const int c = lane + 32 * k;
-    value[k] = c < columns ? static_cast<double>(a[row * columns + c]) : 0.0;
-  }
-  THINWIRE_UNROLL
-  for (int k = 0; k < kColumns; ++k)
-    for (int owner = 0; owner < 32 && 32 * k + owner < columns; ++owner) {
-      const int j = 32 * k + owner;
-      const double solved = __shfl_sync(all_lanes, value[k], owner) / factor[j * columns + j];
-      THINWIRE_UNROLL
-      for (int q = k; q < kColumns; ++q) {
-        const int c = lane + 32 * q;
-        if (c == j) value[q] = solved;
-        else if (c > j && c < columns) value[q] -= solved * factor[j * columns + c];
-      }
+/// A warp per row: a <- a inverse(R). Lane l holds columns l, l + 32, ... of the 32 kColumns that there are at most. With kPanels there may be
+/// more, which go panel by panel; what earlier panels gave is kept in `work` [rows, columns], as f32 would lose what the conditioning
+/// multiplies.
+template <int kColumns, bool kPanels>
+__global__ void __launch_bounds__(256) solve_rows(MatrixStack stack, int round) {
+  constexpr int width = 32 * kColumns;
+  const std::int64_t blocks = (stack.rows + 7) / 8, item = blockIdx.x / blocks;
+  const std::uint32_t state = *stack.state(item);
+  if (round == 0 ? state == orthonormal_bad : state != orthonormal_again) return;
+  const std::int64_t row = blockIdx.x % blocks * 8 + threadIdx.x / 32;
+  if (row >= stack.rows) return;
+  const int lane = static_cast<int>(threadIdx.x % 32), columns = stack.columns;
+  const double* factor = stack.factor(item);
+  float* a = stack.matrix(item) + row * columns;
+  double* work = kPanels ? stack.work(item) + row * columns : nullptr;
+  for (int panel = 0; panel == 0 || (kPanels && panel < columns); panel += width) {
+    double value[kColumns];
+    THINWIRE_UNROLL
+    for (int k = 0; k < kColumns; ++k) {
+      const int c = panel + lane + 32 * k;
+      value[k] = c < columns ? static_cast<double>(a[c]) : 0.0;
     }
-  THINWIRE_UNROLL
-  for (int k = 0; k < kColumns; ++k)
-    if (const int c = lane + 32 * k; c < columns) a[row * columns + c] = static_cast<float>(value[k]);
+    for (int j = 0; kPanels && j < panel; ++j) {
+      const double solved = work[j];
+      THINWIRE_UNROLL
+      for (int k = 0; k < kColumns; ++k)
+        if (const int c = panel + lane + 32 * k; c < columns) value[k] -= solved * factor[j * columns + c];
+    }
+    THINWIRE_UNROLL
+    for (int k = 0; k < kColumns; ++k)
+      for (int owner = 0; owner < 32 && panel + 32 * k + owner < columns; ++owner) {
+        const int j = panel + 32 * k + owner;
+        const double solved = __shfl_sync(all_lanes, value[k], owner) / factor[j * columns + j];
+        THINWIRE_UNROLL
+        for (int q = k; q < kColumns; ++q) {
+          const int c = panel + lane + 32 * q;
+          if (c == j) value[q] = solved;
+          else if (c > j && c < columns) value[q] -= solved * factor[j * columns + c];
+        }
+      }
+    THINWIRE_UNROLL
+    for (int k = 0; k < kColumns; ++k)
+      if (const int c = panel + lane + 32 * k; c < columns) {
+        a[c] = static_cast<float>(value[k]);
+        if (kPanels) work[c] = value[k];
+      }
+    if (kPanels) __syncwarp();
+  }
 }
 
-/// One block: Gram-Schmidt with re-orthogonalisation in float64, where nothing else serves. work [columns, rows].
-static __global__ void __launch_bounds__(gram_schmidt_threads) gram_schmidt(float* a, std::int64_t rows, int columns, const std::uint32_t* state, double* work) {
+/// A block per matrix: Gram-Schmidt with re-orthogonalisation in float64, where nothing else serves. work [columns, rows].
+static __global__ void __launch_bounds__(gram_schmidt_threads) gram_schmidt(MatrixStack stack, bool at_once) {
   __shared__ double scratch[gram_schmidt_threads / 32];
-  if (*state != orthonormal_bad) return;
+  if (!at_once && *stack.state(blockIdx.x) != orthonormal_bad) return;
+  const std::int64_t rows = stack.rows;
+  const int columns = stack.columns;
+  float* a = stack.matrix(blockIdx.x);
+  double* work = stack.work(blockIdx.x);
   for (std::int64_t i = threadIdx.x; i < rows; i += gram_schmidt_threads)
     for (int j = 0; j < columns; ++j) work[j * rows + i] = static_cast<double>(a[i * columns + j]);
   const auto dot = [&](int l, int q) {  // every thread sees its own rows only, so no barrier is needed before
@@ -145,9 +195,10 @@ static __global__ void __launch_bounds__(gram_schmidt_threads) gram_schmidt(floa
   }
 }
 
-/// One block: the released codes' modified Gram-Schmidt in f32 (kernels/matrix/orthonormalise.h).
-static __global__ void __launch_bounds__(gram_schmidt_threads) released_gram_schmidt(float* a, std::int64_t rows, int columns, float epsilon) {
+/// A block per matrix: the released codes' modified Gram-Schmidt in f32 (kernels/matrix/orthonormalise.h).
+static __global__ void __launch_bounds__(gram_schmidt_threads, 2) released_gram_schmidt(float* a, std::int64_t rows, int columns, float epsilon) {
   __shared__ double scratch[gram_schmidt_threads / 32];
+  a += blockIdx.x * rows * columns;
   const auto dot = [&](int l, int q) {
     double sum = 0;
     for (std::int64_t i = threadIdx.x; i < rows; i += gram_schmidt_threads)
@@ -165,32 +216,26 @@ static __global__ void __launch_bounds__(gram_schmidt_threads) released_gram_sch
   }
 }
 
-/// Queues it all. `workspace`: orthonormalise_workspace_bytes(rows, columns); columns <= 256.
-inline cudaError_t orthonormalise(float* a, std::int64_t rows, std::int64_t columns, bool released, void* workspace, void* stream) {
+/// Queues it all, for `count` matrices. `workspace`: orthonormalise_workspace_bytes(rows, columns) for each.
+inline cudaError_t orthonormalise(float* a, std::int64_t rows, std::int64_t columns, std::int64_t count, bool released, void* workspace, void* stream) {
   if (rows == 0 || columns == 0) return cudaSuccess;
-  if (columns > 256) return cudaErrorNotSupported;
-  const int r = static_cast<int>(columns);
-  if (released) return launch(released_gram_schmidt, 1, gram_schmidt_threads, stream, a, rows, r, 1e-8f);
-  const std::int64_t chunks = ceil_divide(rows, gram_rows), tiles = ceil_divide(columns, gram_tile);
-  auto* state = static_cast<std::uint32_t*>(workspace);
-  auto* factor = reinterpret_cast<double*>(state + 4);
-  double* squares = factor + columns * columns;
-  double* partial = squares + columns;
-  double* work = partial + chunks * columns * columns;
+  if (columns > orthonormalise_most_columns) return cudaErrorNotSupported;
+  const MatrixStack stack{a, rows, static_cast<int>(columns), static_cast<std::uint8_t*>(workspace),
+                          static_cast<std::int64_t>(orthonormalise_workspace_bytes(rows, columns))};
+  if (released) return launch(released_gram_schmidt, count, gram_schmidt_threads, stream, a, rows, static_cast<int>(columns), 1e-8f);
   // More columns than rows: never orthonormal, so Gram-Schmidt at once.
   const bool wide = columns > rows;
-  if (const auto e = cudaMemsetAsync(state, 0, 16, static_cast<cudaStream_t>(stream)); e != cudaSuccess) return e;
-  if (wide) {  // any byte but the word's lowest stays 0
-    if (const auto e = cudaMemsetAsync(state, orthonormal_bad, 1, static_cast<cudaStream_t>(stream)); e != cudaSuccess) return e;
-  }
+  const std::int64_t tiles = ceil_divide(columns, gram_tile);
   for (int round = 0; round < 2 && !wide; ++round) {
-    if (const auto e = launch(gram_of_rows, chunks * tiles * tiles, dim3(gram_tile, gram_tile), stream, a, rows, r, round, state, partial); e != cudaSuccess)
-      return e;
-    if (const auto e = launch(factorise_gram, 1, 256, stream, partial, chunks, r, round, state, factor, squares); e != cudaSuccess) return e;
-    const auto kernel = columns <= 32 ? solve_rows<1> : columns <= 64 ? solve_rows<2> : columns <= 128 ? solve_rows<4> : solve_rows<8>;
-    if (const auto e = launch(kernel, ceil_divide(rows, 8), 256, stream, a, rows, r, round, state, factor); e != cudaSuccess) return e;
+    if (const auto e = launch(gram_of_rows, count * stack.chunks() * tiles * tiles, dim3(gram_tile, gram_tile), stream, stack, round); e != cudaSuccess) return e;
+    if (const auto e = launch(factorise_gram, count, 256, stream, stack, round); e != cudaSuccess) return e;
+    const auto kernel = columns <= 32    ? solve_rows<1, false>
+                        : columns <= 64  ? solve_rows<2, false>
+                        : columns <= 128 ? solve_rows<4, false>
+                                         : solve_rows<4, true>;
+    if (const auto e = launch(kernel, count * ceil_divide(rows, 8), 256, stream, stack, round); e != cudaSuccess) return e;
   }
-  return launch(gram_schmidt, 1, gram_schmidt_threads, stream, a, rows, r, state, work);
+  return launch(gram_schmidt, count, gram_schmidt_threads, stream, stack, wide);
 }
 
 }  // namespace thinwire::cuda

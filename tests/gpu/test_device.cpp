@@ -6,8 +6,9 @@
 
 #include "core/device_module.h"
 #include "core/tensor.h"
-#include "support/device_codec_cases.h"
+#include "support/device_damage_cases.h"
 #include "support/device_nn_cases.h"
+#include "support/device_powersgd_cases.h"
 #include "support/nn_placement_cases.h"
 
 namespace thinwire::testing {
@@ -95,7 +96,7 @@ TEST_F(CudaDevice, CodecsEqualTheHostTwinBitForBitOverAwkwardShapesAndAlignments
 }
 
 TEST_F(CudaDevice, CodecsReportNonFiniteOversizedAndDamagedValuesInTheStatusWord) {
-  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8", "topk:fraction=1", "randomk:fraction=1",
+  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8", "quantize:bits=8,packing=neighbour", "topk:fraction=1", "randomk:fraction=1",
                             "randomk:fraction=1,values=f32"}) {
     Gpu device;
     expect_reports_bad_values(device, codec);
@@ -108,7 +109,14 @@ TEST_F(CudaDevice, SparseCodecsMaskGradientsLikeTheHostTwin) {
     for (const Shape& shape : {Shape{1, 1}, Shape{31, 37}, Shape{130, 517}, Shape{1024, 1031}}) {
       Gpu device;
       expect_masks_like_host_twin(device, codec, shape);
+      if (std::string_view(codec).find("index=") == std::string_view::npos) expect_masks_like_host_twin(device, codec, shape, Form::released);
     }
+}
+
+TEST_F(CudaDevice, CodecsSurviveDamagedPayloads) {
+  Gpu device;
+  expect_all_survive_damage(device);
+  expect_matrix_codecs_survive_damage(device);
 }
 
 TEST_F(CudaDevice, SparseCodecsReportDamagedPositionsWhereTheHostRefusesThem) {
@@ -116,6 +124,8 @@ TEST_F(CudaDevice, SparseCodecsReportDamagedPositionsWhereTheHostRefusesThem) {
     Gpu device;
     expect_reports_damaged_positions(device, codec);
   }
+  Gpu device;
+  expect_reports_damaged_positions(device, "randomk:fraction=0.1", Form::released);
 }
 
 TEST_F(CudaDevice, ResidualsEqualTheHostBitForBit) {
@@ -127,6 +137,9 @@ TEST_F(CudaDevice, MatrixCodecsEqualTheHostTwin) {
   Gpu device;
   expect_orthonormal_like_host(device);
   expect_powersgd_like_host(device);
+  for (const PowerSgdCase& c : powersgd_cases()) expect_powersgd_follows_host(device, c);
+  expect_powersgd_revives_dead_columns(device);
+  expect_powersgd_of_high_rank(device);
   expect_autoencoder_like_host(device);
   expect_device_codec_like_host(device);
   expect_matrix_codecs_report_bad_values(device);

@@ -72,6 +72,7 @@ T emulated_exchange(T* p, T value) {
 inline std::uint32_t atomicOr(std::uint32_t* p, std::uint32_t bits) { return emulated_exchange(p, *p | bits); }
 inline std::uint32_t atomicAnd(std::uint32_t* p, std::uint32_t bits) { return emulated_exchange(p, *p & bits); }
 inline std::uint32_t atomicMax(std::uint32_t* p, std::uint32_t value) { return emulated_exchange(p, std::max(*p, value)); }
+inline std::uint32_t atomicMin(std::uint32_t* p, std::uint32_t value) { return emulated_exchange(p, std::min(*p, value)); }
 inline std::uint32_t atomicAdd(std::uint32_t* p, std::uint32_t value) { return emulated_exchange(p, *p + value); }
 inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long value) { return emulated_exchange(p, *p + value); }
 inline double cospi(double x) { return std::cos(3.14159265358979323846 * x); }

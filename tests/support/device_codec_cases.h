@@ -57,7 +57,8 @@ class DeviceUnderTest {
 /// The seam of a device under test; memory is poisoned.
 inline DeviceSeam seam_of(DeviceUnderTest& device) {
   return {[&](const std::string& name) { return device.find(name); }, [&](std::size_t bytes) { return static_cast<void*>(device.poisoned(bytes)); },
-          [&](void* to, const void* from, std::size_t bytes) { device.write(to, from, bytes); }, {}, 0, device.stream};
+          [&](void* to, const void* from, std::size_t bytes) { device.write(to, from, bytes); }, {}, 0, device.stream,
+          [&](void* to, const void* from, std::size_t bytes) { device.read(to, from, bytes); }};
 }
 
 /// What a device codec made of a tensor.
@@ -71,8 +72,10 @@ struct DeviceCodecCase {
   std::string codec;  ///< expression of the host twin
   Shape shape;
   std::size_t value_offset = 0, payload_offset = 0;  ///< bytes: 0 = aligned, else a slice at an odd place
+  Form form = Form::fair;
   std::string text() const {
-    return codec + " " + shape.to_string() + " values +" + std::to_string(value_offset) + " payload +" + std::to_string(payload_offset);
+    return codec + " (" + name_of(form) + ") " + shape.to_string() + " values +" + std::to_string(value_offset) + " payload +" +
+           std::to_string(payload_offset);
   }
 };
 
@@ -94,6 +97,21 @@ inline std::vector<DeviceCodecCase> device_codec_cases() {
       cases.push_back({codec, shape});
       cases.push_back({codec, shape, 4, 1});
     }
+  // Forms of quantize that go other ways than those above, and what the authors' codes do.
+  for (const char* codec : {"quantize:bits=1", "quantize:bits=3", "quantize:bits=5,norm=l2", "quantize:bits=6", "quantize:bits=7",
+                            "quantize:bits=4,packing=neighbour", "quantize:bits=8,packing=neighbour,norm=l2", "quantize:bits=2,norm=l2"})
+    for (const Shape& shape : {Shape{1, 1}, Shape{7, 5}, Shape{2, 3, 32}, Shape{259, 17}, Shape{33, 512}, Shape{130, 260}, Shape{0, 8}}) {
+      cases.push_back({codec, shape});
+      cases.push_back({codec, shape, 4, 1});
+      cases.push_back({codec, shape, 16, 16, Form::released});
+    }
+  for (const char* codec : {"quantize:bits=2", "quantize:bits=4", "quantize:bits=8", "topk:fraction=0.1", "topk:fraction=0.2,values=f32",
+                            "randomk:fraction=0.1", "randomk:fraction=0.6,values=f32,unbiased=true", "randomk:fraction=1", "randomk:count=3"})
+    for (const Shape& shape : {Shape{1, 1}, Shape{7, 5}, Shape{131, 64}, Shape{0, 8}}) {
+      cases.push_back({codec, shape, 0, 0, Form::released});
+      cases.push_back({codec, shape, 4, 1, Form::released});
+    }
+  cases.push_back({"quantize:bits=2,norm=l2", Shape{700, 3}, 4, 2});  // several tiles of rows
   // Past 65536 elements: the sample of top-k, several blocks of random-k, long streams of positions.
   for (const char* codec : {"topk:fraction=0.01", "topk:fraction=0.01,index=int32", "topk:fraction=0.45,values=f32", "randomk:fraction=0.01",
                             "randomk:fraction=0.7,values=f32"}) {
@@ -119,7 +137,7 @@ inline std::vector<float> device_values(const Shape& shape) {
 
 inline DeviceResult run_on_device(DeviceUnderTest& device, const DeviceCodecCase& test, const std::vector<float>& x,
                                   const std::vector<float>& start, const std::function<void(std::vector<std::byte>&)>& damage = {}) {
-  DeviceCodec codec(test.codec, test.shape, seam_of(device));
+  DeviceCodec codec(test.codec, test.shape, seam_of(device), test.form);
   const MessageKey key{.tensor = hash_name("device")};
   const std::size_t payload_bytes = codec.payload_bytes(), value_bytes = x.size() * sizeof(float);
   // A guard behind each result: writing past the end must show.
@@ -161,7 +179,7 @@ inline void expect_equals_host_twin(DeviceUnderTest& device, const DeviceCodecCa
   EXPECT_EQ(result.encode_status, 0u);
   EXPECT_EQ(result.decode_status, 0u);
 
-  const CodecStack host = make_codec(test.codec);
+  const CodecStack host = make_codec(test.codec, test.form);
   const MessageKey key{.tensor = hash_name("device")};
   std::vector<std::byte> payload(host.codec->max_payload_bytes(test.shape));
   payload.resize(host.codec->encode({x.data(), test.shape}, key, payload));
@@ -177,14 +195,14 @@ inline void expect_equals_host_twin(DeviceUnderTest& device, const DeviceCodecCa
 }
 
 /// The masked backward rule: what travels and what arrives equal the host's.
-inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::string& codec, const Shape& shape) {
-  SCOPED_TRACE(codec + " " + shape.to_string() + ", seed " + std::to_string(device_seed));
+inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::string& codec, const Shape& shape, Form form = Form::fair) {
+  SCOPED_TRACE(codec + " (" + name_of(form) + ") " + shape.to_string() + ", seed " + std::to_string(device_seed));
   const std::vector<float> x = device_values(shape);
   std::vector<float> gradient(x.size()), back(x.size());
   const Random random(device_seed, "device gradient");
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(random.normal(i));
   const MessageKey key{.tensor = hash_name("device")};
-  const CodecStack sender = make_codec(codec), receiver = make_codec(codec);
+  const CodecStack sender = make_codec(codec, form), receiver = make_codec(codec, form);
   sender.codec->remember_messages(true), receiver.codec->remember_messages(true);
   std::vector<std::byte> payload(sender.codec->max_payload_bytes(shape));
   sender.codec->encode({x.data(), shape}, key, payload);
@@ -193,7 +211,7 @@ inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::stri
   receiver.codec->decode_backward({gradient.data(), shape}, key, {travel.data(), Shape{static_cast<std::int64_t>(travel.size())}});
   sender.codec->encode_backward({travel.data(), Shape{static_cast<std::int64_t>(travel.size())}}, key, {back.data(), shape});
 
-  DeviceCodec on_device(codec, shape, seam_of(device));
+  DeviceCodec on_device(codec, shape, seam_of(device), form);
   std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
   const auto* message = device.upload(payload, 3);
   auto* list = reinterpret_cast<float*>(device.poisoned(travel.size() * sizeof(float)));
@@ -207,10 +225,10 @@ inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::stri
 
 /// Damage to a sparse payload: any byte of the positions changed either decodes to another valid set or is reported, and nothing outside
 /// the tensor is touched (the guard of run_on_device).
-inline void expect_reports_damaged_positions(DeviceUnderTest& device, const std::string& codec) {
-  const DeviceCodecCase test{codec, Shape{97, 41}};
+inline void expect_reports_damaged_positions(DeviceUnderTest& device, const std::string& codec, Form form = Form::fair) {
+  const DeviceCodecCase test{codec, Shape{97, 41}, 0, 0, form};
   const std::vector<float> x = device_values(test.shape), start(x.size());
-  const CodecStack host = make_codec(codec);
+  const CodecStack host = make_codec(codec, form);
   const MessageKey key{.tensor = hash_name("device")};
   const std::size_t bytes = host.codec->max_payload_bytes(test.shape);
   const auto kept = static_cast<std::size_t>(host.codec->travel_shape(test.shape).elements());

@@ -9,6 +9,7 @@
 #include "kernels/codec/randomk.cu"
 #include "kernels/codec/residuals.cu"
 #include "kernels/codec/topk.cu"
+#include "support/device_damage_cases.h"
 #include "support/emulated_device.h"
 
 namespace thinwire::testing {
@@ -19,6 +20,8 @@ const std::map<std::string, void*> entries = {
     EMULATED(thinwire_cuda_quantize_decode), EMULATED(thinwire_cuda_none_decode),     EMULATED(thinwire_cuda_residual_add),
     EMULATED(thinwire_cuda_residual_store),  EMULATED(thinwire_cuda_topk_encode),     EMULATED(thinwire_cuda_sparse_scatter),
     EMULATED(thinwire_cuda_sparse_gather),   EMULATED(thinwire_cuda_randomk_gather),  EMULATED(thinwire_cuda_randomk_scatter),
+    EMULATED(thinwire_cuda_randomk_released_encode), EMULATED(thinwire_cuda_randomk_released_decode),
+    EMULATED(thinwire_cuda_randomk_released_gather), EMULATED(thinwire_cuda_randomk_released_scatter),
 };
 struct Emulation final : EmulatedDevice {
   Emulation() : EmulatedDevice(entries) {}
@@ -32,7 +35,7 @@ TEST(EmulatedDeviceCodecs, EqualTheHostTwinBitForBitOverAwkwardShapesAndAlignmen
 }
 
 TEST(EmulatedDeviceCodecs, ReportNonFiniteOversizedAndDamagedValuesInTheStatusWord) {
-  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8", "topk:fraction=1", "randomk:fraction=1", "randomk:fraction=1,values=f32"}) {
+  for (const char* codec : {"cast:to=f16", "cast:to=bf16", "quantize:bits=2", "quantize:bits=8", "quantize:bits=8,packing=neighbour", "topk:fraction=1", "randomk:fraction=1", "randomk:fraction=1,values=f32"}) {
     Emulation device;
     expect_reports_bad_values(device, codec);
   }
@@ -44,7 +47,13 @@ TEST(EmulatedDeviceCodecs, MaskGradientsLikeTheHostTwin) {
     for (const Shape& shape : {Shape{1, 1}, Shape{31, 37}, Shape{130, 517}}) {
       Emulation device;
       expect_masks_like_host_twin(device, codec, shape);
+      if (std::string_view(codec).find("index=") == std::string_view::npos) expect_masks_like_host_twin(device, codec, shape, Form::released);
     }
+}
+
+TEST(EmulatedDeviceCodecs, SurviveDamagedPayloads) {
+  Emulation device;
+  expect_all_survive_damage(device);
 }
 
 TEST(EmulatedDeviceCodecs, ReportDamagedPositionsWhereTheHostRefusesThem) {
@@ -52,6 +61,8 @@ TEST(EmulatedDeviceCodecs, ReportDamagedPositionsWhereTheHostRefusesThem) {
     Emulation device;
     expect_reports_damaged_positions(device, codec);
   }
+  Emulation device;
+  expect_reports_damaged_positions(device, "randomk:fraction=0.1", Form::released);
 }
 
 TEST(EmulatedDeviceCodecs, ResidualsEqualTheHostBitForBit) {
@@ -84,8 +95,8 @@ TEST(EmulatedDeviceCodecs, RefuseBitsThatChunkPackingCannotHold) {
   std::uint8_t payload[64];
   alignas(16) float workspace[8];
   std::uint32_t status = 0;
-  EXPECT_NE(thinwire_cuda_quantize_encode(x, 1, 4, 3, payload, workspace, &status, 0, nullptr), 0);
-  EXPECT_NE(thinwire_cuda_quantize_decode(payload, 1, 4, 3, x, 0, &status, 0, nullptr), 0);
+  EXPECT_NE(thinwire_cuda_quantize_encode(x, 1, 4, 3, 0, payload, workspace, &status, 0, nullptr), 0);
+  EXPECT_NE(thinwire_cuda_quantize_decode(payload, 1, 4, 3, 0, x, 0, &status, 0, nullptr), 0);
 }
 
 }  // namespace
