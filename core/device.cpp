@@ -55,6 +55,10 @@ std::string why_unavailable(DeviceKind kind) {
   return DeviceModule::why_unavailable();
 }
 
+std::string device_name(Device device) {
+  return device.kind == DeviceKind::host ? "host" : device_module().device_name(device.ordinal);
+}
+
 void* device_module_symbol(const std::string& name) { return device_module().symbol(name); }
 
 namespace {

@@ -68,6 +68,9 @@ DeviceBackend& device_backend(DeviceKind kind);
 /// Empty when a device of this kind can be used now, else the reason in words (for SKIPPED rows and tests).
 std::string why_unavailable(DeviceKind kind);
 
+/// What it is, for records: "host", "NVIDIA H200, sm_90, 139 GiB", or "emulated on the host (no GPU)". Errors as device_backend.
+std::string device_name(Device device);
+
 /// Function `name` of the device module, or EnvironmentError. The module's C entry points take plain pointers.
 void* device_module_symbol(const std::string& name);
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 
 /// Raise with every change of a signature here or beside a `.cu` file.
-#define THINWIRE_CUDA_ABI_VERSION 5
+#define THINWIRE_CUDA_ABI_VERSION 6
 
 /// Before the declaration and the definition of an entry point in a `.cu` file:
 ///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
@@ -24,6 +24,8 @@ extern "C" {
 using thinwire_cuda_abi_version_fn = int();
 /// Number of devices; on an error, or when there is none, `*reason` points to a static sentence.
 using thinwire_cuda_device_count_fn = int(int* count, const char** reason);
+/// What the device is, for records: "NVIDIA H200, sm_90, 139 GiB", or that it is emulated.
+using thinwire_cuda_device_name_fn = int(int ordinal, char* text, std::size_t size);
 using thinwire_cuda_error_text_fn = const char*(int code);
 /// 1 when the error has spoiled the context: nothing on the device works any more in this process.
 using thinwire_cuda_error_is_fatal_fn = int(int code);

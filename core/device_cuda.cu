@@ -8,6 +8,7 @@ using thinwire::cuda::on_device;
 
 THINWIRE_CUDA_ENTRY thinwire_cuda_abi_version_fn thinwire_cuda_abi_version;
 THINWIRE_CUDA_ENTRY thinwire_cuda_device_count_fn thinwire_cuda_device_count;
+THINWIRE_CUDA_ENTRY thinwire_cuda_device_name_fn thinwire_cuda_device_name;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
@@ -57,6 +58,14 @@ int thinwire_cuda_device_count(int* count, const char** reason) {
   }
   *reason = text;
   return error != cudaSuccess ? static_cast<int>(error) : static_cast<int>(cudaErrorNoDevice);
+}
+
+int thinwire_cuda_device_name(int ordinal, char* text, std::size_t size) {
+  cudaDeviceProp device;
+  const cudaError_t error = cudaGetDeviceProperties(&device, ordinal);
+  if (error == cudaSuccess)
+    std::snprintf(text, size, "%s, sm_%d%d, %zu GiB", device.name, device.major, device.minor, device.totalGlobalMem >> 30);
+  return static_cast<int>(error);
 }
 
 const char* thinwire_cuda_error_text(int code) {

@@ -210,6 +210,13 @@ DeviceModule::DeviceModule() {
 
 DeviceModule::~DeviceModule() = default;
 
+std::string DeviceModule::device_name(int ordinal) const {
+  char text[256] = {};
+  const int code = reinterpret_cast<thinwire_cuda_device_name_fn*>(symbol("thinwire_cuda_device_name"))(ordinal, text, sizeof text);
+  if (code != 0) throw RuntimeFailure("CUDA error " + std::to_string(code) + " while asking for the name of device " + std::to_string(ordinal));
+  return text;
+}
+
 void* DeviceModule::symbol(const std::string& name) const {
   dlerror();
   void* address = dlsym(library_, name.c_str());

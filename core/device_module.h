@@ -14,6 +14,7 @@ class DeviceModule {
   DeviceModule();
   ~DeviceModule();
   DeviceBackend& backend() { return *backend_; }
+  std::string device_name(int ordinal) const;
   void* symbol(const std::string& name) const;
   /// How many the module sees; at least 1.
   int devices() const { return devices_; }

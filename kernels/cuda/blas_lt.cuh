@@ -1,4 +1,4 @@
-// One product by cuBLASLt, in its own (column-major) terms. On emulated devices tests/support/blas_emulation.h stands in.
+// One product by cuBLASLt, in its own (column-major) terms. On emulated devices tests/emulated_device/blas.cpp stands in.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // What device kernels share. With nvcc these are the hardware's conversions; included after
-// tests/support/cuda_emulation.h the same kernels run on the host, block by block, for tests without a GPU.
+// tests/emulated_device/cuda_emulation.h the same kernels run on the host, block by block, for tests without a GPU.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Launching kernels from entry points. Without nvcc tests/support/cuda_emulation.h defines what stands here.
+// Launching kernels from entry points. Without nvcc tests/emulated_device/cuda_emulation.h defines what stands here.
 #pragma once
 
 #ifdef __CUDACC__

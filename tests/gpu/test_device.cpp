@@ -1,5 +1,6 @@
 // labels: gpu
-// Memory, streams, events and the codec kernels on a real CUDA device, through the module that programs open.
+// devices: cuda, emulated, lazy
+// Memory, streams, events and kernels through the module that programs open: on a CUDA device where there is one, and on the emulated one.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -126,6 +127,39 @@ TEST_F(CudaDevice, SparseCodecsReportDamagedPositionsWhereTheHostRefusesThem) {
   }
   Gpu device;
   expect_reports_damaged_positions(device, "randomk:fraction=0.1", Form::released);
+}
+
+// The bound from the sample may be too high: then everything is collected again. One value in a large tensor that the sample cannot
+// represent (all but a few elements zero) and the opposite (all equal) are such inputs.
+TEST_F(CudaDevice, TopKIsExactWhereTheSampleMisleads) {
+  const std::int64_t n = 5 * 16384;
+  for (const auto& [value, rare, count] : {std::tuple{0.0f, 3.0f, 100}, {1.0f, 1.0f, 50}, {2.0f, 0.5f, n - 40}}) {
+    std::vector<float> x(static_cast<std::size_t>(n), value);
+    for (std::int64_t i = 0; i < n; i += 997) x[static_cast<std::size_t>(i)] = rare;
+    const std::string codec = "topk:count=" + std::to_string(count) + ",values=f32";
+    const CodecStack host = make_codec(codec);
+    std::vector<std::byte> payload(host.codec->max_payload_bytes(Shape{n}));
+    host.codec->encode({x.data(), Shape{n}}, {}, payload);
+    Gpu device;
+    DeviceCodec on_device(codec, Shape{n}, seam_of(device));
+    std::byte* out = device.poisoned(payload.size());
+    on_device.encode(device.upload(x), {}, out, device.upload(std::vector<std::uint32_t>(1)));
+    EXPECT_EQ(device.download(out, payload.size()), payload) << codec << " of " << value << " and " << rare;
+  }
+}
+
+TEST_F(CudaDevice, ShapesThatKernelsCannotHoldAreRefusedBeforeAnythingRuns) {
+  constexpr int not_supported = 801;  // cudaErrorNotSupported
+  Gpu device;
+  float x[4] = {};
+  std::uint32_t status = 0;
+  EXPECT_NE(device.entry<thinwire_cuda_quantize_encode_fn>("thinwire_cuda_quantize_encode")(x, 1, 4, 3, 0, x, x, &status, 0, nullptr), 0) << "3 bits";
+  EXPECT_NE(device.entry<thinwire_cuda_quantize_decode_fn>("thinwire_cuda_quantize_decode")(x, 1, 4, 3, 0, x, 0, &status, 0, nullptr), 0) << "3 bits";
+  EXPECT_EQ(device.entry<thinwire_cuda_orthonormalise_fn>("thinwire_cuda_orthonormalise")(x, 100000, orthonormalise_most_columns + 1, 1, 0, x, 0, nullptr),
+            not_supported)
+      << "columns";
+  EXPECT_EQ(device.entry<thinwire_cuda_attention_forward_fn>("thinwire_cuda_attention_forward")(device_bf16, 1, 1, 1, 129, x, x, x, 0, nullptr),
+            not_supported) << "a head of 129";
 }
 
 TEST_F(CudaDevice, ResidualsEqualTheHostBitForBit) {

@@ -1,0 +1,142 @@
+// The host's stand-in for core/device_cuda.cu, and for collectives/nccl.cu where no NCCL opens.
+#include <cstdio>
+
+#include "collectives/device_nccl.h"
+#include "core/device_abi.h"
+#include "tests/emulated_device/arena.h"
+#include "tests/emulated_device/cuda_emulation.h"
+
+using namespace thinwire::emulated;
+using thinwire::cuda::on_device;
+
+THINWIRE_CUDA_ENTRY thinwire_cuda_abi_version_fn thinwire_cuda_abi_version;
+THINWIRE_CUDA_ENTRY thinwire_cuda_device_count_fn thinwire_cuda_device_count;
+THINWIRE_CUDA_ENTRY thinwire_cuda_device_name_fn thinwire_cuda_device_name;
+THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
+THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
+THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
+THINWIRE_CUDA_ENTRY thinwire_cuda_release_fn thinwire_cuda_release;
+THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_fill_zero_fn thinwire_cuda_fill_zero;
+THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_staging_fn thinwire_cuda_allocate_staging;
+THINWIRE_CUDA_ENTRY thinwire_cuda_release_staging_fn thinwire_cuda_release_staging;
+THINWIRE_CUDA_ENTRY thinwire_cuda_stream_create_fn thinwire_cuda_stream_create;
+THINWIRE_CUDA_ENTRY thinwire_cuda_stream_destroy_fn thinwire_cuda_stream_destroy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_stream_synchronize_fn thinwire_cuda_stream_synchronize;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_create_fn thinwire_cuda_event_create;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_destroy_fn thinwire_cuda_event_destroy;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_record_fn thinwire_cuda_event_record;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_wait_fn thinwire_cuda_event_wait;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_finished_fn thinwire_cuda_event_finished;
+THINWIRE_CUDA_ENTRY thinwire_cuda_event_elapsed_fn thinwire_cuda_event_elapsed;
+THINWIRE_CUDA_ENTRY thinwire_nccl_version_fn thinwire_nccl_version;
+THINWIRE_CUDA_ENTRY thinwire_nccl_unique_id_fn thinwire_nccl_unique_id;
+THINWIRE_CUDA_ENTRY thinwire_nccl_create_fn thinwire_nccl_create;
+THINWIRE_CUDA_ENTRY thinwire_nccl_state_fn thinwire_nccl_state;
+THINWIRE_CUDA_ENTRY thinwire_nccl_destroy_fn thinwire_nccl_destroy;
+THINWIRE_CUDA_ENTRY thinwire_nccl_abort_fn thinwire_nccl_abort;
+THINWIRE_CUDA_ENTRY thinwire_nccl_group_fn thinwire_nccl_group;
+THINWIRE_CUDA_ENTRY thinwire_nccl_all_reduce_fn thinwire_nccl_all_reduce;
+THINWIRE_CUDA_ENTRY thinwire_nccl_reduce_scatter_fn thinwire_nccl_reduce_scatter;
+THINWIRE_CUDA_ENTRY thinwire_nccl_reduce_fn thinwire_nccl_reduce;
+THINWIRE_CUDA_ENTRY thinwire_nccl_all_gather_fn thinwire_nccl_all_gather;
+THINWIRE_CUDA_ENTRY thinwire_nccl_broadcast_fn thinwire_nccl_broadcast;
+THINWIRE_CUDA_ENTRY thinwire_nccl_send_fn thinwire_nccl_send;
+THINWIRE_CUDA_ENTRY thinwire_nccl_receive_fn thinwire_nccl_receive;
+
+int thinwire_cuda_abi_version() { return THINWIRE_CUDA_ABI_VERSION; }
+int thinwire_cuda_device_count(int* count, const char** reason) {
+  *count = Arena::instance().devices();
+  *reason = nullptr;
+  return 0;
+}
+int thinwire_cuda_device_name(int, char* text, std::size_t size) {
+  std::snprintf(text, size, "emulated on the host (no GPU)");
+  return 0;
+}
+const char* thinwire_cuda_error_text(int code) {
+  switch (code) {
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorNotReady: return "device not ready";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorNotSupported: return "operation not supported";
+    case THINWIRE_CUDA_NO_NCCL: return "emulated devices have no NCCL";
+    default: return "unknown error of the emulated device";
+  }
+}
+int thinwire_cuda_error_is_fatal(int code) { return code == cudaErrorIllegalAddress ? 1 : 0; }
+
+int thinwire_cuda_allocate(void** pointer, std::size_t bytes, int ordinal) {
+  return on_device(ordinal, [&] {
+    *pointer = Arena::instance().allocate(bytes, ordinal);
+    return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+  });
+}
+int thinwire_cuda_release(void* pointer, int ordinal) {
+  return on_device(ordinal, [&] { return release(pointer); });
+}
+int thinwire_cuda_copy(void* to, const void* from, std::size_t bytes, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return queue_copy(to, from, bytes, stream); });
+}
+int thinwire_cuda_fill_zero(void* to, std::size_t bytes, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return queue_fill(to, 0, bytes, stream); });
+}
+int thinwire_cuda_allocate_staging(void** pointer, std::size_t bytes, int ordinal) {
+  return on_device(ordinal, [&] {
+    *pointer = allocate_staging(bytes);
+    return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+  });
+}
+int thinwire_cuda_release_staging(void* pointer, int ordinal) {
+  return on_device(ordinal, [&] { return release_staging(pointer); });
+}
+int thinwire_cuda_stream_create(void** stream, int ordinal) {
+  return on_device(ordinal, [&] { return *stream = create_stream(), cudaSuccess; });
+}
+int thinwire_cuda_stream_destroy(void* stream, int ordinal) {
+  return on_device(ordinal, [&] { return destroy_stream(stream); });
+}
+int thinwire_cuda_stream_synchronize(void* stream, int ordinal) {
+  return on_device(ordinal, [&] { return synchronize(stream); });
+}
+int thinwire_cuda_event_create(void** event, int ordinal) {
+  return on_device(ordinal, [&] { return *event = create_event(), cudaSuccess; });
+}
+int thinwire_cuda_event_destroy(void* event, int ordinal) {
+  return on_device(ordinal, [&] { return destroy_event(event); });
+}
+int thinwire_cuda_event_record(void* event, void* stream, int ordinal) {
+  return on_device(ordinal, [&] { return record(event, stream); });
+}
+int thinwire_cuda_event_wait(void* stream, void* event, int ordinal) {
+  return on_device(ordinal, [&] { return wait(stream, event); });
+}
+int thinwire_cuda_event_finished(void* event, int* finished) {
+  return on_device(0, [&] {
+    const cudaError_t asked = query(event);
+    *finished = asked == cudaSuccess ? 1 : 0;
+    return asked == cudaErrorNotReady ? cudaSuccess : asked;
+  });
+}
+int thinwire_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
+  return on_device(0, [&] { return elapsed(from, to, milliseconds); });
+}
+
+int thinwire_nccl_version(int*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_unique_id(void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_create(void**, int, const void*, int, int) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_state(void*, int*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_destroy(void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_abort(void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_group(int) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_all_reduce(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_reduce_scatter(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_reduce(void*, const void*, void*, std::size_t, int, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_all_gather(void*, const void*, void*, std::size_t, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_broadcast(void*, const void*, void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_send(void*, const void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_receive(void*, void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }

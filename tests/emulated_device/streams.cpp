@@ -1,0 +1,354 @@
+#include "tests/emulated_device/streams.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#include "tests/emulated_device/arena.h"
+
+namespace thinwire::emulated {
+namespace {
+
+struct Stream;
+
+// One recording of an event; who waits for it does so for this one, however often the event is recorded again.
+struct Mark {
+  Stream* stream = nullptr;
+  bool passed = false;
+  std::int64_t time_ns = 0;
+};
+struct Event {
+  int device = 0;
+  std::shared_ptr<Mark> last;
+};
+struct Work {
+  const char* entry = nullptr;
+  std::function<void()> run;
+  std::shared_ptr<Mark> after;  ///< runs once this is passed
+  const void *host_from = nullptr, *host_to = nullptr;
+  std::size_t bytes = 0;
+};
+struct Stream {
+  int device = 0;
+  bool destroyed = false;
+  std::deque<Work> queue;
+};
+
+struct State {
+  std::recursive_mutex lock;
+  bool lazy = false;
+  int depth = 0, device = 0;
+  const char* entry = nullptr;    // that queues
+  const char* running = nullptr;  // that runs
+  std::set<Stream*> streams;
+  std::map<int, Stream*> default_streams;
+  std::set<Event*> events;
+  std::map<std::uintptr_t, std::size_t> staging;
+  std::vector<Stream*> touched;  // by the entry scope
+  State() {
+    const char* asked = std::getenv("THINWIRE_EMULATED_LAZY");
+    lazy = asked != nullptr && std::strcmp(asked, "0") != 0 && *asked != 0;
+  }
+};
+State& state() {
+  static State* all = new State;  // static buffers are released late
+  return *all;
+}
+
+// "int ...on_device(int, const Call&) [with Call = thinwire_cuda_copy(...)::<lambda()>]" names the entry point in its middle.
+std::string entry_name(const char* text) {
+  const std::string all = text != nullptr ? text : "";
+  for (const char* prefix : {"thinwire_cuda_", "thinwire_nccl_"})
+    if (const std::size_t at = all.find(prefix); at != std::string::npos) return all.substr(at, all.find('(', at) - at);
+  return all;
+}
+
+cudaError_t complain(cudaError_t error, const std::string& what) {
+  std::fprintf(stderr, "emulated device: %s: %s\n", entry_name(state().entry).c_str(), what.c_str());
+  return error;
+}
+std::string text_of(const void* p) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", p);
+  return text;
+}
+
+Stream* find_stream(void* handle) {
+  State& s = state();
+  if (handle == nullptr) {
+    Stream*& stream = s.default_streams[s.device];
+    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, false, {}});
+    return stream;
+  }
+  auto* stream = static_cast<Stream*>(handle);
+  if (s.streams.count(stream) == 0 || stream->destroyed || stream->device != s.device) {
+    complain(cudaErrorInvalidResourceHandle, "stream " + text_of(handle) + " is none of device " + std::to_string(s.device));
+    return nullptr;
+  }
+  return stream;
+}
+Event* find_event(void* handle, bool any_device) {
+  State& s = state();
+  auto* event = static_cast<Event*>(handle);
+  if (s.events.count(event) == 0 || (!any_device && event->device != s.device)) {
+    complain(cudaErrorInvalidResourceHandle, "event " + text_of(handle) + " is none of device " + std::to_string(s.device));
+    return nullptr;
+  }
+  return event;
+}
+
+// Runs one piece of work: the next of this stream, or of one that it waits for.
+void advance(Stream& stream) {
+  State& s = state();
+  Work& head = stream.queue.front();
+  if (head.after != nullptr && !head.after->passed) return advance(*head.after->stream);
+  const Work work = std::move(head);
+  stream.queue.pop_front();
+  if (!work.run) return;
+  const char* outer = s.running;
+  s.running = work.entry;
+  Arena::instance().open(stream.device);
+  work.run();
+  s.running = outer;
+}
+void drain(Stream& stream) {
+  while (!stream.queue.empty()) advance(stream);
+  Arena::instance().close();
+}
+
+cudaError_t queue(void* handle, Work work) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  State& s = state();
+  work.entry = s.entry;
+  stream->queue.push_back(std::move(work));
+  s.touched.push_back(stream);
+  return cudaSuccess;
+}
+
+bool is_staging(const void* p, std::size_t bytes) {
+  const auto& staging = state().staging;
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  auto found = staging.upper_bound(address);
+  return found != staging.begin() && address - (--found)->first <= found->second && bytes <= found->second - (address - found->first);
+}
+
+// 0: a device's that is right; else an error was reported. Sets whether it is the host's.
+cudaError_t check_side(const void* p, std::size_t bytes, const char* what, bool& host) {
+  Arena& arena = Arena::instance();
+  const int device = arena.device_of(p);
+  host = device < 0;
+  if (p == nullptr) return complain(cudaErrorInvalidValue, std::string(what) + " a null address");
+  if (host) return cudaSuccess;
+  return check_range(p, bytes, what);
+}
+
+}  // namespace
+
+EntryScope::EntryScope(int ordinal, const char* entry) {
+  State& s = state();
+  s.lock.lock();
+  if (s.depth++ > 0) return;
+  s.entry = entry;
+  s.device = ordinal;
+  if (ordinal < 0 || ordinal >= Arena::instance().devices())
+    error_ = complain(cudaErrorInvalidDevice, "there is no device " + std::to_string(ordinal));
+}
+int EntryScope::leave(int result) {
+  State& s = state();
+  if (s.depth > 1) return result;
+  if (!s.lazy)
+    for (Stream* stream : s.touched) drain(*stream);
+  s.touched.clear();
+  return result;
+}
+EntryScope::~EntryScope() {
+  State& s = state();
+  --s.depth;
+  s.lock.unlock();
+}
+
+const char* running_entry() {
+  static std::string name;
+  if (state().running == nullptr) return nullptr;
+  name = entry_name(state().running);
+  return name.c_str();
+}
+
+cudaError_t queue_work(void* stream, std::function<void()> work) {
+  Work w;
+  w.run = std::move(work);
+  return queue(stream, std::move(w));
+}
+
+cudaError_t queue_fill(void* to, int value, std::size_t bytes, void* stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (const auto e = check_range(to, bytes, "fills"); e != cudaSuccess) return e;
+  return queue_work(stream, [=] { std::memset(to, value, bytes); });
+}
+
+cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, void* stream) {
+  if (bytes == 0) return cudaSuccess;
+  bool host_to = false, host_from = false;
+  if (const auto e = check_side(to, bytes, "copies to", host_to); e != cudaSuccess) return e;
+  if (const auto e = check_side(from, bytes, "copies from", host_from); e != cudaSuccess) return e;
+  Work w;
+  w.run = [=] { std::memmove(to, from, bytes); };
+  w.host_from = host_from ? from : nullptr, w.host_to = host_to ? to : nullptr;
+  w.bytes = bytes;
+  return queue(stream, std::move(w));
+}
+
+cudaError_t check_range(const void* p, std::size_t bytes, const char* what) {
+  State& s = state();
+  Arena& arena = Arena::instance();
+  const int device = arena.device_of(p);
+  char where[256];
+  arena.describe(p, where, sizeof where);
+  if (device < 0) return complain(cudaErrorInvalidValue, std::string(what) + " " + text_of(p) + ", which is no memory of a device");
+  if (device != s.device)
+    return complain(cudaErrorInvalidValue, std::string(what) + " " + text_of(p) + where + " and works on device " + std::to_string(s.device));
+  if (!arena.allocated(p, bytes)) return complain(cudaErrorInvalidValue, std::string(what) + " " + std::to_string(bytes) + " bytes at " + text_of(p) + where);
+  return cudaSuccess;
+}
+
+cudaError_t check_address(const void* p) {
+  if (p == nullptr || is_staging(p, 0)) return cudaSuccess;
+  Arena& arena = Arena::instance();
+  if (arena.device_of(p) == state().device && arena.allocated(p, 0)) return cudaSuccess;
+  char where[256];
+  arena.describe(p, where, sizeof where);
+  return complain(cudaErrorIllegalAddress, "a kernel is given " + text_of(p) + (*where ? where : ", memory of the host"));
+}
+
+cudaError_t check_words(const void* words, std::size_t bytes) {
+  const Arena& arena = Arena::instance();
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(words) + at, sizeof word);
+    const auto* p = reinterpret_cast<const void*>(word);
+    bool address = arena.device_of(p) >= 0;
+    // The least address of what a program maps, and the end of a process's addresses.
+    if (!address && word >= std::uintptr_t{1} << 32 && word < std::uintptr_t{1} << 47) {
+      unsigned char resident = 0;
+      address = mincore(reinterpret_cast<void*>(word / page * page), 1, &resident) == 0;
+    }
+    if (address)
+      if (const auto e = check_address(p); e != cudaSuccess) return e;
+  }
+  return cudaSuccess;
+}
+
+void* allocate_staging(std::size_t bytes) {
+  void* p = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
+  if (p == nullptr) return nullptr;
+  std::memset(p, 0xff, bytes);
+  state().staging[reinterpret_cast<std::uintptr_t>(p)] = bytes;
+  return p;
+}
+
+cudaError_t release_staging(void* pointer) {
+  State& s = state();
+  if (pointer == nullptr) return cudaSuccess;
+  const auto found = s.staging.find(reinterpret_cast<std::uintptr_t>(pointer));
+  if (found == s.staging.end()) return complain(cudaErrorInvalidValue, "releases " + text_of(pointer) + ", which is no page-locked memory");
+  for (const Stream* stream : s.streams)
+    for (const Work& work : stream->queue)
+      for (const void* host : {work.host_from, work.host_to})
+        if (host != nullptr && is_staging(host, 0) && reinterpret_cast<std::uintptr_t>(host) - found->first <= found->second) {
+          complain(cudaErrorInvalidValue, "releases page-locked memory that a copy of " + std::to_string(work.bytes) + " bytes is still to use");
+          std::abort();  // a device would use what comes to lie there next
+        }
+  s.staging.erase(found);
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+// As cudaFree, which waits for all work of the device.
+cudaError_t release(void* pointer) {
+  State& s = state();
+  if (pointer == nullptr) return cudaSuccess;
+  for (Stream* stream : s.streams)
+    if (stream->device == s.device) drain(*stream);
+  if (Arena::instance().release(pointer, s.device)) return cudaSuccess;
+  return complain(cudaErrorInvalidValue, "releases " + text_of(pointer) + ", which was not allocated on device " + std::to_string(s.device));
+}
+
+void* create_stream() {
+  auto* stream = new Stream{state().device, false, {}};
+  state().streams.insert(stream);
+  return stream;
+}
+// Work that is queued will still run: the stream is kept for it.
+cudaError_t destroy_stream(void* handle) {
+  Stream* stream = handle == nullptr ? nullptr : find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  stream->destroyed = true;
+  return cudaSuccess;
+}
+cudaError_t synchronize(void* handle) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  drain(*stream);
+  return cudaSuccess;
+}
+
+void* create_event() {
+  auto* event = new Event{state().device, nullptr};
+  state().events.insert(event);
+  return event;
+}
+cudaError_t destroy_event(void* handle) {
+  Event* event = find_event(handle, false);
+  if (event == nullptr) return cudaErrorInvalidResourceHandle;
+  state().events.erase(event);
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t record(void* handle, void* stream) {
+  Event* event = find_event(handle, false);
+  Stream* of = find_stream(stream);
+  if (event == nullptr || of == nullptr) return cudaErrorInvalidResourceHandle;
+  const auto mark = std::make_shared<Mark>();
+  mark->stream = of;
+  event->last = mark;
+  return queue_work(stream, [mark] {
+    mark->time_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    mark->passed = true;
+  });
+}
+cudaError_t wait(void* stream, void* handle) {
+  const Event* event = find_event(handle, true);
+  if (event == nullptr) return cudaErrorInvalidResourceHandle;
+  Work w;
+  w.after = event->last;
+  return queue(stream, std::move(w));
+}
+cudaError_t query(void* handle) {
+  const Event* event = find_event(handle, true);
+  if (event == nullptr) return cudaErrorInvalidResourceHandle;
+  if (event->last == nullptr || event->last->passed) return cudaSuccess;
+  advance(*event->last->stream);
+  Arena::instance().close();
+  return event->last->passed ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t elapsed(void* from, void* to, float* milliseconds) {
+  const Event *a = find_event(from, true), *b = find_event(to, true);
+  if (a == nullptr || b == nullptr || a->last == nullptr || b->last == nullptr) return cudaErrorInvalidResourceHandle;
+  if (!a->last->passed || !b->last->passed) return cudaErrorNotReady;
+  *milliseconds = static_cast<float>(static_cast<double>(b->last->time_ns - a->last->time_ns) * 1e-6);
+  return cudaSuccess;
+}
+
+}  // namespace thinwire::emulated

@@ -1,0 +1,69 @@
+// Streams and events of the emulated devices. Work is queued and runs when the entry point that queued it returns; with
+// THINWIRE_EMULATED_LAZY=1 as late as a device may: when the host waits for its stream, asks for an event (each question runs one piece
+// of work), or work of another stream waits for an event behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+/// Those of CUDA's that entry points return.
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorNotSupported = 801,
+};
+
+namespace thinwire::emulated {
+
+/// Around all that an entry point does. One thread at a time; the outermost scope runs what was queued, unless that is to be lazy.
+class EntryScope {
+ public:
+  EntryScope(int ordinal, const char* entry);
+  ~EntryScope();
+  EntryScope(const EntryScope&) = delete;
+  EntryScope& operator=(const EntryScope&) = delete;
+  cudaError_t error() const { return error_; }
+  /// Of the call's result: what the entry point returns.
+  int leave(int result);
+
+ private:
+  cudaError_t error_ = cudaSuccess;
+};
+
+/// Entry point whose work runs now; null while none does.
+const char* running_entry();
+
+// For the device of the entry scope. A null stream is its default stream. Memory that is named must be allocated there (a copy's other side
+// may be the host's), else an error and a message.
+cudaError_t queue_work(void* stream, std::function<void()> work);
+cudaError_t queue_fill(void* to, int value, std::size_t bytes, void* stream);
+cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, void* stream);
+/// Kernel arguments: null, or memory that the device can reach. Words: those of a struct, of which any may be an address; what is no
+/// address of memory that exists is passed over.
+cudaError_t check_address(const void* p);
+cudaError_t check_words(const void* words, std::size_t bytes);
+cudaError_t check_range(const void* p, std::size_t bytes, const char* what);
+
+// Behind the entry points of core/device_abi.h.
+void* allocate_staging(std::size_t bytes);
+cudaError_t release_staging(void* pointer);
+cudaError_t release(void* pointer);
+void* create_stream();
+cudaError_t destroy_stream(void* stream);
+cudaError_t synchronize(void* stream);
+void* create_event();
+cudaError_t destroy_event(void* event);
+cudaError_t record(void* event, void* stream);
+cudaError_t wait(void* stream, void* event);
+cudaError_t query(void* event);
+cudaError_t elapsed(void* from, void* to, float* milliseconds);
+
+}  // namespace thinwire::emulated
