@@ -23,6 +23,8 @@ class DeviceEntry {
     check_device_call(function()(arguments..., here.device.ordinal, here.stream.handle), name_);
   }
 
+  const char* name() const { return name_; }
+
  private:
   Function* function() const {
     Function* f = function_.load(std::memory_order_relaxed);

@@ -225,8 +225,6 @@ void* DeviceModule::symbol(const std::string& name) const {
   return address;
 }
 
-void DeviceModule::check(int code, const std::string& doing) const { static_cast<const CudaBackend&>(*backend_).check(code, doing); }
-
 std::string DeviceModule::why_unavailable() { return opened().reason; }
 
 void check_device_call(int code, const char* entry_point) {

@@ -18,9 +18,6 @@ class DeviceModule {
   void* symbol(const std::string& name) const;
   /// How many the module sees; at least 1.
   int devices() const { return devices_; }
-  /// RuntimeFailure with the module's text unless `code` (of an entry point) is 0; ends the process when the error has spoiled the device's
-  /// context. `doing`: "queueing X".
-  void check(int code, const std::string& doing) const;
   /// Empty when the module opens and sees a device; else why not, in words.
   static std::string why_unavailable();
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/device_module.h"
 #include "core/error.h"
 
 namespace thinwire::nn {
@@ -48,14 +47,6 @@ std::uint32_t* status_of_device(bool make) {
 
 namespace device {
 
-const Entries& entries() {
-#define THINWIRE_NN_ENTRY(entry) \
-  {reinterpret_cast<thinwire_cuda_##entry##_fn*>(device_module_symbol("thinwire_cuda_" #entry)), "thinwire_cuda_" #entry},
-  static const Entries found{THINWIRE_NN_ENTRIES(THINWIRE_NN_ENTRY)};
-#undef THINWIRE_NN_ENTRY
-  return found;
-}
-
 std::byte* workspace(std::size_t bytes) {
   thread_local std::vector<Workspace> own;
   const Placement& here = placement();
@@ -71,10 +62,6 @@ std::byte* workspace(std::size_t bytes) {
 }
 
 std::uint32_t* status_word(StatusWord which) { return status_of_device(true) + static_cast<int>(which); }
-
-void check(int code, const char* entry) {
-  if (code != 0) device_module().check(code, std::string("queueing ") + entry);
-}
 
 void refuse_f64(const char* entry) {
   throw UsageError(std::string(entry) + " was asked for in f64: devices compute in f32 or bf16. Use f32, or the host (--device host).");

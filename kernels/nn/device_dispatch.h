@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "core/placement.h"
+#include "core/device_entry.h"
 #include "kernels/nn/device_nn.h"
 
 namespace thinwire::nn::device {
@@ -16,18 +16,13 @@ namespace thinwire::nn::device {
   X(add_total) X(attention_forward) X(attention_backward) X(attention_slice_forward) X(attention_slice_backward) X(fill_rows)       \
   X(add_column_sums) X(add_into) X(scale_in_place) X(add_rows) X(add_rows_gradient) X(copy_rows) X(embed) X(embed_backward) X(dropout)
 
-template <typename Function>
-struct Entry {
-  Function* function;
-  const char* name;
-};
 struct Entries {
-#define THINWIRE_NN_ENTRY(entry) Entry<thinwire_cuda_##entry##_fn> entry;
+#define THINWIRE_NN_ENTRY(entry) DeviceEntry<thinwire_cuda_##entry##_fn> entry{"thinwire_cuda_" #entry};
   THINWIRE_NN_ENTRIES(THINWIRE_NN_ENTRY)
 #undef THINWIRE_NN_ENTRY
 };
-/// The module's, looked up once per process. EnvironmentError where there is no module or it lacks one.
-const Entries& entries();
+inline constinit const Entries all_entries;
+inline const Entries& entries() { return all_entries; }
 
 inline bool on_device() { return !placement().on_host(); }
 
@@ -39,18 +34,16 @@ std::byte* workspace(std::size_t bytes);
 enum class StatusWord { tokens, targets };
 std::uint32_t* status_word(StatusWord which);
 
-/// RuntimeFailure with the module's text unless `code` is 0.
-void check(int code, const char* entry);
 /// UsageError: devices have no f64.
 [[noreturn]] void refuse_f64(const char* entry);
 
 /// Queues `entry`; T: the element type of the host function.
 template <typename T, typename Function, typename... Arguments>
-void queue(const Entry<Function>& entry, Arguments... arguments) {
+void queue(const DeviceEntry<Function>& entry, Arguments... arguments) {
   if constexpr (std::is_same_v<T, float>)
-    check(entry.function(arguments..., placement().device.ordinal, placement().stream.handle), entry.name);
+    entry(arguments...);
   else
-    refuse_f64(entry.name);
+    refuse_f64(entry.name());
 }
 
 }  // namespace thinwire::nn::device
