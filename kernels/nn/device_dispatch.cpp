@@ -11,7 +11,7 @@
 namespace thinwire::nn {
 namespace {
 
-constexpr std::size_t grain = std::size_t{1} << 20;  // a workspace grows in these steps, and so seldom
+constexpr std::size_t grain = 256;  // of allocations
 
 struct Workspace {
   int ordinal;

@@ -3,6 +3,7 @@
 // Memory, streams, events and kernels through the module that programs open: on a CUDA device where there is one, and on the emulated one.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "core/device_module.h"
@@ -196,6 +197,15 @@ TEST_F(CudaDevice, NnFunctionsUnderADevicePlacementEqualTheHost) {
   }
   gpu.synchronize(own);
   gpu.destroy_stream(own);
+}
+
+TEST_F(CudaDevice, NnFunctionsDoNotWaitForTheDevice) {
+  if (std::getenv("THINWIRE_EMULATED_LAZY") == nullptr) GTEST_SKIP() << "only the emulated device's lazy mode shows it: a device may be done before it is asked";
+  DeviceBackend& device = device_backend(DeviceKind::cuda);
+  Stream stream = device.create_stream(0);
+  expect_nothing_waits({stream.device, stream});
+  device.synchronize(stream);
+  device.destroy_stream(stream);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ class PlacedCalls {
   PlacedCalls(const Placement& where, std::size_t offset) : where_(where), offset_(offset) {}
 
   void run(const std::string& what, const std::vector<Operand>& operands, const Body& body) {
-    Call& call = calls_.emplace_back(Call{what, operands, {}, {}});
+    Call& call = calls_.emplace_back(Call{what, operands, {}, {}, {}});
     std::vector<std::byte*> here, there;
     for (const Operand& o : operands) {
       call.host.push_back(o.bytes);
@@ -87,10 +87,10 @@ class PlacedCalls {
     body(Arguments(here));
     const PlacementScope scope(where_);
     for (const Operand& o : operands) {
-      std::vector<std::byte> framed(o.bytes.size() + 2 * frame + lead(o), guard);
+      std::vector<std::byte>& framed = call.uploads.emplace_back(o.bytes.size() + 2 * frame + lead(o), guard);
       if (!o.bytes.empty()) std::memcpy(framed.data() + frame + lead(o), o.bytes.data(), o.bytes.size());
       call.device.emplace_back(framed.size());
-      copy_and_wait(call.device.back().data(), framed.data(), framed.size());
+      copy_bytes(call.device.back().data(), framed.data(), framed.size());
       there.push_back(call.device.back().data() + frame + lead(o));
     }
     body(Arguments(there));
@@ -115,7 +115,7 @@ class PlacedCalls {
   struct Call {
     std::string what;
     std::vector<Operand> operands;
-    std::vector<std::vector<std::byte>> host;
+    std::vector<std::vector<std::byte>> host, uploads;
     std::list<Buffer> device;
   };
   std::size_t lead(const Operand& o) const { return offset_ * (o.kind == Operand::Kind::f64 ? 8 : 4); }
@@ -370,9 +370,11 @@ inline void run_attention_slices(PlacedCalls& calls) {
   }
 }
 
+constexpr auto placed_runs = {run_activations, run_rows, run_layernorm, run_losses, run_optimizer, run_gemm, run_attention, run_attention_slices};
+
 /// Everything, at both alignments.
 inline void expect_placed_like_host(const Placement& where) {
-  for (const auto run : {run_activations, run_rows, run_layernorm, run_losses, run_optimizer, run_gemm, run_attention, run_attention_slices})
+  for (const auto run : placed_runs)
     for (std::size_t offset : {0u, 1u}) {
       PlacedCalls calls(where, offset);
       run(calls);
@@ -380,6 +382,25 @@ inline void expect_placed_like_host(const Placement& where) {
     }
   const PlacementScope scope(where);
   EXPECT_NO_THROW(nn::check_device_status());
+}
+
+/// After a first round nothing that is queued makes the host wait. Needs a device that runs nothing before it is made to (the emulated one's lazy
+/// mode): there an event stays open while all that follows it is queued.
+inline void expect_nothing_waits(const Placement& where) {
+  DeviceBackend& backend = device_backend(where.device.kind);
+  Buffer some(64, where.device);
+  Event event = backend.create_event(where.device.ordinal);
+  for (const auto run : placed_runs) {
+    PlacedCalls calls(where, 0);
+    run(calls);
+    backend.synchronize(where.stream);
+    for (int i = 0; i < 2; ++i) backend.fill_zero(some.data(), 64, where.stream);  // asking for an event runs one piece of work
+    backend.record(event, where.stream);
+    run(calls);
+    EXPECT_FALSE(backend.finished(event));
+    ASSERT_NO_FATAL_FAILURE(calls.check());
+  }
+  backend.destroy_event(event);
 }
 
 /// What the host reports at once a device reports when it is asked, once.
