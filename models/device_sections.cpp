@@ -1,6 +1,7 @@
 #include "models/device_sections.h"
 
 #include "core/clock.h"
+#include "core/error.h"
 
 namespace thinwire {
 
@@ -20,6 +21,7 @@ void DeviceSections::begin(const Section& section) {
     used_ = 0;
     settled_ = false;
   }
+  TW_ASSERT(used_ == 2 * sections_.size(), "a section inside of another");
   sections_.push_back(section);
   device_backend(placement().device.kind).record(next_event(), placement().stream);
 }

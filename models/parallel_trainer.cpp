@@ -4,12 +4,14 @@
 #include <limits>
 #include <optional>
 
+#include "collectives/machine.h"
+#include "core/device_module.h"
+#include "core/device_stream.h"
 #include "core/tensor_names.h"
 #include "kernels/nn/device_dispatch.h"
 #include "models/codec_training.h"
 #include "models/data/batches.h"
 #include "models/gradient_sync.h"
-#include "models/own_stream.h"
 #include "models/pipeline.h"
 #include "models/released_form.h"
 
@@ -29,12 +31,18 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 constexpr const char* timed_on_device =
     "Timed compute replays durations of host sections; a device runs its work beside the host and takes its own time (--compute real, or --device host)";
 
+/// Of the devices that this process sees the one with the rank's number on its machine, modulo their number: several ranks may share one.
+Device device_of_rank(DeviceKind kind) {
+  if (kind == DeviceKind::host) return {};
+  return {kind, Machine::rank_here() % device_module().devices()};
+}
+
 /// `Model`: Gpt<T>, or GridGpt<T> where the tensor group is a grid.
 template <typename T, typename Model>
 class Trainer3d final : public ParallelTrainer {
  public:
   /// Under the placement of `stream`, which all that lies on this rank shares.
-  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus, OwnStream stream)
+  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus, std::unique_ptr<OwnedStream> stream)
       : stream_(std::move(stream)),
         world_(world),
         config_(config),
@@ -53,14 +61,14 @@ class Trainer3d final : public ParallelTrainer {
   }
   ~Trainer3d() override {
     try {
-      const PlacementScope here(stream_.placement());
+      const PlacementScope here(where());
       synchronize_placement();
     } catch (const std::exception&) {  // why the trainer ends, most likely
     }
   }
 
   StepRecord step() override {
-    const PlacementScope here(stream_.placement());
+    const PlacementScope here(where());
     const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
     clock_.reset();
     tensor_->waited_us = sync_->waited_us = 0;
@@ -113,7 +121,7 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   double validate() override {
-    const PlacementScope here(stream_.placement());
+    const PlacementScope here(where());
     const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
     double loss = 0;
     for (std::int64_t round = 0; round < rounds; ++round) {
@@ -134,7 +142,7 @@ class Trainer3d final : public ParallelTrainer {
 
   std::int64_t steps_taken() const override { return optimizer_->steps_taken(); }
   void set_steps_taken(std::int64_t steps) override {
-    const PlacementScope here(stream_.placement());
+    const PlacementScope here(where());
     optimizer_->set_steps_taken(steps);
     sync_->adopt_weights();
     if (grid_) grid_->weights_changed(steps);
@@ -142,8 +150,8 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void set_compute(ComputeMode mode) override {
-    if (!stream_.placement().on_host() && mode != ComputeMode::real) throw UsageError(timed_on_device);
-    const PlacementScope here(stream_.placement());
+    if (!where().on_host() && mode != ComputeMode::real) throw UsageError(timed_on_device);
+    const PlacementScope here(where());
     world_.barrier();  // no operation of a neighbour may be in flight
     clock_.set_mode(mode);
     clock_.set_scale(config_.compute_scale);
@@ -164,7 +172,7 @@ class Trainer3d final : public ParallelTrainer {
   const std::string& corpus_hash() const override { return corpus_hash_; }
 
   std::vector<StateTensor> state_tensors() override {
-    const PlacementScope here(stream_.placement());
+    const PlacementScope here(where());
     synchronize_placement();  // who reads these tensors need not know the stream
     std::vector<StateTensor> all;
     const auto& parts = optimizer_->parts();
@@ -179,7 +187,7 @@ class Trainer3d final : public ParallelTrainer {
     return all;
   }
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
-    const PlacementScope here(stream_.placement());
+    const PlacementScope here(where());
     std::map<std::string, std::vector<std::byte>> state;
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
@@ -188,7 +196,7 @@ class Trainer3d final : public ParallelTrainer {
     return state;
   }
   void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
-    const PlacementScope here(stream_.placement());
+    const PlacementScope here(where());
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       if (lanes_[i]->coded() == nullptr) continue;
       const auto found = state.find(lane_names_[i]);
@@ -365,7 +373,9 @@ class Trainer3d final : public ParallelTrainer {
     }
   }
 
-  OwnStream stream_;
+  Placement where() const { return {stream_->get().device, stream_->get()}; }
+
+  std::unique_ptr<OwnedStream> stream_;
   Communicator& world_;
   const TrainConfig config_;
   const std::string corpus_hash_;
@@ -397,8 +407,8 @@ class Trainer3d final : public ParallelTrainer {
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
   config.check();
-  OwnStream stream(device_of_rank(config.device));
-  const PlacementScope here(stream.placement());
+  auto stream = std::make_unique<OwnedStream>(device_of_rank(config.device));
+  const PlacementScope here(Placement{stream->get().device, stream->get()});
   const bool grid = parse_grid(config.tensor_parallel, config.mesh.tp).kind != GridKind::one_d;
   if (config.dtype == DType::f64 && grid) return std::make_unique<Trainer3d<double, GridGpt<double>>>(world, config, corpus, std::move(stream));
   if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double, Gpt<double>>>(world, config, corpus, std::move(stream));

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/values.h"
+
 namespace thinwire {
 namespace {
 
@@ -38,14 +40,13 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
 
 void TrafficLane::add_error(ConstTensorView approximate, ConstTensorView exact) {
   // Outside of timed steps: what lies on a device is read back.
-  Tensor approximate_here{Device()}, exact_here{Device()};
-  const auto on_host = [](ConstTensorView x, Tensor& here) {
+  Tensor copies[2];
+  const auto values = [](ConstTensorView x, Tensor& copy) {
     if (x.device().kind == DeviceKind::host) return x.as<float>();
-    here.reshape(x.shape());
-    copy_and_wait(here.view().data(), x.data(), x.bytes());
-    return std::as_const(here).as<float>();
+    copy = on_host(x);
+    return std::as_const(copy).as<float>();
   };
-  const auto a = on_host(approximate, approximate_here), b = on_host(exact, exact_here);
+  const auto a = values(approximate, copies[0]), b = values(exact, copies[1]);
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double reference = b[i], difference = static_cast<double>(a[i]) - reference;
     error_squared_ += difference * difference;

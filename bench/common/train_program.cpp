@@ -6,7 +6,9 @@
 
 #include "bench/common/options.h"
 #include "bench/common/train_run.h"
+#include "core/device.h"
 #include "core/environment.h"
+#include "core/error.h"
 #include "models/parallel_trainer.h"
 #include "models/train_options.h"
 
@@ -43,6 +45,7 @@ bool prepare(CommandLine& line) {
   if (!answers) {
     // Before MPI starts this is one message; afterwards it would end in mpirun's words about an aborted job.
     if (const std::optional<int> launched = Environment::launch_size()) require_ranks(config.mesh, *launched);
+    if (const std::string reason = why_unavailable(config.device); !reason.empty()) throw EnvironmentError("--device cuda: " + reason);
     return true;
   }
   if (Environment::launch_rank().value_or(0) != 0) return false;

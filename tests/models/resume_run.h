@@ -33,8 +33,11 @@ inline void finish(ParallelTrainer& trainer, Outcome& to) {
       // Padding of the vocabulary trains nothing and is no part of a checkpoint.
       const std::int64_t rows = t.layout.name() == "embedding.token" ? std::clamp<std::int64_t>(53 - t.layout.rows().begin - t.first_row, 0, view.shape().rows())
                                                                      : view.shape().rows();
-      const auto* bytes = static_cast<const std::byte*>(view.data());
-      if (view.elements() > 0) to.state.insert(to.state.end(), bytes, bytes + static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype()));
+      if (view.elements() == 0) continue;
+      const std::size_t at = to.state.size(), bytes = static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype());
+      to.state.resize(at + bytes);
+      const PlacementScope there(view.device());
+      copy_and_wait(to.state.data() + at, view.data(), bytes);
     }
 }
 
