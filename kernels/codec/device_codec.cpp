@@ -30,20 +30,20 @@ DeviceCodec::DeviceCodec(const std::string& text, const Shape& shape, DeviceSeam
       if (p.choice("packing") == "neighbour" || (bits_ != 2 && bits_ != 4 && bits_ != 8)) quantize_form_ |= quantize_neighbour;
       if (p.choice("norm") == "l2") quantize_form_ |= quantize_l2;
       if (released) quantize_form_ |= quantize_half_arithmetic;
-      workspace_ = seam_.allocate(quantize_workspace_bytes(shape_.rows(), shape_.columns(), quantize_form_));
+      workspace_bytes_ = quantize_workspace_bytes(shape_.rows(), shape_.columns(), quantize_form_);
       break;
     case Kind::topk:
       kept_ = host.codec->travel_shape(shape).elements();
       half_ = p.choice("values") == "f16";
       index_form_ = released || p.choice("index") == "int64" ? index_form_int64 : p.choice("index") == "int32" ? index_form_int32 : index_form_compact;
-      workspace_ = seam_.allocate(std::max(topk_workspace_bytes(n_, kept_), sparse_workspace_bytes(n_, kept_)));
+      workspace_bytes_ = std::max(topk_workspace_bytes(n_, kept_), sparse_workspace_bytes(n_, kept_));
       break;
     case Kind::randomk:
       kept_ = host.codec->travel_shape(shape).elements();
       half_ = p.choice("values") == "f16";
       seed_ = static_cast<std::uint64_t>(p.integer("seed"));
       if (p.flag("unbiased") && kept_ > 0) factor_ = static_cast<float>(static_cast<double>(n_) / static_cast<double>(kept_));
-      if (released) workspace_ = seam_.allocate(randomk_workspace_bytes(n_, kept_));
+      if (released) workspace_bytes_ = randomk_workspace_bytes(n_, kept_);
       break;
     case Kind::powersgd: make_powersgd(p, shape); break;
     case Kind::autoencoder: make_autoencoder(p); break;
@@ -60,7 +60,7 @@ void DeviceCodec::make_autoencoder(const Parameters& p) {
   Autoencoder host(options);
   width_ = host.width_for(shape_.columns());
   half_ = p.choice("wire") == "f16";
-  workspace_ = seam_.allocate(autoencoder_workspace_bytes(shape_.rows(), width_));
+  workspace_bytes_ = autoencoder_workspace_bytes(shape_.rows(), width_);
   const auto upload = [&](std::span<const float> weights) {
     auto* to = static_cast<float*>(seam_.allocate(weights.size_bytes()));
     seam_.write(to, weights.data(), weights.size_bytes());
@@ -70,28 +70,35 @@ void DeviceCodec::make_autoencoder(const Parameters& p) {
   right_ = upload(host.decoder(shape_.columns()));
 }
 
+void* DeviceCodec::workspace() {
+  if (workspace_bytes_ == 0) return nullptr;
+  if (seam_.workspace) return seam_.workspace(workspace_bytes_);
+  if (own_workspace_ == nullptr) own_workspace_ = seam_.allocate(workspace_bytes_);
+  return own_workspace_;
+}
+
 void DeviceCodec::encode(const float* x, const MessageKey& key, void* payload, std::uint32_t* status) {
   const std::int64_t rows = shape_.rows(), columns = shape_.columns();
   switch (kind_) {
     case Kind::none: seam_.call<thinwire_cuda_none_decode_fn>("thinwire_cuda_none_decode", x, n_, static_cast<float*>(payload), 0); return;
     case Kind::cast: seam_.call<thinwire_cuda_cast_encode_fn>("thinwire_cuda_cast_encode", x, n_, bfloat16_, payload, status); return;
     case Kind::quantize:
-      seam_.call<thinwire_cuda_quantize_encode_fn>("thinwire_cuda_quantize_encode", x, rows, columns, bits_, quantize_form_, payload, workspace_, status);
+      seam_.call<thinwire_cuda_quantize_encode_fn>("thinwire_cuda_quantize_encode", x, rows, columns, bits_, quantize_form_, payload, workspace(), status);
       return;
     case Kind::topk:
-      seam_.call<thinwire_cuda_topk_encode_fn>("thinwire_cuda_topk_encode", x, n_, kept_, half_, index_form_, payload, workspace_, status);
+      seam_.call<thinwire_cuda_topk_encode_fn>("thinwire_cuda_topk_encode", x, n_, kept_, half_, index_form_, payload, workspace(), status);
       return;
     case Kind::randomk:
       if (form_ == Form::released)
         seam_.call<thinwire_cuda_randomk_released_encode_fn>("thinwire_cuda_randomk_released_encode", x, n_, kept_, seed_, key.random_stream(), factor_, half_,
-                                                             payload, workspace_, status);
+                                                             payload, workspace(), status);
       else
         seam_.call<thinwire_cuda_randomk_gather_fn>("thinwire_cuda_randomk_gather", x, n_, kept_, seed_, key.random_stream(), factor_, half_, 1, payload,
                                                     status);
       return;
     case Kind::powersgd: encode_powersgd(x, key, payload, status); return;
     case Kind::autoencoder:
-      seam_.call<thinwire_cuda_autoencoder_encode_fn>("thinwire_cuda_autoencoder_encode", x, rows, columns, width_, left_, half_, payload, workspace_, status);
+      seam_.call<thinwire_cuda_autoencoder_encode_fn>("thinwire_cuda_autoencoder_encode", x, rows, columns, width_, left_, half_, payload, workspace(), status);
       return;
   }
 }
@@ -107,18 +114,18 @@ void DeviceCodec::decode(const void* payload, const MessageKey& key, float* out,
       return;
     case Kind::topk:
       seam_.call<thinwire_cuda_sparse_scatter_fn>("thinwire_cuda_sparse_scatter", index_of(payload), index_form_, n_, kept_, payload, half_, out, adds,
-                                                  workspace_, status);
+                                                  workspace(), status);
       return;
     case Kind::randomk:
       if (form_ == Form::released)
-        seam_.call<thinwire_cuda_randomk_released_decode_fn>("thinwire_cuda_randomk_released_decode", payload, half_, n_, kept_, out, adds, workspace_, status);
+        seam_.call<thinwire_cuda_randomk_released_decode_fn>("thinwire_cuda_randomk_released_decode", payload, half_, n_, kept_, out, adds, workspace(), status);
       else
         seam_.call<thinwire_cuda_randomk_scatter_fn>("thinwire_cuda_randomk_scatter", payload, half_, n_, kept_, seed_, key.random_stream(), 1.0f, out, adds,
                                                      status);
       return;
     case Kind::powersgd: decode_powersgd(payload, out, adds, status); return;
     case Kind::autoencoder:
-      seam_.call<thinwire_cuda_autoencoder_decode_fn>("thinwire_cuda_autoencoder_decode", payload, rows, columns, width_, right_, half_, out, adds, workspace_,
+      seam_.call<thinwire_cuda_autoencoder_decode_fn>("thinwire_cuda_autoencoder_decode", payload, rows, columns, width_, right_, half_, out, adds, workspace(),
                                                       status);
       return;
   }
@@ -134,13 +141,13 @@ void DeviceCodec::decode_backward(const void* payload, const MessageKey& key, co
   TW_ASSERT(kind_ == Kind::topk || kind_ == Kind::randomk || kind_ == Kind::autoencoder);
   TW_ASSERT((code == nullptr) == (decoder_gradient == nullptr));
   if (kind_ == Kind::topk)
-    seam_.call<thinwire_cuda_sparse_gather_fn>("thinwire_cuda_sparse_gather", index_of(payload), index_form_, n_, kept_, gradient, travel, workspace_, status);
+    seam_.call<thinwire_cuda_sparse_gather_fn>("thinwire_cuda_sparse_gather", index_of(payload), index_form_, n_, kept_, gradient, travel, workspace(), status);
   else if (kind_ == Kind::autoencoder)
     seam_.call<thinwire_cuda_autoencoder_decode_backward_fn>("thinwire_cuda_autoencoder_decode_backward", gradient, shape_.rows(), shape_.columns(), width_,
-                                                             right_, code, travel, decoder_gradient, workspace_);
+                                                             right_, code, travel, decoder_gradient, workspace());
   else if (form_ == Form::released)
     seam_.call<thinwire_cuda_randomk_released_gather_fn>("thinwire_cuda_randomk_released_gather", gradient, n_, kept_, seed_, key.random_stream(), travel,
-                                                         workspace_);
+                                                         workspace());
   else
     seam_.call<thinwire_cuda_randomk_gather_fn>("thinwire_cuda_randomk_gather", gradient, n_, kept_, seed_, key.random_stream(), 1.0f, 0, 0,
                                                 static_cast<void*>(travel), status);
@@ -152,13 +159,13 @@ void DeviceCodec::encode_backward(const void* payload, const MessageKey& key, co
   TW_ASSERT((x == nullptr) == (encoder_gradient == nullptr));
   if (kind_ == Kind::topk)
     seam_.call<thinwire_cuda_sparse_scatter_fn>("thinwire_cuda_sparse_scatter", index_of(payload), index_form_, n_, kept_, static_cast<const void*>(travel), 0,
-                                                gradient, 0, workspace_, status);
+                                                gradient, 0, workspace(), status);
   else if (kind_ == Kind::autoencoder)
     seam_.call<thinwire_cuda_autoencoder_encode_backward_fn>("thinwire_cuda_autoencoder_encode_backward", travel, shape_.rows(), shape_.columns(), width_, left_,
-                                                             x, gradient, encoder_gradient, workspace_);
+                                                             x, gradient, encoder_gradient, workspace());
   else if (form_ == Form::released)
     seam_.call<thinwire_cuda_randomk_released_scatter_fn>("thinwire_cuda_randomk_released_scatter", travel, n_, kept_, seed_, key.random_stream(), factor_,
-                                                          gradient, workspace_);
+                                                          gradient, workspace());
   else
     seam_.call<thinwire_cuda_randomk_scatter_fn>("thinwire_cuda_randomk_scatter", static_cast<const void*>(travel), 0, n_, kept_, seed_, key.random_stream(),
                                                  factor_, gradient, 0, status);

@@ -50,6 +50,7 @@ class DeviceCodec {
   enum class Kind { none, cast, quantize, topk, randomk, powersgd, autoencoder };
   const void* index_of(const void* payload) const { return static_cast<const std::byte*>(payload) + kept_ * value_bytes(); }
   std::int64_t value_bytes() const { return half_ ? 2 : 4; }
+  void* workspace();
   void make_powersgd(const Parameters& parameters, const Shape& shape);
   void make_autoencoder(const Parameters& parameters);
   void encode_powersgd(const float* x, const MessageKey& key, void* payload, std::uint32_t* status);
@@ -68,8 +69,8 @@ class DeviceCodec {
   std::uint64_t seed_ = 0;
   float factor_ = 1;
   bool warm_ = false, dense_ = false, orthogonal_start_ = true, orthogonal_summed_ = true;
-  std::size_t payload_bytes_ = 0;
-  void* workspace_ = nullptr;
+  std::size_t payload_bytes_ = 0, workspace_bytes_ = 0;
+  void* own_workspace_ = nullptr;
   float *left_ = nullptr, *right_ = nullptr;  ///< PowerSGD: P, and Q of messages that leave no trace; auto-encoder: encoder and decoder
   float* round_start_ = nullptr;              ///< PowerSGD: Q of the rounds under way
   std::shared_ptr<DeviceStarts> starts_;

@@ -30,7 +30,7 @@ void DeviceCodec::make_powersgd(const Parameters& p, const Shape& shape) {
   if (dense_) return;
   if (width_ > orthonormalise_most_columns)
     throw UsageError("'" + text_ + "' has no device twin: a device orthonormalises at most " + std::to_string(orthonormalise_most_columns) + " columns");
-  workspace_ = seam_.allocate(powersgd_workspace_bytes(rows, columns, width_, stack_));
+  workspace_bytes_ = powersgd_workspace_bytes(rows, columns, width_, stack_);
   left_ = static_cast<float*>(seam_.allocate(static_cast<std::size_t>(stack_ * rows * width_) * sizeof(float)));
   right_ = static_cast<float*>(seam_.allocate(static_cast<std::size_t>(stack_ * columns * width_) * sizeof(float)));
 }
@@ -82,9 +82,9 @@ void DeviceCodec::encode_powersgd(const float* x, const MessageKey& key, void* p
   auto* wire_q = static_cast<std::byte*>(payload) + rows * width_ * value_bytes();
   float* q = start(key);
   seam_.call<thinwire_cuda_powersgd_project_fn>("thinwire_cuda_powersgd_project", x, rows, columns, width_, stack_, q, orthogonal_start_ ? 1 : 0, released, half_,
-                                                left_, static_cast<void*>(nullptr), workspace_, status);
+                                                left_, static_cast<void*>(nullptr), workspace(), status);
   seam_.call<thinwire_cuda_powersgd_back_project_fn>("thinwire_cuda_powersgd_back_project", x, rows, columns, width_, stack_, static_cast<const void*>(nullptr),
-                                                     released, half_, left_, q, payload, static_cast<void*>(wire_q), workspace_, status);
+                                                     released, half_, left_, q, payload, static_cast<void*>(wire_q), workspace(), status);
   keep_start(key);
 }
 
@@ -96,7 +96,7 @@ void DeviceCodec::decode_powersgd(const void* payload, float* out, int add, std:
   }
   const void* wire_q = static_cast<const std::byte*>(payload) + shape_.rows() * width_ * value_bytes();
   seam_.call<thinwire_cuda_powersgd_expand_fn>("thinwire_cuda_powersgd_expand", static_cast<const float*>(nullptr), payload, wire_q, shape_.rows(),
-                                               shape_.columns(), width_, std::int64_t{1}, half_, out, add, workspace_, status);
+                                               shape_.columns(), width_, std::int64_t{1}, half_, out, add, workspace(), status);
 }
 
 std::size_t DeviceCodec::round_bytes(int round) const {
@@ -114,10 +114,10 @@ void DeviceCodec::begin_round(int round, const float* x, const MessageKey& key, 
   } else if (round == 0) {
     round_start_ = start(key);
     seam_.call<thinwire_cuda_powersgd_project_fn>("thinwire_cuda_powersgd_project", x, rows, columns, width_, stack_, round_start_, orthogonal_summed_ ? 1 : 0,
-                                                  released, half_, left_, send, workspace_, status);
+                                                  released, half_, left_, send, workspace(), status);
   } else {
     seam_.call<thinwire_cuda_powersgd_back_project_fn>("thinwire_cuda_powersgd_back_project", x, rows, columns, width_, stack_, received, released, half_, left_,
-                                                       round_start_, static_cast<void*>(nullptr), send, workspace_, status);
+                                                       round_start_, static_cast<void*>(nullptr), send, workspace(), status);
   }
 }
 
@@ -130,7 +130,7 @@ void DeviceCodec::end_rounds(const void* received_p, const void* received_q, con
   }
   const std::int64_t rows = shape_.rows(), columns = shape_.columns();
   seam_.call<thinwire_cuda_powersgd_expand_fn>("thinwire_cuda_powersgd_expand", left_, static_cast<const void*>(nullptr), received_q, rows, columns, width_,
-                                               stack_, half_, sum, 0, workspace_, status);
+                                               stack_, half_, sum, 0, workspace(), status);
   if (warm_ && key.pass == Pass::train)
     seam_.call<thinwire_cuda_wire_unpack_fn>("thinwire_cuda_wire_unpack", received_q, stack_ * columns * width_, half_, 1.0f / static_cast<float>(world),
                                              round_start_, 0, status);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -51,14 +52,26 @@ class DeviceUnderTest {
     read(values.data(), p, count * sizeof(T));
     return values;
   }
+  /// One workspace for all codecs, in which each finds noise: what they keep between calls must not lie there.
+  void* scratch(std::size_t bytes) {
+    if (bytes > scratch_bytes_) scratch_ = poisoned(scratch_bytes_ = bytes);
+    const std::vector<std::byte> noise(std::min<std::size_t>(bytes, 1 << 18), std::byte{0xcd});
+    write(scratch_, noise.data(), noise.size());
+    write(scratch_ + bytes - noise.size(), noise.data(), noise.size());
+    return scratch_;
+  }
   void* stream = nullptr;
+
+ private:
+  std::byte* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
 };
 
 /// The seam of a device under test; memory is poisoned.
 inline DeviceSeam seam_of(DeviceUnderTest& device) {
   return {[&](const std::string& name) { return device.find(name); }, [&](std::size_t bytes) { return static_cast<void*>(device.poisoned(bytes)); },
           [&](void* to, const void* from, std::size_t bytes) { device.write(to, from, bytes); }, {}, 0, device.stream,
-          [&](void* to, const void* from, std::size_t bytes) { device.read(to, from, bytes); }};
+          [&](void* to, const void* from, std::size_t bytes) { device.read(to, from, bytes); }, [&](std::size_t bytes) { return device.scratch(bytes); }};
 }
 
 /// What a device codec made of a tensor.

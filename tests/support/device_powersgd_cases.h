@@ -137,8 +137,8 @@ inline void expect_powersgd_revives_dead_columns(DeviceUnderTest& device) {
 
 /// More columns than one panel of the orthonormalisation, through the codec.
 inline void expect_powersgd_of_high_rank(DeviceUnderTest& device) {
-  const Shape shape{140, 150};
-  const std::string text = "powersgd:rank=133,orthogonalise=p";
+  const Shape shape{262, 270};
+  const std::string text = "powersgd:rank=258,orthogonalise=p";
   const CodecStack host = make_codec(text);
   DeviceCodec codec(text, shape, seam_of(device));
   const MessageKey key{.tensor = 9};
@@ -152,7 +152,7 @@ inline void expect_powersgd_of_high_rank(DeviceUnderTest& device) {
   std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
   codec.encode(device.upload(x), key, wire, status);
   codec.decode(wire, key, out, false, status);
-  expect_close(device.download(out, x.size()), decoded, 1e-4, "rank 133");
+  expect_close(device.download(out, x.size()), decoded, 1e-4, "rank 258");
   EXPECT_EQ(device.download(status, 1)[0], 0u);
 }
 
