@@ -13,20 +13,10 @@
 #include "models/data/batches.h"
 #include "models/gradient_sync.h"
 #include "models/pipeline.h"
-#include "models/released_form.h"
+#include "models/trainer_lanes.h"
 
 namespace thinwire {
 namespace {
-
-Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
-  ChannelOptions o;
-  o.traffic = traffic;
-  o.wire = wire;
-  o.protocol = Protocol::dense;  // a gather of boundary tensors is a collective of a point-to-point class
-  // As in the lanes; sums of a few numbers are faster by the library's tree.
-  o.algorithm = traffic == TrafficClass::control && wire == DType::f64 ? DenseAlgorithm::library : DenseAlgorithm::ring;
-  return Channel(group, o);
-}
 
 constexpr const char* timed_on_device =
     "Timed compute replays durations of host sections; a device runs its work beside the host and takes its own time (--compute real, or --device host)";
@@ -96,7 +86,7 @@ class Trainer3d final : public ParallelTrainer {
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
     sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
-    sum_over_mesh(sums, number);
+    lanes_->sum_over_mesh(sums, number);
     if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
     record.gradient_norm = std::sqrt(sums[0]);
     record.loss = sums[1];
@@ -134,7 +124,7 @@ class Trainer3d final : public ParallelTrainer {
     nn::check_device_status();
     clock_.settle();
     std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
-    sum_over_mesh(sums, steps_taken());
+    lanes_->sum_over_mesh(sums, steps_taken());
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
     return sums[1];
@@ -155,18 +145,14 @@ class Trainer3d final : public ParallelTrainer {
     world_.barrier();  // no operation of a neighbour may be in flight
     clock_.set_mode(mode);
     clock_.set_scale(config_.compute_scale);
-    for (auto& lane : lanes_) lane->set_compute(mode, config_.compute_scale);
+    lanes_->set_compute(mode, config_.compute_scale);
     if (grid_) grid_->set_compute(mode, config_.compute_scale);
-    for (auto& channel : channels_) channel->set_compute(mode, config_.compute_scale);
     // Only where nothing is computed: a real step needs what its messages bring.
-    const std::set<TrafficClass> omitted = mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>();
-    for (auto& lane : lanes_) lane->omit(omitted.contains(lane->dense().options().traffic));
-    for (auto& channel : channels_) channel->omit(omitted.contains(channel->options().traffic));
+    lanes_->omit(mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>());
   }
   void drain_link(LinkDrain* drain) override {
-    for (auto& lane : lanes_) lane->drain_link(drain);
+    lanes_->drain_link(drain);
     if (grid_) grid_->drain_link(drain);
-    for (auto& channel : channels_) channel->drain_link_before_transfers(drain);
   }
   ProcessMesh& mesh() override { return mesh_; }
   const std::string& corpus_hash() const override { return corpus_hash_; }
@@ -189,20 +175,14 @@ class Trainer3d final : public ParallelTrainer {
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
     const PlacementScope here(where());
     std::map<std::string, std::vector<std::byte>> state;
-    for (std::size_t i = 0; i < lanes_.size(); ++i)
-      if (const Channel* coded = lanes_[i]->coded()) state[lane_names_[i]] = coded->save_state();
+    lanes_->save_states(state);
     if (grid_) grid_->save_states(state);
     if (!codec_training_->empty()) state["trained codecs"] = codec_training_->save_state();
     return state;
   }
   void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
     const PlacementScope here(where());
-    for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      if (lanes_[i]->coded() == nullptr) continue;
-      const auto found = state.find(lane_names_[i]);
-      if (found == state.end()) throw CorruptData("The checkpoint has no codec state for '" + lane_names_[i] + "'");
-      lanes_[i]->coded()->load_state(found->second);
-    }
+    lanes_->load_states(state);
     if (grid_) grid_->load_states(state);
     if (codec_training_->empty()) return;
     const auto moments = state.find("trained codecs");
@@ -211,68 +191,19 @@ class Trainer3d final : public ParallelTrainer {
   }
 
  private:
-  DType wire() const { return std::is_same_v<T, double> ? DType::f64 : config_.wire; }
-  DType exact() const { return dtype_of<T>; }
-
-  TrafficLane* open_lane(const char* name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false) {
-    LaneOptions o{wire(), config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.mesh.pp,
-                  static_cast<int>(config_.micro_batches())};
-    lanes_.push_back(std::make_unique<TrafficLane>(group, traffic, rule_in_form(config_, traffic), o));
-    lane_names_.push_back(name);
-    return lanes_.back().get();
-  }
-  Channel* open_channel(Communicator& group, TrafficClass traffic, DType type) {
-    channels_.push_back(std::make_unique<Channel>(dense_channel(group, traffic, type)));
-    return channels_.back().get();
-  }
-
-  // Opening a channel is collective over its group: all ranks open theirs in the same order.
   void open_lanes() {
-    const MeshShape& m = config_.mesh;
-    tensor_control_ = open_channel(mesh_.tp(), TrafficClass::control, exact());
-    {
-      const PlacementScope host{Device()};  // single numbers, which the host decides by
-      for (Communicator* group : {&mesh_.tp(), &mesh_.pp(), &mesh_.dp()}) sum_channels_.push_back(open_channel(*group, TrafficClass::control, DType::f64));
-    }
+    const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.wire;
+    lanes_.emplace(world_, mesh_, config_, wire, dtype_of<T>);
     if constexpr (std::is_same_v<Model, GridGpt<T>>) {
       GridOptions options;
-      options.wire = wire(), options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
-      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), parse_grid(config_.tensor_parallel, m.tp), options, clock_);
-      tensor_.emplace();
-    } else if (m.tp > 1) {
-      TrafficLane* forward = tensor_forward_ = open_lane("tp_forward", mesh_.tp(), TrafficClass::tp_forward, false, true);
-      TrafficLane* backward = open_lane("tp_backward", mesh_.tp(), TrafficClass::tp_backward);
-      Channel* look_up = open_channel(mesh_.tp(), TrafficClass::control, wire());
-      tensor_.emplace(*forward, *backward, *look_up, *tensor_control_, at_.pp, config_.sequence_parallel);
-    } else {
-      tensor_.emplace();
+      options.wire = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
+      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), parse_grid(config_.tensor_parallel, config_.mesh.tp), options, clock_);
     }
+    if (lanes_->tensor_forward)
+      tensor_.emplace(*lanes_->tensor_forward, *lanes_->tensor_backward, *lanes_->look_up, *lanes_->tensor_control, at_.pp, config_.sequence_parallel);
+    else
+      tensor_.emplace();
     tensor_->error_interval = config_.error_interval;
-    if (m.pp > 1) {
-      boundary_.forward = open_lane("pp_forward", mesh_.pp(), TrafficClass::pp_forward);
-      boundary_.backward = open_lane("pp_backward", mesh_.pp(), TrafficClass::pp_backward);
-      if (config_.scatter_gather && m.tp > 1) {
-        boundary_.gather_forward = open_channel(mesh_.tp(), TrafficClass::pp_forward, wire());
-        boundary_.gather_backward = open_channel(mesh_.tp(), TrafficClass::pp_backward, wire());
-      }
-    }
-    gradient_lanes_.tensor_control = tensor_control_;
-    if (m.dp > 1) {
-      gradient_lanes_.gradient = open_lane("dp_gradient", mesh_.dp(), TrafficClass::dp_gradient, true);
-      if (config_.shard_optimizer) {
-        gradient_lanes_.scatter = open_lane("gradient_scatter", mesh_.dp(), TrafficClass::gradient_scatter, true);
-        gradient_lanes_.gather = open_lane("weight_gather", mesh_.dp(), TrafficClass::weight_gather);
-      }
-    }
-    if (m.pp == 1) return;
-    const bool holds_table = mesh_.first_stage() || mesh_.last_stage();
-    if (config_.embedding_sync == "fused") {
-      embedding_group_ = world_.split(group_of(fused_embedding_groups(m, config_.form), world_.rank()), world_.rank());
-      if (embedding_group_) gradient_lanes_.embedding_dp = open_lane("embedding", *embedding_group_, TrafficClass::embedding);
-    } else {
-      if (holds_table && m.dp > 1) gradient_lanes_.embedding_dp = open_lane("embedding.replicas", mesh_.dp(), TrafficClass::embedding);
-      if (holds_table) gradient_lanes_.embedding_stages = open_lane("embedding.stages", *mesh_.embedding(), TrafficClass::embedding);
-    }
   }
 
   void make_chunks() {
@@ -288,7 +219,7 @@ class Trainer3d final : public ParallelTrainer {
     }
     std::vector<Model*> pointers;
     for (auto& chunk : chunks_) pointers.push_back(chunk.get());
-    pipeline_.emplace(config_, at_, pointers, boundary_, clock_);
+    pipeline_.emplace(config_, at_, pointers, lanes_->boundary, clock_);
   }
 
   void make_gradient_sync() {
@@ -299,18 +230,18 @@ class Trainer3d final : public ParallelTrainer {
       for (std::size_t i = 0; i < list.size(); ++i) parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
       if (config_.mesh.pp > 1 && chunk->token()) table = chunk->token();
     }
-    sync_.emplace(config_, at_, parameters, table, gradient_lanes_, clock_);
+    sync_.emplace(config_, at_, parameters, table, lanes_->gradient, clock_);
     optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
   void make_codec_training() {
-    codec_training_.emplace(gradient_lanes_.gradient ? &gradient_lanes_.gradient->dense() : nullptr, tensor_control_,
+    codec_training_.emplace(lanes_->gradient.gradient ? &lanes_->gradient.gradient->dense() : nullptr, lanes_->tensor_control,
                             config_.trainer.adamw, clock_);
     MessageKey settled;  // a step after any warm-up
     settled.step = std::numeric_limits<std::int64_t>::max();
     std::vector<std::uint64_t> sums, boundaries;
-    TrafficLane* forward = tensor_->splits() ? tensor_forward_ : nullptr;
+    TrafficLane *forward = lanes_->tensor_forward, *boundary_forward = lanes_->boundary.forward;
     for (auto& chunk : chunks_) {
       const GptPart& part = chunk->part();
       for (int l = part.first_layer; l < part.first_layer + part.layers; ++l)
@@ -318,7 +249,7 @@ class Trainer3d final : public ParallelTrainer {
           for (const char* linear : {".attention.projection", ".mlp.projection"})
             sums.push_back(tensor_id("layer" + std::to_string(l) + linear));
       const auto add_boundary = [&](int boundary, int sender) {
-        if (boundary_.forward->codes(boundary, sender, settled)) boundaries.push_back(tensor_id("boundary" + std::to_string(boundary)));
+        if (boundary_forward->codes(boundary, sender, settled)) boundaries.push_back(tensor_id("boundary" + std::to_string(boundary)));
       };
       const int stages = config_.mesh.pp;
       if (part.first_layer > 0) add_boundary(part.first_layer, (at_.pp + stages - 1) % stages);
@@ -326,7 +257,7 @@ class Trainer3d final : public ParallelTrainer {
     }
     if (forward) codec_training_->add(*forward, sums, config_.model.hidden, true, false);
     const bool rows_differ = config_.mesh.tp > 1 && (config_.scatter_gather || config_.sequence_parallel);
-    if (boundary_.forward) codec_training_->add(*boundary_.forward, boundaries, config_.model.hidden, rows_differ, rows_differ);
+    if (boundary_forward) codec_training_->add(*boundary_forward, boundaries, config_.model.hidden, rows_differ, rows_differ);
   }
 
   /// This replica's micro-batches of a global batch.
@@ -336,16 +267,6 @@ class Trainer3d final : public ParallelTrainer {
     for (std::int64_t m = 0; m < count; ++m)
       list.push_back(sampler.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
     return list;
-  }
-
-  void sum_over_mesh(std::span<double> values, std::int64_t number) {
-    const PlacementScope host{Device()};
-    MessageKey key;
-    key.tensor = hash_name("step sums");
-    key.step = number;
-    const TensorView view(values.data(), {static_cast<std::int64_t>(values.size())});
-    for (Channel* channel : sum_channels_)
-      if (channel->communicator().size() > 1) channel->all_reduce(view, view, key).wait();
   }
 
   /// The rank whose loss or gradient is not finite says so; the others give it time to end the job.
@@ -364,13 +285,8 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void take_records(std::vector<TrafficRecord>& records) {
-    for (auto& lane : lanes_) lane->take_records(records);
+    lanes_->take_records(records);
     if (grid_) grid_->take_records(records);
-    for (auto& channel : channels_) {
-      if (channel->meter().operations() == 0) continue;
-      records.push_back({channel->options().traffic, "none", channel->meter().operations(), channel->meter().total(), 0, 0});
-      channel->meter().reset();
-    }
   }
 
   Placement where() const { return {stream_->get().device, stream_->get()}; }
@@ -385,16 +301,8 @@ class Trainer3d final : public ParallelTrainer {
   Schedule schedule_;
   ComputeClock clock_;
   Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
-  std::vector<std::unique_ptr<TrafficLane>> lanes_;
-  std::vector<std::string> lane_names_;
-  std::vector<std::unique_ptr<Channel>> channels_;
-  std::vector<Channel*> sum_channels_;  ///< over tensor, pipeline and replica group in turn: f64 sums
-  Channel* tensor_control_ = nullptr;
-  std::unique_ptr<Communicator> embedding_group_;
+  std::optional<TrainerLanes> lanes_;
   std::optional<TensorParallel<T>> tensor_;
-  TrafficLane* tensor_forward_ = nullptr;
-  BoundaryLanes boundary_;
-  GradientLanes gradient_lanes_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Model>> chunks_;
   std::optional<Pipeline<T, Model>> pipeline_;
