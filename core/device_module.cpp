@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct Entries {
   thinwire_cuda_event_elapsed_fn* event_elapsed;
 };
 
+std::atomic<int> ordinal_in_use{-1};
+
 class CudaBackend final : public DeviceBackend {
  public:
   explicit CudaBackend(const Entries& entries) : f_(entries) {}
@@ -46,6 +49,7 @@ class CudaBackend final : public DeviceBackend {
   void* allocate(std::size_t bytes, int ordinal) override {
     void* p = nullptr;
     check(f_.allocate(&p, bytes, ordinal), "allocating " + std::to_string(bytes) + " bytes on device " + std::to_string(ordinal));
+    ordinal_in_use = ordinal;
     return p;
   }
   void release(void* pointer, int ordinal) noexcept override { f_.release(pointer, ordinal); }
@@ -237,6 +241,11 @@ void check_device_call(int code, const char* entry_point) {
     fail_process(static_cast<int>(ExitCode::runtime_failure),
                  message + "; the device's context is lost, so the process ends. Run compute-sanitizer to find the kernel.");
   throw RuntimeFailure(message + "; run doctor, and compute-sanitizer where this happens again");
+}
+
+std::string device_in_use() {
+  const int ordinal = ordinal_in_use;
+  return ordinal < 0 ? "" : device_module().device_name(ordinal);
 }
 
 DeviceModule& device_module() {

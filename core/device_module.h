@@ -27,6 +27,9 @@ class DeviceModule {
   std::unique_ptr<DeviceBackend> backend_;
 };
 
+/// Name of the device on which this process has memory or had it, for records; empty where it stayed on the host. Opens nothing.
+std::string device_in_use();
+
 /// The one module of the process; EnvironmentError with the reason when it cannot be had.
 DeviceModule& device_module();
 

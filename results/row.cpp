@@ -40,7 +40,7 @@ std::span<const ColumnOf<CellRow>> cell_columns() {
       {"source", &R::source, "captured, generated, input"},
       {"link", &R::link, "shm, netns:100mbit, ..."},
       {"link_gbps", &R::link_gbps, "measured rate, Gbit/s per rank and direction (NaN: not a rated link)"},
-      {"compute", &R::compute, "real or timed"},
+      {"compute", &R::compute, "real or timed; benches of devices: the device's name"},
       {"oversubscription", &R::oversubscription, "ranks per core"},
       {"ranks", &R::ranks, "number of ranks"},
       {"tp", &R::tp, "tensor-parallel ranks"},

@@ -92,7 +92,7 @@ results::CellRow device_row(BenchContext& context, const CellParameters& p, cons
   row.traffic = "codec";
   row.operation = "encode_decode";
   row.protocol = "point_to_point";
-  row.compute = "device";
+  row.compute = device_name({DeviceKind::cuda, static_cast<int>(p.integer("device"))});
   row.dtype = p.text("dense");
   row.codec = expression;
   row.source = "generated";

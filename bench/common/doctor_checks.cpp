@@ -137,7 +137,7 @@ Finding check_namespaces(const DoctorContext& context) {
 
 Finding check_cuda(const DoctorContext&) {
   const std::string reason = why_unavailable(DeviceKind::cuda);
-  if (reason.empty()) return {Verdict::ok, "a CUDA device can be used", ""};
+  if (reason.empty()) return {Verdict::ok, "a CUDA device can be used: " + device_name({DeviceKind::cuda, 0}), ""};
   return {Verdict::note, "no CUDA: " + reason, "nothing to do: host code is complete without it"};
 }
 

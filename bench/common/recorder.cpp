@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/device_module.h"
 #include "core/environment.h"
 #include "core/main_guard.h"
 #include "kernels/codec/registry.h"
@@ -170,6 +171,7 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     for (const results::CellRow& row : measured.rows)
       if (!row.corpus.empty()) input.corpus = row.corpus;
     input.rank_map = "0-" + std::to_string(world_.size() - 1);
+    input.gpu = device_in_use();
     input.versions["mpi"] = MpiEnvironment::library_version();
     record.provenance = results::collect_provenance(input);
     record.provenance.finished = results::timestamp_now();

@@ -1,5 +1,6 @@
 // Memory of the emulated devices: one range of addresses per device that is closed (any access is a SIGSEGV with a message that says so)
-// except while the device works. Every allocation is followed by a guard; fresh, released and guard bytes are 0xff, a NaN in every type.
+// except while the device works. Every allocation is followed by a guard that must be whole when it is released; fresh and released
+// bytes are 0xff, a NaN in every type.
 #pragma once
 
 #include <cstddef>

@@ -34,7 +34,8 @@ struct Event {
 struct Work {
   const char* entry = nullptr;
   std::function<void()> run;
-  std::shared_ptr<Mark> after;  ///< runs once this is passed
+  std::shared_ptr<Mark> after;   ///< runs once this is passed
+  std::shared_ptr<Mark> passes;  ///< when it has run
   const void *host_from = nullptr, *host_to = nullptr;
   std::size_t bytes = 0;
 };
@@ -114,12 +115,16 @@ void advance(Stream& stream) {
   if (head.after != nullptr && !head.after->passed) return advance(*head.after->stream);
   const Work work = std::move(head);
   stream.queue.pop_front();
-  if (!work.run) return;
-  const char* outer = s.running;
-  s.running = work.entry;
-  Arena::instance().open(stream.device);
-  work.run();
-  s.running = outer;
+  if (work.run) {
+    s.running = work.entry;
+    Arena::instance().open(stream.device);
+    work.run();
+    s.running = nullptr;
+  }
+  if (work.passes != nullptr) {
+    work.passes->time_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    work.passes->passed = true;
+  }
 }
 void drain(Stream& stream) {
   while (!stream.queue.empty()) advance(stream);
@@ -320,13 +325,11 @@ cudaError_t record(void* handle, void* stream) {
   Event* event = find_event(handle, false);
   Stream* of = find_stream(stream);
   if (event == nullptr || of == nullptr) return cudaErrorInvalidResourceHandle;
-  const auto mark = std::make_shared<Mark>();
-  mark->stream = of;
-  event->last = mark;
-  return queue_work(stream, [mark] {
-    mark->time_ns = std::chrono::steady_clock::now().time_since_epoch().count();
-    mark->passed = true;
-  });
+  event->last = std::make_shared<Mark>();
+  event->last->stream = of;
+  Work w;
+  w.passes = event->last;
+  return queue(stream, std::move(w));
 }
 cudaError_t wait(void* stream, void* handle) {
   const Event* event = find_event(handle, true);

@@ -20,7 +20,7 @@ started=$SECONDS budget=470 results=() failed=no
 
 quote() { printf '%s' "$1" | sed 's/\\/\\\\/g; s/"/\\"/g' | tr '\n\t' '  '; }
 summary() { # summary STATUS REASON
-  { printf '{"status":"%s","reason":"%s","seconds":%d,"commit":"%s","parts":[' "$1" "$(quote "$2")" $((SECONDS - started)) "$(cat "$here/commit" 2>/dev/null)"
+  { printf '{"status":"%s","reason":"%s","seconds":%d,"commit":"%s","device":"%s","parts":[' "$1" "$(quote "$2")" $((SECONDS - started)) "$(cat "$here/commit" 2>/dev/null)" "$(quote "${device:-}")"
     local separator=
     for part in ${results[@]+"${results[@]}"}; do printf '%s%s' "$separator" "$part"; separator=,; done
     printf ']}\n'; } > "$out/summary.json"
@@ -52,7 +52,8 @@ fi
 ${run[@]+"${run[@]}"} timeout 60 "$bin/doctor" --quick --out "$out" --json "$out/doctor.json" > "$out/logs/doctor.log" 2>&1 </dev/null
 seen=$(grep -E '^[a-z]+ +cuda ' "$out/logs/doctor.log")
 case $seen in
-  *'a CUDA device can be used'*) ;;
+  *emulated*) skip "the device is emulated on the host: nothing here would be a GPU's number" ;;
+  *'a CUDA device can be used'*) device=${seen#*can be used: } ;;
   '') skip "doctor did not run: $(tail -1 "$out/logs/doctor.log")" ;;
   *) skip "$(printf '%s' "$seen" | sed 's/^.*no CUDA: //')" ;;
 esac

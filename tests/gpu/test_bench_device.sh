@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # labels: gpu
 # timeout: 120
+# devices: cuda, emulated
 # needs: bench_device
 # bench_device from the outside: on a device its codecs are OK, without one the row says SKIPPED and why; HDF5 and JSON either way.
 set -uo pipefail
@@ -21,6 +22,11 @@ if grep -q '"status":"SKIPPED"' rows.json; then
   grep -qE '"reason":"(no CUDA module|the CUDA module)' rows.json || fail "no reason: $(cat rows.json)"
 else
   expect_equal "$(grep -c '"status":"OK"' rows.json)" 9 "rows that are OK"
+
+  property "every row and the record say what the device is, and an emulated one that it is none"
+  expect_equal "$(grep -cE '"compute":"(NVIDIA|emulated on the host \(no GPU\))' rows.json)" 9 "rows with the device's name"
+  expect_equal "$(/usr/bin/python3 -c 'import glob, h5py; print(h5py.File(glob.glob("out/cells/*.h5")[0])["provenance"]["gpu"][0].decode())')" \
+    "$(sed -n '1s/.*"compute":"\([^"]*\)".*/\1/p' rows.json)" "device of the record"
 fi
 
 property "what cannot be measured is refused"
