@@ -63,7 +63,7 @@ Gpt<T>::Gpt(const GptConfig& config, const GptPart& part, const GptRuntime<T>& r
     layers_.resize(parameters_.size(), part_.first_layer + l);
   }
   if (part_.head) {
-    head_.emplace(config.vocab, config.hidden, layers, runtime_);
+    head_.emplace(config.vocab, config.hidden, layers, runtime_, config.compute);
     head_->collect(parameters_);
     layers_.resize(parameters_.size(), layers);
   }

@@ -105,10 +105,42 @@ Operands<T> operands(const AttentionSlice& s, const Head& head, std::int64_t ite
   return {qkv + head.qkv, k, k + s.head_size, 3 * s.hidden(), 2 * s.hidden(), s.first, s.tokens, s.head_size};
 }
 
+// bf16 on a device: operands are rounded into the workspace, and results widened from it.
+bool rounds(const AttentionShape& s, ComputeType compute) { return compute == ComputeType::bf16 && s.head_size <= 128; }
+
+void convert(int from_type, int to_type, std::int64_t count, const void* from, void* to) {
+  device::queue<float>(device::entries().copy_rows, from_type, to_type, std::int64_t{1}, count, from, count, to, count);
+}
+
+/// Bytes of a bf16 tensor, so that the one behind it begins on 16.
+std::int64_t rounded_bytes(std::int64_t count) { return (count + 7) / 8 * 16; }
+
+void forward_rounded(const AttentionShape& s, const float* qkv, float* context, float* log_sum_exp) {
+  const std::int64_t n = s.batch * s.seq * s.hidden();
+  std::byte* in = device::workspace(static_cast<std::size_t>(rounded_bytes(3 * n) + rounded_bytes(n)));
+  std::byte* out = in + rounded_bytes(3 * n);
+  convert(device_f32, device_bf16, 3 * n, qkv, in);
+  device::queue<float>(device::entries().attention_forward, device_bf16, s.batch, s.seq, s.heads, s.head_size, in, out, log_sum_exp);
+  convert(device_bf16, device_f32, n, out, context);
+}
+
+void backward_rounded(const AttentionShape& s, const float* qkv, const float* context, const float* log_sum_exp, const float* dcontext, float* dqkv) {
+  const std::int64_t n = s.batch * s.seq * s.hidden(), wide = rounded_bytes(3 * n), narrow = rounded_bytes(n);
+  std::byte* in = device::workspace(static_cast<std::size_t>(2 * wide + 2 * narrow) + attention_workspace_bytes(s.batch, s.seq, s.heads));
+  std::byte *out = in + wide, *made = out + wide, *gradient = made + narrow, *space = gradient + narrow;
+  convert(device_f32, device_bf16, 3 * n, qkv, in);
+  convert(device_f32, device_bf16, n, context, made);
+  convert(device_f32, device_bf16, n, dcontext, gradient);
+  device::queue<float>(device::entries().attention_backward, device_bf16, s.batch, s.seq, s.heads, s.head_size, in, made, log_sum_exp, gradient, out, space);
+  convert(device_bf16, device_f32, 3 * n, out, dqkv);
+}
+
 }  // namespace
 
 template <typename T>
-void attention_forward(const AttentionShape& s, const T* qkv, T* context, T* log_sum_exp) {
+void attention_forward(const AttentionShape& s, const T* qkv, T* context, T* log_sum_exp, ComputeType compute) {
+  if constexpr (sizeof(T) == 4)
+    if (device::on_device() && rounds(s, compute)) return forward_rounded(s, qkv, context, log_sum_exp);
   if (device::on_device())
     return device::queue<T>(device::entries().attention_forward, device_f32, s.batch, s.seq, s.heads, s.head_size, qkv, context, log_sum_exp);
   const std::int64_t row = 3 * s.hidden(), d = s.head_size;
@@ -121,7 +153,9 @@ void attention_forward(const AttentionShape& s, const T* qkv, T* context, T* log
 
 template <typename T>
 void attention_backward(const AttentionShape& s, const T* qkv, const T* context, const T* log_sum_exp,
-                        const T* dcontext, T* dqkv) {
+                        const T* dcontext, T* dqkv, ComputeType compute) {
+  if constexpr (sizeof(T) == 4)
+    if (device::on_device() && rounds(s, compute)) return backward_rounded(s, qkv, context, log_sum_exp, dcontext, dqkv);
   if (device::on_device())
     return device::queue<T>(device::entries().attention_backward, device_f32, s.batch, s.seq, s.heads, s.head_size, qkv, context, log_sum_exp, dcontext, dqkv,
                             device::workspace(attention_workspace_bytes(s.batch, s.seq, s.heads)));
@@ -169,8 +203,8 @@ void attention_slice_backward(const AttentionSlice& s, const T* qkv, const T* ca
 }
 
 #define TW_INSTANTIATE(T)                                                                                                   \
-  template void attention_forward<T>(const AttentionShape&, const T*, T*, T*);                                              \
-  template void attention_backward<T>(const AttentionShape&, const T*, const T*, const T*, const T*, T*);                   \
+  template void attention_forward<T>(const AttentionShape&, const T*, T*, T*, ComputeType);                                 \
+  template void attention_backward<T>(const AttentionShape&, const T*, const T*, const T*, const T*, T*, ComputeType);      \
   template void attention_slice_forward<T>(const AttentionSlice&, const T*, T*, T*, T*);                                    \
   template void attention_slice_backward<T>(const AttentionSlice&, const T*, const T*, const T*, const T*, const T*, T*, T*)
 TW_INSTANTIATE(float);

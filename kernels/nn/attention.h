@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/nn/compute_type.h"
+
 namespace thinwire::nn {
 
 struct AttentionShape {
@@ -15,13 +17,15 @@ struct AttentionShape {
 /// qkv [batch, seq, heads, 3, head_size]: head-major, each head beside its own q, k and v, so that a column
 /// split of the QKV weight over ranks gives every rank whole heads. context [batch, seq, heads, head_size].
 /// log_sum_exp [batch, heads, seq]. Scores are scaled by 1/sqrt(head_size).
+/// Under a device placement `compute` bf16 rounds operands and results to bf16 and multiplies on the matrix units, for heads up to 128; the
+/// host, wider heads and slices compute in f32 whatever it says.
 template <typename T>
-void attention_forward(const AttentionShape& shape, const T* qkv, T* context, T* log_sum_exp);
+void attention_forward(const AttentionShape& shape, const T* qkv, T* context, T* log_sum_exp, ComputeType compute = ComputeType::f32);
 
 /// dqkv (overwritten) from dcontext and what the forward pass saw and made.
 template <typename T>
 void attention_backward(const AttentionShape& shape, const T* qkv, const T* context, const T* log_sum_exp,
-                        const T* dcontext, T* dqkv);
+                        const T* dcontext, T* dqkv, ComputeType compute = ComputeType::f32);
 
 /// Tokens [first, first + tokens) of sequences of `length` tokens: a slice as a token-sliced pipeline computes it
 /// (TeraPipe, Li et al. 2021, arXiv 2102.07988). Its queries see the keys of [0, first + tokens), of its own tokens

@@ -11,13 +11,11 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "kernels/nn/compute_type.h"
 
 namespace thinwire::nn {
 
 enum class Transpose : bool { no, yes };
-
-/// Type in which f32 matrices are multiplied. Sums are f32 in both.
-enum class ComputeType { f32, bf16 };
 
 /// op(A) is [m, k] with leading dimension lda (elements between rows as stored), op(B) [k, n], C [m, n].
 /// C does not overlap A or B. beta = 0 overwrites C, even NaN.

@@ -59,7 +59,8 @@ nn::AttentionSlice Block<T>::slice_of(const PassContext& pass) const {
 template <typename T>
 void Block<T>::attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache) const {
   if (!pass.sliced()) {
-    nn::attention_forward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, projected, context, log_sum_exp);
+    nn::attention_forward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, projected, context, log_sum_exp,
+                             config_.compute);
     return;
   }
   TW_ASSERT(cache != nullptr, "a slice without the keys and values of those in front of it");
@@ -71,7 +72,7 @@ template <typename T>
 void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T* dcontext, T* dqkv, const Tensor* cache) {
   if (!pass.sliced()) {
     nn::attention_backward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, data_of<T>(s.qkv),
-                              data_of<T>(s.context), data_of<T>(s.log_sum_exp), dcontext, dqkv);
+                              data_of<T>(s.context), data_of<T>(s.log_sum_exp), dcontext, dqkv, config_.compute);
     return;
   }
   const nn::AttentionSlice slice = slice_of(pass);

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "kernels/nn/elementwise.h"
-#include "kernels/nn/gemm.h"
-#include "kernels/nn/sums.h"
 #include "kernels/nn/softmax.h"
+#include "kernels/nn/sums.h"
+#include "models/layers/local_product.h"
 
 namespace thinwire {
 
@@ -92,11 +92,12 @@ void Embedding<T>::backward(const PassContext& pass, const std::int32_t* tokens,
 }
 
 template <typename T>
-TiedHead<T>::TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime)
+TiedHead<T>::TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime, nn::ComputeType compute)
     : norm("head.norm", hidden, Layout::replicated(), runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{}),
       vocab_(vocab),
       hidden_(hidden),
       layer_(layers - 1),
+      compute_(placement().on_host() ? nn::ComputeType::f32 : compute),
       tensor_(*runtime.tensor),
       clock_(*runtime.clock) {}
 
@@ -111,7 +112,7 @@ void TiedHead<T>::forward(const PassContext& pass, const T* x, const Parameter<T
   tensor_.gather_input(pass, "head", layer_, rows, hidden_, own_normed, normed);
   T* logits = shaped<T>(s.logits, {rows, columns});
   const auto multiply = [&] {
-    nn::gemm<T>(Transpose::no, Transpose::yes, rows, columns, hidden_, T{1}, normed, hidden_, table.w(), hidden_, T{0}, logits, columns);
+    local_product(compute_, Transpose::no, Transpose::yes, rows, columns, hidden_, normed, hidden_, table.w(), hidden_, T{0}, logits);
   };
   if (tensor_.splits()) {
     clock_.run("logits", -1, pass.micro, multiply);
@@ -160,12 +161,12 @@ void TiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<
   T* partial = shaped<T>(scratch, {rows, hidden_});
   T* own_gradient = tensor_.sequence_parallel() ? shaped<T>(own_, {own, hidden_}) : partial;
   clock_.run("head backward", -1, pass.micro, [&] {
-    nn::gemm<T>(Transpose::no, Transpose::no, rows, hidden_, columns, T{1}, dlogits, columns, table.w(), hidden_, T{0}, partial, hidden_);
+    local_product(compute_, Transpose::no, Transpose::no, rows, hidden_, columns, dlogits, columns, table.w(), hidden_, T{0}, partial);
   });
   Operation sum = tensor_.start_sum_input_gradient(pass, "head", layer_, rows, hidden_, partial, own_gradient);
   T* dtable = shaped<T>(table_gradient, {columns, hidden_});
   clock_.run("table gradient", -1, pass.micro, [&] {
-    nn::gemm<T>(Transpose::yes, Transpose::no, columns, hidden_, rows, T{1}, dlogits, columns, normed, hidden_, T{0}, dtable, hidden_);
+    local_product(compute_, Transpose::yes, Transpose::no, columns, hidden_, rows, dlogits, columns, normed, hidden_, T{0}, dtable);
   });
   tensor_.finish_sum_input_gradient(std::move(sum), pass, "head", layer_, rows, hidden_, own_gradient);
   clock_.run("head norm backward", -1, pass.micro, [&] {

@@ -52,7 +52,8 @@ class TiedHead {
     Tensor normed, logits, losses;  ///< logits hold their gradient after forward
     Tensor loss;                    ///< f64 [1]: mean over the rows, in nats
   };
-  TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime);
+  /// `compute`: of the products on a device. The host multiplies logits in f32 whatever the other products do.
+  TiedHead(std::int64_t vocab, std::int64_t hidden, int layers, const LayerRuntime<T>& runtime, nn::ComputeType compute = nn::ComputeType::f32);
 
   /// x [own rows, hidden], targets [rows]. Leaves the loss in `saved`. The gradient of logits is scaled by gradient_scale / rows.
   void forward(const PassContext& pass, const T* x, const Parameter<T>& table, const std::int32_t* targets, double gradient_scale,
@@ -69,6 +70,7 @@ class TiedHead {
   void mean_loss(std::int64_t rows, const T* losses, Saved& saved);
   std::int64_t vocab_, hidden_;
   int layer_;  ///< where the head stands in rules that name layers: with the last one
+  nn::ComputeType compute_;
   TensorParallel<T>& tensor_;
   ComputeClock& clock_;
   Tensor own_, statistics_, all_statistics_;

@@ -75,7 +75,8 @@ GridAttention<T>::GridAttention(TensorGrid<T>& grid, int layer, const BlockConfi
       layer_(layer),
       hidden_(c.hidden),
       // Columns of the QKV weight are head-major, so a rank's columns are whole heads.
-      heads_(split_axis("attention heads", c.heads, grid_activation(grid.shape(), grid.rank(), true).hidden).count) {}
+      heads_(split_axis("attention heads", c.heads, grid_activation(grid.shape(), grid.rank(), true).hidden).count),
+      compute_(c.compute) {}
 
 template <typename T>
 void GridAttention<T>::forward(const PassContext& pass, const T* x, T* y, Saved& s) {
@@ -84,7 +85,7 @@ void GridAttention<T>::forward(const PassContext& pass, const T* x, T* y, Saved&
     *lse = shaped<T>(s.log_sum_exp, {batch, heads_, pass.seq});
   qkv.forward(pass, x, qkv_out, &s.kept_qkv);
   grid_.clock().run("attention", layer_, pass.micro,
-                    [&] { nn::attention_forward<T>({batch, pass.seq, heads_, columns / heads_}, qkv_out, context, lse); });
+                    [&] { nn::attention_forward<T>({batch, pass.seq, heads_, columns / heads_}, qkv_out, context, lse, compute_); });
   project.forward(pass, context, y, &s.kept_project);
 }
 
@@ -95,7 +96,7 @@ void GridAttention<T>::backward(const PassContext& pass, const T* x, const T* dy
   project.backward(pass, data_of<T>(s.context), dy, context.data(), &s.kept_project);
   grid_.clock().run("attention backward", layer_, pass.micro, [&] {
     nn::attention_backward<T>({batch, pass.seq, heads_, columns / heads_}, data_of<T>(s.qkv), data_of<T>(s.context),
-                              data_of<T>(s.log_sum_exp), context.data(), wide.data());
+                              data_of<T>(s.log_sum_exp), context.data(), wide.data(), compute_);
   });
   context.release();
   qkv.backward(pass, x, wide.data(), dx, &s.kept_qkv);

@@ -51,6 +51,7 @@ class GridAttention {
   TensorGrid<T>& grid_;
   int layer_;
   std::int64_t hidden_, heads_;
+  nn::ComputeType compute_;
 };
 
 template <typename T>

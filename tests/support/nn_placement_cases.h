@@ -334,10 +334,15 @@ inline void run_attention(PlacedCalls& calls) {
     const auto qkv = numbers(3 * n, "qkv"), dcontext = numbers(n, "dcontext");
     std::vector<float> context(static_cast<std::size_t>(n)), lse(static_cast<std::size_t>(rows));
     nn::attention_forward<float>(s, qkv.data(), context.data(), lse.data());
-    calls.run("attention_forward" + what, {with(qkv), room(n), room(rows)}, [=](const Arguments& a) { nn::attention_forward<float>(s, a[0], a[1], a[2]); });
-    // A single token has no gradient but rounding.
-    calls.run("attention_backward" + what, {with(qkv), with(context), with(lse), with(dcontext), room(3 * n, 1e-4)},
-              [=](const Arguments& a) { nn::attention_backward<float>(s, a[0], a[1], a[2], a[3], a[4]); });
+    // A device's bf16; wider heads stay in f32, and the host does.
+    for (const auto& [compute, near] : {std::pair{nn::ComputeType::f32, 2e-5}, {nn::ComputeType::bf16, s.head_size <= 128 ? 2e-2 : 2e-5}}) {
+      const nn::ComputeType type = compute;
+      calls.run("attention_forward" + what, {with(qkv), room(n, near), room(rows, near)},
+                [=](const Arguments& a) { nn::attention_forward<float>(s, a[0], a[1], a[2], type); });
+      if (s.seq > 1 || near < 1e-4)  // the gradient of a single token's query and key is rounding alone
+        calls.run("attention_backward" + what, {with(qkv), with(context), with(lse), with(dcontext), room(3 * n, std::max(near, 1e-4))},
+                  [=](const Arguments& a) { nn::attention_backward<float>(s, a[0], a[1], a[2], a[3], a[4], type); });
+    }
   }
 }
 
