@@ -188,7 +188,6 @@ void ChannelState::settle(bool all) {
     const std::shared_ptr<Operation::State> operation = std::move(unsettled.front());
     unsettled.pop_front();
     operation->settle();
-    if (!omitted) meter.add(operation->report);
   }
 }
 
@@ -258,9 +257,12 @@ std::vector<std::pair<std::string, std::string>> identity(const ChannelState& c)
 struct Channel::Impl : ChannelState {
   using ChannelState::ChannelState;
   Operation start(OperationKind kind, ConstTensorView in, TensorView out, const MessageKey& key,
-                  int peer = -1, Codec* activation = nullptr) {
+                  int peer = -1, Channel* activation = nullptr) {
     auto state = std::make_shared<Operation::State>(*this, kind, in, out, key, peer);
-    state->activation = activation;
+    if (activation != nullptr) {
+      state->activation_channel = activation->impl_.get();
+      state->activation = activation->codec().codec.get();
+    }
     check_request(*state);
     state->called();
     if (key.pass == Pass::recompute && activation == nullptr) {
@@ -309,11 +311,11 @@ Operation Channel::receive(TensorView out, int from, const MessageKey& key) {
 }
 Operation Channel::send_backward(ConstTensorView gradient, int to, const MessageKey& key,
                                  Channel& activation) {
-  return impl_->start(OperationKind::send, gradient, {}, key, to, activation.codec().codec.get());
+  return impl_->start(OperationKind::send, gradient, {}, key, to, &activation);
 }
 Operation Channel::receive_backward(TensorView input_gradient, int from, const MessageKey& key,
                                     Channel& activation) {
-  return impl_->start(OperationKind::receive, {}, input_gradient, key, from, activation.codec().codec.get());
+  return impl_->start(OperationKind::receive, {}, input_gradient, key, from, &activation);
 }
 
 void Channel::reduction_backward(ConstTensorView gradient, TensorView input_gradient, const MessageKey& key) {

@@ -127,7 +127,8 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   const TensorView out;
   MessageKey key;
   const int peer;               ///< root, source or destination
-  Codec* activation = nullptr;  ///< a gradient's message: the codec that carried the activation forward
+  ChannelState* activation_channel = nullptr;  ///< a gradient's message: the channel that carried the activation forward,
+  Codec* activation = nullptr;                 ///< and its codec
   OperationReport report;
   bool done = false;
 
@@ -191,6 +192,16 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
     }
     return Arrival{*this};
   }
+  /// Runs `body`, which works with the activation's codec: on a device neither channel's stream overtakes the other there.
+  template <typename Body>
+  void with_activation(Body&& body) {
+    ChannelStream* other = activation_channel->stream.get();
+    if (other != nullptr) other->lead(channel.stream->where().stream);
+    body();
+    if (other == nullptr) return;
+    events_->copy_status(activation, 1);
+    channel.stream->lead(other->where().stream);
+  }
   /// A section that another operation of this kind would run here: those that follow keep their numbers.
   void skip_section() { (void)next_section(); }
   void count(LinkBytes link) {
@@ -203,6 +214,10 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   SectionKey next_section();
   EventPtr mark() const { return events_ != nullptr ? events_->mark() : nullptr; }
   void charge(Stage stage, const SectionTime& time, EventPtr began);
+  /// Throws what the device has reported of this operation by now.
+  void check_status(const OperationEvents& events);
+  /// The exception under way, with the operation's description in front of it where it is about data.
+  [[noreturn]] void rethrow_described() const;
   bool must_empty_bucket();
   void empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start);
   void begin_transfer(RequestPtr request);

@@ -2,6 +2,7 @@
 // events, which nobody waits for. Internal to this floor.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,10 +10,18 @@
 #include "core/device_stream.h"
 #include "core/placement.h"
 #include "core/trace.h"
+#include "kernels/codec/codec.h"
 
 namespace thinwire {
 
 using EventPtr = std::shared_ptr<OwnedEvent>;
+
+/// Page-locked words for what codecs found in one operation's tensors and payloads (Codec::status_words): of the channel's own codec, and of
+/// the one whose activation a gradient belongs to.
+struct StatusSlot {
+  std::uint32_t words[2][2] = {};
+};
+using StatusPtr = std::shared_ptr<StatusSlot>;
 
 class ChannelStream {
  public:
@@ -25,7 +34,11 @@ class ChannelStream {
   EventPtr mark() { return mark(stream_.get()); }
   /// The channel goes on after what the caller has queued so far; and the other way round.
   void follow_caller() { mark(placement().stream)->hold(stream_.get()); }
-  void lead_caller() { mark()->hold(placement().stream); }
+  void lead_caller() { lead(placement().stream); }
+  /// `other` goes on after what the channel has queued so far.
+  void lead(const Stream& other) { mark()->hold(other); }
+  /// All zero; its memory serves others when it is dropped, which must not be before the stream has done what writes to it.
+  StatusPtr status_slot();
   void synchronize() const { stream_.synchronize(); }
   /// CLOCK_MONOTONIC at which an event that is finished took place; within about 10 us.
   std::int64_t time_of(const OwnedEvent& event);
@@ -34,6 +47,8 @@ class ChannelStream {
   Device device_;
   OwnedStream stream_;
   std::shared_ptr<std::vector<std::unique_ptr<OwnedEvent>>> events_;  ///< not in use; outlived by those in use
+  struct Slots;
+  std::shared_ptr<Slots> slots_;
   // The device's clock against the host's, read on a stream that is always idle.
   std::unique_ptr<OwnedStream> clock_;
   std::unique_ptr<OwnedEvent> tick_;
@@ -50,7 +65,15 @@ class OperationEvents {
   /// Marks where a section or transfer begins; end() closes it. Where nothing was queued since the last mark it is the same event.
   EventPtr mark();
   void end(TraceCategory what, EventPtr began);
-  void finish() { last_ = mark(); }
+  /// The operation's last word, behind all that was queued for it.
+  void finish() {
+    moved_ = true;
+    last_ = mark();
+  }
+  /// Queues a copy of what this codec has found so far; nothing for codecs of the host. `which`: 0 own, 1 the activation's.
+  void copy_status(const Codec* codec, int which);
+  /// What the copies that the stream has done say.
+  std::array<std::uint32_t, 2> status(int which) const;
   /// Others may have queued work since.
   void resumed() { moved_ = true; }
 
@@ -68,6 +91,7 @@ class OperationEvents {
   EventPtr ready_, first_, last_, latest_;
   bool moved_ = true;
   std::vector<Span> spans_;
+  StatusPtr status_;
 };
 
 }  // namespace thinwire

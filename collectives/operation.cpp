@@ -71,6 +71,7 @@ void Operation::State::called() {
 void Operation::State::charge(Stage stage, const SectionTime& time, EventPtr began) {
   if (events_ != nullptr) {  // the work was only queued: see settle()
     (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
+    if (stage == Stage::encode) events_->copy_status(channel.stack.codec.get(), 0);
     return events_->end(stage == Stage::encode ? TraceCategory::encode : TraceCategory::decode, std::move(began));
   }
   (stage == Stage::encode ? report.encode_us : report.decode_us) += time.wall_us;
@@ -114,6 +115,7 @@ bool Operation::State::poll() {
   if (!pending_->test()) return false;
   if (events_ != nullptr) {
     events_->end(TraceCategory::transfer, std::move(transfer_began_));
+    check_status(*events_);  // the transfer had to wait for what was encoded
   } else {
     const std::int64_t end = now_ns();
     report.transfer_us += static_cast<double>(end - transfer_start_ns_) * 1e-3;
@@ -123,6 +125,21 @@ bool Operation::State::poll() {
   if (channel.drain != nullptr && collective()) channel.drain->exchange_ended();
   ++ChannelState::transfers_ended;
   return true;
+}
+
+void Operation::State::rethrow_described() const {
+  try {
+    throw;
+  } catch (const CorruptData& error) {
+    throw CorruptData(describe() + ": " + error.what());
+  } catch (const RuntimeFailure& error) {
+    throw RuntimeFailure(describe() + ": " + error.what());
+  }
+}
+
+void Operation::State::check_status(const OperationEvents& events) {
+  channel.stack.codec->check_status(events.status(0), key);
+  if (activation != nullptr) activation->check_status(events.status(1), key);
 }
 
 bool Operation::State::advance() {
@@ -141,15 +158,9 @@ bool Operation::State::advance() {
       std::exchange(resume_, {}).resume();
     }
     task_.rethrow();
-  } catch (const CorruptData& error) {
-    done = true;
-    throw CorruptData(describe() + ": " + error.what());
-  } catch (const RuntimeFailure& error) {
-    done = true;
-    throw RuntimeFailure(describe() + ": " + error.what());
   } catch (...) {
     done = true;
-    throw;
+    rethrow_described();
   }
   finish();
   return true;
@@ -176,7 +187,6 @@ void Operation::State::recall() {
   const PlacementScope scope(channel.where());
   if (events_ != nullptr) events_->begin();
   copy_bytes(out.data(), result.data(), result.size());
-  if (events_ != nullptr) events_->resumed();
   kept.release(key);
   report.algorithm = "kept result of the first pass";
   recalled_ = true;
@@ -192,6 +202,7 @@ void Operation::State::finish() {
 void Operation::State::end() {
   done = true;
   if (events_ != nullptr) {
+    events_->copy_status(channel.stack.codec.get(), 0);
     events_->finish();
     channel.unsettled.push_back(shared_from_this());
   } else if (!channel.omitted) {
@@ -201,6 +212,8 @@ void Operation::State::end() {
 
 void Operation::State::deliver() {
   if (events_ == nullptr || !events_->finished()) return;
+  channel.settle(false);  // what has failed meanwhile is said as early as it is known
+  if (events_ == nullptr) return;
   if (placement().device == channel.device)
     events_->last().hold(placement().stream);
   else
@@ -209,14 +222,22 @@ void Operation::State::deliver() {
 
 void Operation::State::settle() {
   const std::unique_ptr<OperationEvents> events = std::move(events_);
-  if (recalled_ || channel.omitted) return;
+  const bool timed = !recalled_ && !channel.omitted;
   for (const OperationEvents::Span& span : events->spans()) {
+    if (!timed) break;
     const double us = span.begin->ms_until(*span.end) * 1e3;
     (span.what == TraceCategory::transfer ? report.transfer_us : span.what == TraceCategory::encode ? report.encode_us : report.decode_us) += us;
     if (Trace::on() && span.begin != span.end)
       Trace::add(span.what, span_name(channel.options.traffic), channel.stream->time_of(*span.begin), channel.stream->time_of(*span.end), -1, key.micro_batch);
   }
-  report.total_us = events->first().ms_until(events->last()) * 1e3 - report.untimed_us;
+  if (timed) report.total_us = events->first().ms_until(events->last()) * 1e3 - report.untimed_us;
+  if (!channel.omitted) channel.meter.add(report);
+  const PlacementScope scope(channel.where());
+  try {
+    check_status(*events);
+  } catch (...) {
+    rethrow_described();
+  }
 }
 
 void ChannelState::wait_for(const std::function<bool()>& done, const Operation::State& waiting) {
@@ -233,8 +254,9 @@ void ChannelState::wait_for(const std::function<bool()>& done, const Operation::
 bool Operation::test() {
   TW_ASSERT(state_ != nullptr, "an empty operation");
   if (!state_->done) state_->channel.progress();
-  if (state_->done) state_->deliver();
-  return state_->done;
+  if (!state_->done) return false;
+  state_->deliver();
+  return true;
 }
 
 const OperationReport& Operation::wait() {

@@ -42,7 +42,7 @@ Task send_message(Operation::State& op) {
   ConstTensorView x = op.in;
   if (reshaped(op)) {
     const TensorView gradient = travelling(op, op.in.shape(), *travel);
-    op.compute(Stage::encode, [&] { op.activation->decode_backward(op.in, op.key, gradient); });
+    op.compute(Stage::encode, [&] { op.with_activation([&] { op.activation->decode_backward(op.in, op.key, gradient); }); });
     x = gradient;
   }
   const void* data = x.data();
@@ -90,7 +90,7 @@ Task receive_message(Operation::State& op) {
       decode_message(c.stack, {(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
     });
   }
-  if (reshaped(op)) op.compute(Stage::decode, [&] { op.activation->encode_backward(x, op.key, op.out); });
+  if (reshaped(op)) op.compute(Stage::decode, [&] { op.with_activation([&] { op.activation->encode_backward(x, op.key, op.out); }); });
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ Shape block_shape(const Operation::State& op, const Shape& whole) {
 
 void check_request(const Operation::State& op) {
   const int n = op.channel.size();
+  if (op.activation_channel != nullptr && op.activation_channel->device != op.channel.device)
+    refuse(op, "its activation crossed on " + name_of(op.activation_channel->device) + ", this channel works on " + name_of(op.channel.device) +
+                   "; open both channels of a boundary where its tensors lie");
   if (op.collective() && op.channel.protocol == Protocol::point_to_point) {
     refuse(op, "a point-to-point channel only sends and receives; open another channel for collectives");
   }

@@ -17,7 +17,7 @@ void subtract_values(TensorView to, ConstTensorView a, ConstTensorView b);
 /// to = x of equal size and type; nothing where they are the same memory.
 void copy_values(TensorView to, ConstTensorView x);
 
-/// A copy on the host, waited for: for checkpoints and tests.
+/// A copy on the host of what lies there or where the thread computes, waited for: for checkpoints and tests.
 Tensor on_host(ConstTensorView x);
 
 }  // namespace thinwire

@@ -93,6 +93,12 @@ void Autoencoder::prepare_training(std::uint64_t tensor, std::int64_t columns) {
   w.decoder_gradient.resize(w.decoder.size(), 0.0f);
 }
 
+std::vector<Autoencoder::Place> Autoencoder::places() {
+  std::vector<Place> all;
+  for (auto& [place, w] : weights_) all.push_back({place.first, place.second, w.encoder, w.decoder, !w.encoder_gradient.empty()});
+  return all;
+}
+
 std::vector<CodecParameter> Autoencoder::trainable() {
   std::vector<CodecParameter> all;
   for (auto& [place, w] : weights_) {

@@ -65,6 +65,14 @@ class Autoencoder final : public Codec {
   /// The shared E [e, columns] and D [columns, e], row-major; made on first use when no fit is needed.
   std::span<float> encoder(std::int64_t columns) { return weights(columns, 0).encoder; }
   std::span<float> decoder(std::int64_t columns) { return weights(columns, 0).decoder; }
+  /// All weights that exist, in the order of trainable(): of one tensor's messages, or shared (tensor 0).
+  struct Place {
+    std::int64_t columns = 0;
+    std::uint64_t tensor = 0;
+    std::span<float> encoder, decoder;
+    bool trained = false;
+  };
+  std::vector<Place> places();
   /// Replaces both; sizes e * columns. Counts as fitted.
   void set_weights(std::int64_t columns, std::span<const float> encoder, std::span<const float> decoder);
   /// Chain rule on the weights; both accumulate. Sender: encoder_gradient [e, h] += travel^T X.

@@ -1,6 +1,7 @@
 // A codec turns a tensor into a payload and back. One codec is one file in this folder (docs/adding-a-codec.md).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -148,6 +149,11 @@ class Codec {
   virtual void prepare_training(std::uint64_t tensor, std::int64_t columns);
   /// What prepare_training has made so far, in its order.
   virtual std::vector<CodecParameter> trainable() { return {}; }
+
+  /// On a device nothing is thrown at once: kernels OR what they find into two words of device memory (kernels/codec/placed_codec.h). Null on the
+  /// host. Whoever has copied them hands them to check_status, which throws what they say about this message.
+  virtual const std::uint32_t* status_words() const { return nullptr; }
+  virtual void check_status(std::array<std::uint32_t, 2> /*seen*/, const MessageKey&) {}
 
   /// What later messages depend on, for checkpoints: a codec into which it was loaded goes on bit-equal to the
   /// one that saved it. Messages whose backward pass is still to come are not part of it.

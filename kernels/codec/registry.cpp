@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/codec/placed_codec.h"
+
 namespace thinwire {
 namespace {
 
@@ -58,12 +60,10 @@ CodecStack make_codec(const CodecExpression& expression, Form form) {
       if (other->has_released_form) with += (with.empty() ? "" : ", ") + other->name;
     throw UsageError("codec '" + info.name + "' has no released form; use the fair form, or one of: " + with);
   }
-  if (!placement().on_host() && info.name != "none")
-    throw UsageError("codec '" + expression.canonical() + "' does not run on " + name_of(placement().device) + "; there channels take codec none");
   CodecStack stack;
   stack.expression = expression;
   stack.form = form;
-  stack.codec = info.make(expression.codec.parameters, form);
+  stack.codec = placement().on_host() || info.name == "none" ? info.make(expression.codec.parameters, form) : make_placed_codec(expression, form);
   for (const auto& part : expression.wrappers) {
     const auto wrapper = wrappers().find(part.name);
     TW_ASSERT(wrapper != wrappers().end(), "an expression that did not come from parse_codec: " + part.name);

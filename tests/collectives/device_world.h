@@ -36,13 +36,18 @@ inline Tensor placed(const std::vector<float>& values, Shape shape, DType dtype 
   return narrow;
 }
 
+/// Of a tensor that was made where the thread computes, or whose work was waited for.
 inline std::vector<std::byte> bytes_of(const Tensor& x) {
+  synchronize_placement();
+  const PlacementScope there(x.device());
   const Tensor copy = on_host(x.view());
   std::vector<std::byte> bytes(copy.bytes());
   if (!bytes.empty()) std::memcpy(bytes.data(), copy.view().data(), bytes.size());
   return bytes;
 }
 inline std::vector<float> floats_of(const Tensor& x) {
+  synchronize_placement();
+  const PlacementScope there(x.device());
   const Tensor copy = on_host(x.view());
   const auto values = copy.as<float>();
   return {values.begin(), values.end()};
