@@ -96,16 +96,16 @@ std::string describe_run(const TrainRun& run, const results::TrainingTables& tab
   const results::TrainingTimeRow& time = tables.time.front();
   const double tokens = static_cast<double>(c.global_batch * c.seq);
   text += format(
-      "step               %.2f ms (median of %lld, spread %.2f), %.0f tokens/s, %s compute, %.2g ranks per "
-      "core\n",
+      "step               %.2f ms (median of %lld, spread %.2f), %.0f tokens/s, %s, %.2g ranks per %s\n",
       time.step_ms, static_cast<long long>(time.steps), time.step_iqr_ms, tokens / time.step_ms * 1e3,
-      time.compute.c_str(), run.oversubscription);
+      (run.device.empty() ? time.compute + " compute" : "on " + run.device).c_str(), run.oversubscription, run.device.empty() ? "core" : "device");
   text += format("  mean over ranks  compute %.2f, encode %.2f, transfer %.2f, decode %.2f, wait %.2f ms\n",
                  time.compute_ms, time.encode_ms, time.transfer_ms, time.decode_ms, time.wait_ms);
   if (std::isnan(time.communication_share))
     text +=
-        "communication      no share: real compute on more ranks than cores says nothing about time "
-        "(--compute timed does)\n";
+        run.device.empty() ? "communication      no share: real compute on more ranks than cores says nothing about time "
+                             "(--compute timed does)\n"
+                           : "communication      no share: ranks that share a device, or an emulated one, say nothing about time\n";
   else
     text += format("communication      %.1f %% of the step\n", time.communication_share * 100);
   text +=

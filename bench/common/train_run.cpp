@@ -16,6 +16,7 @@
 #include "collectives/link_drain.h"
 #include "collectives/machine.h"
 #include "core/clock.h"
+#include "core/device_module.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory_counter.h"
@@ -206,6 +207,10 @@ class Training {
     run.link = context_.link;
     run.corpus = corpus.hash();
     run.oversubscription = Machine::oversubscription();
+    if (config_.device != DeviceKind::host) {
+      run.device = device_name({config_.device, 0});
+      run.oversubscription = static_cast<double>(Machine::ranks_here()) / device_module().devices();
+    }
     run.validation = validation_;
     std::vector<std::string> by_rank;
     for (const std::string& text : gather_texts(world_, to_text(steps_)))

@@ -13,6 +13,13 @@
 namespace thinwire::bench {
 namespace {
 
+/// As docs/results-schema.md says: real, timed, or the device's name.
+std::string compute_of(const TrainRun& run) {
+  if (!run.device.empty()) return run.device;
+  return run.config.compute == ComputeMode::real ? "real" : "timed";
+}
+bool emulated(const TrainRun& run) { return run.device.starts_with("emulated"); }
+
 /// Everything of a step that tables sum or average, by member: writing, reading and adding are one list.
 constexpr std::array time_members = {&OperationReport::encode_us,    &OperationReport::transfer_us,
                                      &OperationReport::decode_us,    &OperationReport::total_us,
@@ -110,7 +117,7 @@ results::TrainingTimeRow time_row(const TrainRun& run) {
   results::TrainingTimeRow row;
   row.plan = run.plan;
   row.link = run.link;
-  row.compute = run.config.compute == ComputeMode::real ? "real" : "timed";
+  row.compute = compute_of(run);
   row.compute_scale = run.config.compute_scale;
   const std::size_t ranks = run.ranks.size(), steps = run.ranks.front().size();
   row.steps = static_cast<std::int64_t>(steps);
@@ -138,8 +145,8 @@ results::TrainingTimeRow time_row(const TrainRun& run) {
   }
   row.step_ms = median(step_ms);
   row.step_iqr_ms = quantile(step_ms, 0.75) - quantile(step_ms, 0.25);
-  // Ranks that fight for cores stretch each other's computing: no verdict from that.
-  if (run.config.compute != ComputeMode::real || run.oversubscription <= 1)
+  // Ranks that fight for cores, or for a device, stretch each other's computing: no verdict from that.
+  if (run.config.compute != ComputeMode::real || (run.oversubscription <= 1 && !emulated(run)))
     row.communication_share = median(share);
   row.compute_ms = median(compute);
   row.encode_ms = median(encode);
@@ -291,7 +298,11 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
   common.dtype = name_of(c.dtype == DType::f64 ? DType::f64 : c.wire);
   common.source = "training";
   common.corpus = run.corpus;
-  common.compute = c.compute == ComputeMode::real ? "real" : "timed";
+  common.compute = compute_of(run);
+  if (emulated(run)) {
+    common.status = results::name_of(results::Status::mistrusted);
+    common.reason = "a device emulated on the host: losses and bytes count, times say nothing about a GPU";
+  }
   common.oversubscription = run.oversubscription;
   common.tp = c.mesh.tp, common.pp = c.mesh.pp, common.dp = c.mesh.dp;
   common.layers = c.model.layers, common.hidden = c.model.hidden;

@@ -14,7 +14,8 @@ namespace thinwire::bench {
 struct TrainRun {
   TrainConfig config;
   std::string plan, link, corpus;  ///< corpus: hash of the text
-  double oversubscription = 1;
+  std::string device;           ///< its name; empty: the host
+  double oversubscription = 1;  ///< ranks per core, or per device
   std::vector<std::vector<StepRecord>> ranks;  ///< by rank; equally many steps each
   std::vector<std::int64_t> peak_bytes;        ///< by rank: most that tensors and buffers of the run held at once
   std::map<std::int64_t, double> validation;   ///< loss after the step of this number
