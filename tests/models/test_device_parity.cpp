@@ -2,7 +2,8 @@
 // ranks: 8
 // devices: cuda, lazy
 // timeout: 300
-// Ranks that share one device: every split of the model follows the single-device trainer of the host in double precision.
+// Ranks that share one device: every split of the model follows the single-device trainer of the host in double precision, and with a codec
+// on any traffic class the same mesh on the host.
 #include "tests/models/device_run.h"
 
 namespace thinwire {
@@ -18,8 +19,8 @@ const Corpus& corpus() {
 TrainConfig base() {
   TrainConfig c = parity_config();
   c.model.layers = 4;
-  c.steps = 3;
-  c.trainer.schedule = {3e-3, 3e-4, 1, 3};
+  c.steps = 2;
+  c.trainer.schedule = {3e-3, 3e-4, 1, 2};
   c.dtype = DType::f32;
   return c;
 }
@@ -67,10 +68,73 @@ TEST_F(DeviceTraining, EverySplitFollowsTheSingleDeviceInDoublePrecision) {
   if (world().rank() == 0) std::printf("%zu splits, largest relative distance %.2e\n", cases.size(), worst);
 }
 
-TEST_F(DeviceTraining, ShardedRunsResumeBitEqual) {
+struct CodedCase {
+  TrafficClass traffic;
+  std::string codec;
+  ParityCase split;
+};
+
+std::vector<CodedCase> coded_cases() {
+  const auto sharded = [](TrainConfig& c) { c.shard_optimizer = true; };
+  return {{TrafficClass::tp_forward, "quantize:bits=8", of_mesh(2, 1, 1, 4)},
+          {TrafficClass::tp_forward, "topk:fraction=0.3", of_mesh(2, 1, 1, 4)},
+          {TrafficClass::tp_forward, "autoencoder:fraction=0.25,init=orthonormal,steps=0", of_mesh(2, 1, 1, 4)},
+          {TrafficClass::tp_backward, "cast", of_mesh(2, 1, 1, 4)},
+          {TrafficClass::pp_forward, "autoencoder:fraction=0.5,init=orthonormal,steps=0", of_mesh(1, 2, 2, 2)},
+          {TrafficClass::pp_forward, "randomk:fraction=0.5", of_mesh(1, 2, 1, 4)},
+          {TrafficClass::pp_backward, "powersgd:rank=4+lep", of_mesh(1, 2, 1, 2)},
+          {TrafficClass::dp_gradient, "powersgd:rank=2+ef", of_mesh(1, 1, 2, 4)},
+          {TrafficClass::dp_gradient, "topk:fraction=0.2+ef", of_mesh(1, 1, 2, 4)},
+          {TrafficClass::embedding, "quantize:bits=8", of_mesh(1, 2, 2, 2)},
+          {TrafficClass::gradient_scatter, "quantize:bits=8+ef", with(of_mesh(1, 1, 4, 2), "sharded", sharded)},
+          {TrafficClass::weight_gather, "cast", with(of_mesh(1, 1, 4, 2), "sharded", sharded)},
+          {TrafficClass::tp_forward, "quantize:bits=8", with(of_mesh(4, 1, 1, 8), "2d", [](TrainConfig& c) { c.tensor_parallel = "2d"; })}};
+}
+
+// A codec may turn a difference of the last bit into one of a quantum or an element: the bound is that of its effect on a loss.
+TEST_F(DeviceTraining, WithACodecOnAnyClassTheDeviceFollowsTheHost) {
+  for (CodedCase& coded : coded_cases()) {
+    TrainConfig c = coded.split.config;
+    c.compress[coded.traffic].codec = coded.codec;
+    c.check();
+    const int ranks = c.mesh.ranks();
+    const auto group = world().split(world().rank() < ranks ? 0 : -1, world().rank());
+    double d = 0;
+    if (group) d = distance(parallel_curve(*group, on_device(c), corpus()), parallel_curve(*group, c, corpus()));
+    double worst = 0;
+    world().all_reduce(&d, &worst, 1, DType::f64, ReduceOp::max)->wait();
+    EXPECT_LT(worst, 5e-3) << name_of(coded.traffic) << " by " << coded.codec;
+    if (world().rank() == 0) std::printf("%8.2e  %s by %s, %s\n", worst, name_of(coded.traffic).c_str(), coded.codec.c_str(), coded.split.name.c_str()), std::fflush(stdout);
+  }
+}
+
+TEST_F(DeviceTraining, ErrorsOfMessagesAreTheHosts) {
+  TrainConfig c = of_mesh(2, 2, 2, 2).config;
+  c.error_interval = 1;
+  c.compress[TrafficClass::tp_forward].codec = "quantize:bits=4";
+  c.compress[TrafficClass::pp_forward].codec = "topk:fraction=0.3";
+  c.compress[TrafficClass::dp_gradient].codec = "randomk:fraction=0.3";
+  const auto errors = [](const TrainConfig& config) {
+    const auto trainer = ParallelTrainer::make(world(), config, corpus());
+    std::map<TrafficClass, double> all;
+    for (const TrafficRecord& r : trainer->step().traffic)
+      if (r.reference_squared > 0) all[r.traffic] = std::sqrt(r.error_squared / r.reference_squared);
+    return all;
+  };
+  const auto host = errors(c), device = errors(on_device(c));
+  ASSERT_GE(host.size(), 2u);  // who receives nothing between stages measures nothing there
+  for (const auto& [traffic, error] : host) {
+    EXPECT_GT(error, 0.01) << name_of(traffic);
+    EXPECT_NEAR(device.at(traffic), error, 1e-3) << name_of(traffic);
+  }
+}
+
+TEST_F(DeviceTraining, ShardedAndCompressedRunsResumeBitEqual) {
   const std::string path = scratch_file();
   TrainConfig c = on_device(of_mesh(2, 2, 2, 1).config);
   c.shard_optimizer = true;
+  c.compress[TrafficClass::tp_forward].codec = "quantize:bits=8";
+  c.compress[TrafficClass::pp_backward].codec = "topk:fraction=0.3+ef";
   EXPECT_EQ(difference(straight(c, corpus(), 4), interrupted(c, corpus(), 2, 2, path, c)), "");
 }
 
