@@ -244,8 +244,9 @@ cudaError_t check_words(const void* words, std::size_t bytes) {
     std::memcpy(&word, static_cast<const std::byte*>(words) + at, sizeof word);
     const auto* p = reinterpret_cast<const void*>(word);
     bool address = arena.device_of(p) >= 0;
-    // The least address of what a program maps, and the end of a process's addresses.
-    if (!address && word >= std::uintptr_t{1} << 32 && word < std::uintptr_t{1} << 47) {
+    // Programs, libraries, heaps and stacks lie from 2^46 to 2^47. Below 2^45 lies the address sanitizer's shadow, where two small integers
+    // side by side (8, 0) would point.
+    if (!address && word >= std::uintptr_t{1} << 45 && word < std::uintptr_t{1} << 47) {
       unsigned char resident = 0;
       address = mincore(reinterpret_cast<void*>(word / page * page), 1, &resident) == 0;
     }
