@@ -246,7 +246,7 @@ cudaError_t check_words(const void* words, std::size_t bytes) {
     bool address = arena.device_of(p) >= 0;
     // Programs, libraries, heaps and stacks lie from 2^46 to 2^47. Below 2^45 lies the address sanitizer's shadow, where two small integers
     // side by side (8, 0) would point.
-    if (!address && word >= std::uintptr_t{1} << 45 && word < std::uintptr_t{1} << 47) {
+    if (!address && word >= std::uintptr_t{1} << 45 && word < std::uintptr_t{1} << 48) {
       unsigned char resident = 0;
       address = mincore(reinterpret_cast<void*>(word / page * page), 1, &resident) == 0;
     }
