@@ -4,7 +4,8 @@
 #   // timeout: 120            (seconds; default 120)
 #   // needs: bench_codec      (programs that must be built first; their folder is THINWIRE_BIN_DIR)
 #   // devices: cuda, emulated, lazy   (one CTest entry for each. cuda, the default: NAME, on what the machine has; else NAME.emulated and
-#                              NAME.lazy: on the emulated device, which works at once or as late as a device may; label emulated for gpu)
+#                              NAME.lazy: on the emulated device, which works at once or as late as a device may; label emulated for gpu.
+#                              emulated-each, lazy-each: as many devices as ranks)
 # tests/**/test_*.sh and test_*.py run with the same header in '#' comments.
 # A test of n ranks counts as n of ctest's -j jobs; faults, smoke, resume and slurm tests run alone.
 find_package(GTest REQUIRED)
@@ -41,8 +42,11 @@ function(thinwire_add_test test source processors)
       string(REGEX REPLACE "(^|;)gpu(;|$)" "\\1emulated\\2" label "${labels}")
       list(APPEND environment THINWIRE_CUDA_MODULE=$<TARGET_FILE:thinwire_cuda_emulated>)
     endif()
-    if(device STREQUAL lazy)
+    if(device MATCHES "^lazy")
       list(APPEND environment THINWIRE_EMULATED_LAZY=1)
+    endif()
+    if(device MATCHES "-each$")
+      list(APPEND environment THINWIRE_EMULATED_DEVICES=${processors})
     endif()
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${test_folder})
     thinwire_set_test(${name} "${label}" ${timeout} ${processors} "${environment}")
@@ -73,7 +77,7 @@ foreach(kernel ${emulated_kernels})
   list(APPEND emulated_device ${CMAKE_BINARY_DIR}/emulated/${name}.cpp)
 endforeach()
 add_library(thinwire_cuda_emulated MODULE ${emulated_device})
-target_link_libraries(thinwire_cuda_emulated PRIVATE thinwire_options)
+target_link_libraries(thinwire_cuda_emulated PRIVATE thinwire_options thinwire_mpi)
 target_include_directories(thinwire_cuda_emulated PRIVATE ${CMAKE_SOURCE_DIR})
 # Kernels read memory in other types than wrote it, which nvcc allows.
 target_compile_options(thinwire_cuda_emulated PRIVATE -fno-strict-aliasing -fvisibility=hidden)

@@ -1,7 +1,6 @@
-// The host's stand-in for core/device_cuda.cu, and for collectives/nccl.cu where no NCCL opens.
+// The host's stand-in for core/device_cuda.cu.
 #include <cstdio>
 
-#include "collectives/device_nccl.h"
 #include "core/device_abi.h"
 #include "tests/emulated_device/arena.h"
 #include "tests/emulated_device/cuda_emulation.h"
@@ -29,20 +28,6 @@ THINWIRE_CUDA_ENTRY thinwire_cuda_event_record_fn thinwire_cuda_event_record;
 THINWIRE_CUDA_ENTRY thinwire_cuda_event_wait_fn thinwire_cuda_event_wait;
 THINWIRE_CUDA_ENTRY thinwire_cuda_event_finished_fn thinwire_cuda_event_finished;
 THINWIRE_CUDA_ENTRY thinwire_cuda_event_elapsed_fn thinwire_cuda_event_elapsed;
-THINWIRE_CUDA_ENTRY thinwire_nccl_version_fn thinwire_nccl_version;
-THINWIRE_CUDA_ENTRY thinwire_nccl_unique_id_fn thinwire_nccl_unique_id;
-THINWIRE_CUDA_ENTRY thinwire_nccl_create_fn thinwire_nccl_create;
-THINWIRE_CUDA_ENTRY thinwire_nccl_state_fn thinwire_nccl_state;
-THINWIRE_CUDA_ENTRY thinwire_nccl_destroy_fn thinwire_nccl_destroy;
-THINWIRE_CUDA_ENTRY thinwire_nccl_abort_fn thinwire_nccl_abort;
-THINWIRE_CUDA_ENTRY thinwire_nccl_group_fn thinwire_nccl_group;
-THINWIRE_CUDA_ENTRY thinwire_nccl_all_reduce_fn thinwire_nccl_all_reduce;
-THINWIRE_CUDA_ENTRY thinwire_nccl_reduce_scatter_fn thinwire_nccl_reduce_scatter;
-THINWIRE_CUDA_ENTRY thinwire_nccl_reduce_fn thinwire_nccl_reduce;
-THINWIRE_CUDA_ENTRY thinwire_nccl_all_gather_fn thinwire_nccl_all_gather;
-THINWIRE_CUDA_ENTRY thinwire_nccl_broadcast_fn thinwire_nccl_broadcast;
-THINWIRE_CUDA_ENTRY thinwire_nccl_send_fn thinwire_nccl_send;
-THINWIRE_CUDA_ENTRY thinwire_nccl_receive_fn thinwire_nccl_receive;
 
 int thinwire_cuda_abi_version() { return THINWIRE_CUDA_ABI_VERSION; }
 int thinwire_cuda_device_count(int* count, const char** reason) {
@@ -64,7 +49,9 @@ const char* thinwire_cuda_error_text(int code) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorNotSupported: return "operation not supported";
-    case THINWIRE_CUDA_NO_NCCL: return "emulated devices have no NCCL";
+    case THINWIRE_CUDA_NO_NCCL: return "NCCL of emulated devices is played by MPI, which was not started";
+    case THINWIRE_CUDA_NCCL_ERROR + 4: return "NCCL (played by MPI): invalid argument";
+    case THINWIRE_CUDA_NCCL_ERROR + 5: return "NCCL (played by MPI): invalid usage";
     default: return "unknown error of the emulated device";
   }
 }
@@ -125,18 +112,3 @@ int thinwire_cuda_event_finished(void* event, int* finished) {
 int thinwire_cuda_event_elapsed(void* from, void* to, float* milliseconds) {
   return on_device(0, [&] { return elapsed(from, to, milliseconds); });
 }
-
-int thinwire_nccl_version(int*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_unique_id(void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_create(void**, int, const void*, int, int) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_state(void*, int*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_destroy(void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_abort(void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_group(int) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_all_reduce(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_reduce_scatter(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_reduce(void*, const void*, void*, std::size_t, int, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_all_gather(void*, const void*, void*, std::size_t, void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_broadcast(void*, const void*, void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_send(void*, const void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_receive(void*, void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }

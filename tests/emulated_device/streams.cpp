@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sched.h>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -34,6 +35,8 @@ struct Event {
 struct Work {
   const char* entry = nullptr;
   std::function<void()> run;
+  std::function<bool()> done;  ///< where it takes others to finish it
+  bool started = false;
   std::shared_ptr<Mark> after;   ///< runs once this is passed
   std::shared_ptr<Mark> passes;  ///< when it has run
   const void *host_from = nullptr, *host_to = nullptr;
@@ -55,7 +58,6 @@ struct State {
   std::map<int, Stream*> default_streams;
   std::set<Event*> events;
   std::map<std::uintptr_t, std::size_t> staging;
-  std::vector<Stream*> touched;  // by the entry scope
   State() {
     const char* asked = std::getenv("THINWIRE_EMULATED_LAZY");
     lazy = asked != nullptr && std::strcmp(asked, "0") != 0 && *asked != 0;
@@ -108,26 +110,46 @@ Event* find_event(void* handle, bool any_device) {
   return event;
 }
 
-// Runs one piece of work: the next of this stream, or of one that it waits for.
-void advance(Stream& stream) {
+// Runs one piece of work: the next of this stream, or of one that it waits for. False where that takes another process.
+bool advance(Stream& stream) {
   State& s = state();
   Work& head = stream.queue.front();
   if (head.after != nullptr && !head.after->passed) return advance(*head.after->stream);
-  const Work work = std::move(head);
+  const bool first = !head.started;
+  head.started = true;
+  s.running = head.entry;
+  if (head.run || head.done) Arena::instance().open(stream.device);
+  if (first && head.run) head.run();
+  const bool done = !head.done || head.done();
+  s.running = nullptr;
+  if (!done) return first;
+  if (head.passes != nullptr) {
+    head.passes->time_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    head.passes->passed = true;
+  }
   stream.queue.pop_front();
-  if (work.run) {
-    s.running = work.entry;
-    Arena::instance().open(stream.device);
-    work.run();
-    s.running = nullptr;
-  }
-  if (work.passes != nullptr) {
-    work.passes->time_ns = std::chrono::steady_clock::now().time_since_epoch().count();
-    work.passes->passed = true;
-  }
+  return true;
+}
+// While one stream waits for another process a device works on the others, which that process may wait for.
+void advance_others(const Stream& stream) {
+  for (Stream* other : state().streams)
+    if (other != &stream && !other->queue.empty()) advance(*other);
 }
 void drain(Stream& stream) {
-  while (!stream.queue.empty()) advance(stream);
+  while (!stream.queue.empty())
+    if (!advance(stream)) {
+      advance_others(stream);
+      sched_yield();
+    }
+  Arena::instance().close();
+}
+// All that can be done without waiting for another process.
+void work_off() {
+  for (bool any = true; any;) {
+    any = false;
+    for (Stream* stream : state().streams)
+      while (!stream->queue.empty() && advance(*stream)) any = true;
+  }
   Arena::instance().close();
 }
 
@@ -137,7 +159,6 @@ cudaError_t queue(void* handle, Work work) {
   State& s = state();
   work.entry = s.entry;
   stream->queue.push_back(std::move(work));
-  s.touched.push_back(stream);
   return cudaSuccess;
 }
 
@@ -172,9 +193,7 @@ EntryScope::EntryScope(int ordinal, const char* entry) {
 int EntryScope::leave(int result) {
   State& s = state();
   if (s.depth > 1) return result;
-  if (!s.lazy)
-    for (Stream* stream : s.touched) drain(*stream);
-  s.touched.clear();
+  if (!s.lazy) work_off();
   return result;
 }
 EntryScope::~EntryScope() {
@@ -193,6 +212,12 @@ const char* running_entry() {
 cudaError_t queue_work(void* stream, std::function<void()> work) {
   Work w;
   w.run = std::move(work);
+  return queue(stream, std::move(w));
+}
+
+cudaError_t queue_exchange(void* stream, std::function<void()> start, std::function<bool()> done) {
+  Work w;
+  w.run = std::move(start), w.done = std::move(done);
   return queue(stream, std::move(w));
 }
 
@@ -343,7 +368,7 @@ cudaError_t query(void* handle) {
   const Event* event = find_event(handle, true);
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
   if (event->last == nullptr || event->last->passed) return cudaSuccess;
-  advance(*event->last->stream);
+  if (!advance(*event->last->stream)) advance_others(*event->last->stream);
   Arena::instance().close();
   return event->last->passed ? cudaSuccess : cudaErrorNotReady;
 }

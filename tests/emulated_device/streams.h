@@ -44,6 +44,8 @@ const char* running_entry();
 // For the device of the entry scope. A null stream is its default stream. Memory that is named must be allocated there (a copy's other side
 // may be the host's), else an error and a message.
 cudaError_t queue_work(void* stream, std::function<void()> work);
+/// Work with other processes: after `start` it is done when `done` says so. The device's memory is open in both.
+cudaError_t queue_exchange(void* stream, std::function<void()> start, std::function<bool()> done);
 cudaError_t queue_fill(void* to, int value, std::size_t bytes, void* stream);
 cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, void* stream);
 /// Kernel arguments: null, or memory that the device can reach. Words: those of a struct, of which any may be an address; what is no
