@@ -1,90 +1,25 @@
 #include "tests/emulated_device/streams.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <sched.h>
-#include <set>
-#include <string>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <vector>
 
 #include "tests/emulated_device/arena.h"
+#include "tests/emulated_device/state.h"
 
 namespace thinwire::emulated {
-namespace {
 
-struct Stream;
-
-// One recording of an event; who waits for it does so for this one, however often the event is recorded again.
-struct Mark {
-  Stream* stream = nullptr;
-  bool passed = false;
-  std::int64_t time_ns = 0;
-};
-struct Event {
-  int device = 0;
-  std::shared_ptr<Mark> last;
-};
-struct Work {
-  const char* entry = nullptr;
-  std::function<void()> run;
-  std::function<bool()> done;  ///< where it takes others to finish it
-  bool started = false;
-  std::shared_ptr<Mark> after;   ///< runs once this is passed
-  std::shared_ptr<Mark> passes;  ///< when it has run
-  const void *host_from = nullptr, *host_to = nullptr;
-  std::size_t bytes = 0;
-};
-struct Stream {
-  int device = 0;
-  bool destroyed = false;
-  std::deque<Work> queue;
-};
-
-struct State {
-  std::recursive_mutex lock;
-  bool lazy = false;
-  int depth = 0, device = 0;
-  const char* entry = nullptr;    // that queues
-  const char* running = nullptr;  // that runs
-  std::set<Stream*> streams;
-  std::map<int, Stream*> default_streams;
-  std::set<Event*> events;
-  std::map<std::uintptr_t, std::size_t> staging;
-  State() {
-    const char* asked = std::getenv("THINWIRE_EMULATED_LAZY");
-    lazy = asked != nullptr && std::strcmp(asked, "0") != 0 && *asked != 0;
-  }
-};
+State::State() {
+  const char* asked = std::getenv("THINWIRE_EMULATED_LAZY");
+  lazy = asked != nullptr && std::strcmp(asked, "0") != 0 && *asked != 0;
+}
 State& state() {
   static State* all = new State;  // static buffers are released late
   return *all;
 }
 
-// "int ...on_device(int, const Call&) [with Call = thinwire_cuda_copy(...)::<lambda()>]" names the entry point in its middle.
-std::string entry_name(const char* text) {
-  const std::string all = text != nullptr ? text : "";
-  for (const char* prefix : {"thinwire_cuda_", "thinwire_nccl_"})
-    if (const std::size_t at = all.find(prefix); at != std::string::npos) return all.substr(at, all.find('(', at) - at);
-  return all;
-}
-
-cudaError_t complain(cudaError_t error, const std::string& what) {
-  std::fprintf(stderr, "emulated device: %s: %s\n", entry_name(state().entry).c_str(), what.c_str());
-  return error;
-}
-std::string text_of(const void* p) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%p", p);
-  return text;
-}
+namespace {
 
 Stream* find_stream(void* handle) {
   State& s = state();
@@ -162,13 +97,6 @@ cudaError_t queue(void* handle, Work work) {
   return cudaSuccess;
 }
 
-bool is_staging(const void* p, std::size_t bytes) {
-  const auto& staging = state().staging;
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
-  auto found = staging.upper_bound(address);
-  return found != staging.begin() && address - (--found)->first <= found->second && bytes <= found->second - (address - found->first);
-}
-
 // 0: a device's that is right; else an error was reported. Sets whether it is the host's.
 cudaError_t check_side(const void* p, std::size_t bytes, const char* what, bool& host) {
   Arena& arena = Arena::instance();
@@ -237,73 +165,6 @@ cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, void* stre
   w.host_from = host_from ? from : nullptr, w.host_to = host_to ? to : nullptr;
   w.bytes = bytes;
   return queue(stream, std::move(w));
-}
-
-cudaError_t check_range(const void* p, std::size_t bytes, const char* what) {
-  State& s = state();
-  Arena& arena = Arena::instance();
-  const int device = arena.device_of(p);
-  char where[256];
-  arena.describe(p, where, sizeof where);
-  if (device < 0) return complain(cudaErrorInvalidValue, std::string(what) + " " + text_of(p) + ", which is no memory of a device");
-  if (device != s.device)
-    return complain(cudaErrorInvalidValue, std::string(what) + " " + text_of(p) + where + " and works on device " + std::to_string(s.device));
-  if (!arena.allocated(p, bytes)) return complain(cudaErrorInvalidValue, std::string(what) + " " + std::to_string(bytes) + " bytes at " + text_of(p) + where);
-  return cudaSuccess;
-}
-
-cudaError_t check_address(const void* p) {
-  if (p == nullptr || is_staging(p, 0)) return cudaSuccess;
-  Arena& arena = Arena::instance();
-  if (arena.device_of(p) == state().device && arena.allocated(p, 0)) return cudaSuccess;
-  char where[256];
-  arena.describe(p, where, sizeof where);
-  return complain(cudaErrorIllegalAddress, "a kernel is given " + text_of(p) + (*where ? where : ", memory of the host"));
-}
-
-cudaError_t check_words(const void* words, std::size_t bytes) {
-  const Arena& arena = Arena::instance();
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
-    std::uintptr_t word = 0;
-    std::memcpy(&word, static_cast<const std::byte*>(words) + at, sizeof word);
-    const auto* p = reinterpret_cast<const void*>(word);
-    bool address = arena.device_of(p) >= 0;
-    // Programs, libraries, heaps and stacks lie from 2^46 to 2^47. Below 2^45 lies the address sanitizer's shadow, where two small integers
-    // side by side (8, 0) would point.
-    if (!address && word >= std::uintptr_t{1} << 45 && word < std::uintptr_t{1} << 48) {
-      unsigned char resident = 0;
-      address = mincore(reinterpret_cast<void*>(word / page * page), 1, &resident) == 0;
-    }
-    if (address)
-      if (const auto e = check_address(p); e != cudaSuccess) return e;
-  }
-  return cudaSuccess;
-}
-
-void* allocate_staging(std::size_t bytes) {
-  void* p = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
-  if (p == nullptr) return nullptr;
-  std::memset(p, 0xff, bytes);
-  state().staging[reinterpret_cast<std::uintptr_t>(p)] = bytes;
-  return p;
-}
-
-cudaError_t release_staging(void* pointer) {
-  State& s = state();
-  if (pointer == nullptr) return cudaSuccess;
-  const auto found = s.staging.find(reinterpret_cast<std::uintptr_t>(pointer));
-  if (found == s.staging.end()) return complain(cudaErrorInvalidValue, "releases " + text_of(pointer) + ", which is no page-locked memory");
-  for (const Stream* stream : s.streams)
-    for (const Work& work : stream->queue)
-      for (const void* host : {work.host_from, work.host_to})
-        if (host != nullptr && is_staging(host, 0) && reinterpret_cast<std::uintptr_t>(host) - found->first <= found->second) {
-          complain(cudaErrorInvalidValue, "releases page-locked memory that a copy of " + std::to_string(work.bytes) + " bytes is still to use");
-          std::abort();  // a device would use what comes to lie there next
-        }
-  s.staging.erase(found);
-  std::free(pointer);
-  return cudaSuccess;
 }
 
 // As cudaFree, which waits for all work of the device.

@@ -1,0 +1,64 @@
+// What the emulated devices of a process consist of: between streams.cpp and checks.cpp.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "tests/emulated_device/streams.h"
+
+namespace thinwire::emulated {
+
+struct Stream;
+
+// One recording of an event; who waits for it does so for this one, however often the event is recorded again.
+struct Mark {
+  Stream* stream = nullptr;
+  bool passed = false;
+  std::int64_t time_ns = 0;
+};
+struct Event {
+  int device = 0;
+  std::shared_ptr<Mark> last;
+};
+struct Work {
+  const char* entry = nullptr;
+  std::function<void()> run;
+  std::function<bool()> done;  ///< where it takes others to finish it
+  bool started = false;
+  std::shared_ptr<Mark> after;   ///< runs once this is passed
+  std::shared_ptr<Mark> passes;  ///< when it has run
+  const void *host_from = nullptr, *host_to = nullptr;
+  std::size_t bytes = 0;
+};
+struct Stream {
+  int device = 0;
+  bool destroyed = false;
+  std::deque<Work> queue;
+};
+
+// Of the process; whoever uses it is inside an EntryScope.
+struct State {
+  std::recursive_mutex lock;
+  bool lazy = false;
+  int depth = 0, device = 0;
+  const char* entry = nullptr;    ///< that queues
+  const char* running = nullptr;  ///< that runs
+  std::set<Stream*> streams;
+  std::map<int, Stream*> default_streams;
+  std::set<Event*> events;
+  std::map<std::uintptr_t, std::size_t> staging;  ///< page-locked memory: address -> bytes
+  State();
+};
+State& state();
+
+/// The entry point in the name of on_device's type.
+std::string entry_name(const char* text);
+std::string text_of(const void* p);
+/// Writes what the entry point did wrong to stderr and returns the error.
+cudaError_t complain(cudaError_t error, const std::string& what);
+
+}  // namespace thinwire::emulated
