@@ -13,6 +13,7 @@
 #include "kernels/codec/device_kernels.h"
 #include "kernels/convert.h"
 #include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/elementwise.h"
 
 namespace thinwire::nn {
 namespace {
@@ -85,13 +86,14 @@ void scale_result(std::int64_t m, std::int64_t n, float beta, float* c, std::int
 /// element on top of the product's own: a weight's copy could be kept instead (adamw_step's entry point writes one), for 2 bytes of memory
 /// per element.
 void multiply_on_device(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-                        const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+                        const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc,
+                        const float* bias = nullptr) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale_result(m, n, beta, c, ldc);
   const bool ta = trans_a == Transpose::yes, tb = trans_b == Transpose::yes;
   const auto multiply = [&](int type, const void* left, std::int64_t ld_left, const void* right, std::int64_t ld_right, void* space) {
     device::queue<float>(device::entries().gemm, type, device_f32, ta ? 1 : 0, tb ? 1 : 0, m, n, k, alpha, left, ld_left, right, ld_right, beta, c, ldc,
-                         nullptr, space);
+                         bias, space);
   };
   if (compute == ComputeType::f32) return multiply(device_f32, a, lda, b, ldb, device::workspace(product_workspace_bytes));
   // Rows of whole 16 bytes: what the matrix units take fastest.
@@ -150,6 +152,23 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
   const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   detail::gemm_bf16(trans_a, trans_b, m, n, k, rounded_a.data(), rounded_b.data(), beta, c);
 }
+
+template <typename T>
+void gemm_with_bias(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                    const T* a, std::int64_t lda, const T* b, std::int64_t ldb, const T* bias, T* c) {
+  if constexpr (sizeof(T) == 4) {
+    if (device::on_device() && k > 0) return multiply_on_device(compute, trans_a, trans_b, m, n, k, 1, a, lda, b, ldb, 0, c, n, bias);
+    fill_rows<T>(m, n, bias, c);
+    gemm(compute, trans_a, trans_b, m, n, k, 1, a, lda, b, ldb, 1, c, n);
+  } else {
+    fill_rows<T>(m, n, bias, c);
+    gemm<T>(trans_a, trans_b, m, n, k, 1, a, lda, b, ldb, 1, c, n);
+  }
+}
+template void gemm_with_bias<float>(ComputeType, Transpose, Transpose, std::int64_t, std::int64_t, std::int64_t, const float*,
+                                    std::int64_t, const float*, std::int64_t, const float*, float*);
+template void gemm_with_bias<double>(ComputeType, Transpose, Transpose, std::int64_t, std::int64_t, std::int64_t, const double*,
+                                     std::int64_t, const double*, std::int64_t, const double*, double*);
 
 void start_gemm_profile(bool with_shapes) {
   profile_shapes.clear();

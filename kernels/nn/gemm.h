@@ -28,6 +28,11 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
           std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
           float beta, float* c, std::int64_t ldc);
 
+/// C [m, n], contiguous, = op(A) op(B) with bias [n] added to every row: fill_rows and the product above; one kernel on a device.
+template <typename T>
+void gemm_with_bias(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                    const T* a, std::int64_t lda, const T* b, std::int64_t ldb, const T* bias, T* c);
+
 /// Empty when the placement's processor multiplies bf16 in its matrix unit, else the reason (for SKIPPED rows and
 /// errors).
 std::string why_no_bf16_gemm();

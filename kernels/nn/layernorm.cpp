@@ -130,17 +130,27 @@ void for_rows(std::int64_t rows, std::int64_t columns, const Body& body) {
                     for (std::int64_t r = begin; r < end; ++r) body(r);
                   });
 }
+template <typename T>
+void moments_of_row(std::int64_t columns, const T* x, T* sums) {
+  if constexpr (sizeof(T) == 4)
+    HWY_DYNAMIC_DISPATCH(moments_f32)(columns, x, sums);
+  else
+    HWY_DYNAMIC_DISPATCH(moments_f64)(columns, x, sums);
+}
+
+template <typename T>
+void gradient_moments_of_row(std::int64_t columns, const T* x, const T* dy, const T* gamma, T mean, T rstd, T* sums) {
+  if constexpr (sizeof(T) == 4)
+    HWY_DYNAMIC_DISPATCH(row_moments_f32)(columns, x, dy, gamma, mean, rstd, sums);
+  else
+    HWY_DYNAMIC_DISPATCH(row_moments_f64)(columns, x, dy, gamma, mean, rstd, sums);
+}
 }  // namespace
 
 template <typename T>
 void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums) {
   if (device::on_device()) return device::queue<T>(device::entries().row_moments, device_f32, rows, columns, x, sums);
-  for_rows(rows, columns, [&](std::int64_t r) {
-    if constexpr (sizeof(T) == 4)
-      HWY_DYNAMIC_DISPATCH(moments_f32)(columns, x + r * columns, sums + 2 * r);
-    else
-      HWY_DYNAMIC_DISPATCH(moments_f64)(columns, x + r * columns, sums + 2 * r);
-  });
+  for_rows(rows, columns, [&](std::int64_t r) { moments_of_row(columns, x + r * columns, sums + 2 * r); });
 }
 
 template <typename T>
@@ -149,10 +159,13 @@ void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, con
   if (device::on_device())
     return device::queue<T>(device::entries().normalise, device_f32, rows, columns, hidden, x, sums, gamma, beta, y, mean, rstd);
   for_rows(rows, columns, [&](std::int64_t r) {
-    mean[r] = sums[2 * r] / static_cast<T>(hidden);
-    const T variance = std::max(T{0}, sums[2 * r + 1] / static_cast<T>(hidden) - mean[r] * mean[r]);
-    rstd[r] = T{1} / std::sqrt(variance + static_cast<T>(layernorm_epsilon));
     const T* row = x + r * columns;
+    T own[2];
+    if (sums == nullptr) moments_of_row(columns, row, own);
+    const T* s = sums == nullptr ? own : sums + 2 * r;
+    mean[r] = s[0] / static_cast<T>(hidden);
+    const T variance = std::max(T{0}, s[1] / static_cast<T>(hidden) - mean[r] * mean[r]);
+    rstd[r] = T{1} / std::sqrt(variance + static_cast<T>(layernorm_epsilon));
     if constexpr (sizeof(T) == 4)
       HWY_DYNAMIC_DISPATCH(apply_f32)(columns, row, mean[r], rstd[r], gamma, beta, y + r * columns);
     else
@@ -166,11 +179,7 @@ void gradient_moments(std::int64_t rows, std::int64_t columns, const T* x, const
   if (device::on_device())
     return device::queue<T>(device::entries().gradient_moments, device_f32, rows, columns, x, dy, gamma, mean, rstd, sums);
   for_rows(rows, columns, [&](std::int64_t r) {
-    const T *xr = x + r * columns, *dyr = dy + r * columns;
-    if constexpr (sizeof(T) == 4)
-      HWY_DYNAMIC_DISPATCH(row_moments_f32)(columns, xr, dyr, gamma, mean[r], rstd[r], sums + 2 * r);
-    else
-      HWY_DYNAMIC_DISPATCH(row_moments_f64)(columns, xr, dyr, gamma, mean[r], rstd[r], sums + 2 * r);
+    gradient_moments_of_row(columns, x + r * columns, dy + r * columns, gamma, mean[r], rstd[r], sums + 2 * r);
   });
 }
 
@@ -183,7 +192,10 @@ void normalise_backward(std::int64_t rows, std::int64_t columns, std::int64_t hi
                             dgamma, dbeta, device::workspace(column_sums_workspace_bytes(rows, columns, 2)));
   for_rows(rows, columns, [&](std::int64_t r) {
     const T *xr = x + r * columns, *dyr = dy + r * columns;
-    const T mean_g = sums[2 * r] / static_cast<T>(hidden), mean_gx = sums[2 * r + 1] / static_cast<T>(hidden);
+    T own[2];
+    if (sums == nullptr) gradient_moments_of_row(columns, xr, dyr, gamma, mean[r], rstd[r], own);
+    const T* s = sums == nullptr ? own : sums + 2 * r;
+    const T mean_g = s[0] / static_cast<T>(hidden), mean_gx = s[1] / static_cast<T>(hidden);
     if constexpr (sizeof(T) == 4)
       HWY_DYNAMIC_DISPATCH(row_gradient_f32)
       (columns, xr, dyr, gamma, mean[r], rstd[r], mean_g, mean_gx, accumulate, dx + r * columns);

@@ -2,6 +2,7 @@
 // splits the hidden axis can reduce the row sums over its group in between:
 //   forward   row_moments -> (all-reduce of the pair) -> normalise
 //   backward  gradient_moments -> (all-reduce of the pair) -> normalise_backward
+// Where rows lie here as a whole the second half takes the sums itself (`sums` null): the same bits, and one kernel on a device.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ inline constexpr double layernorm_epsilon = 1e-5;
 template <typename T>
 void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums);
 /// From sums over `hidden` elements: mean = S1/h, rstd = 1/sqrt(S2/h - mean^2 + epsilon).
-/// y = gamma * (x - mean) * rstd + beta. mean, rstd: [rows], kept for the backward pass.
+/// y = gamma * (x - mean) * rstd + beta. mean, rstd: [rows], kept for the backward pass. sums null: columns = hidden.
 template <typename T>
 void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* sums,
                const T* gamma, const T* beta, T* y, T* mean, T* rstd);
@@ -24,7 +25,7 @@ template <typename T>
 void gradient_moments(std::int64_t rows, std::int64_t columns, const T* x, const T* dy, const T* gamma,
                       const T* mean, const T* rstd, T* sums);
 /// dx = rstd * (g - S1/h - xhat * S2/h), added to dx when `accumulate`; dgamma += column sums of dy * xhat,
-/// dbeta += column sums of dy.
+/// dbeta += column sums of dy. sums null: columns = hidden.
 template <typename T>
 void normalise_backward(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* dy,
                         const T* gamma, const T* mean, const T* rstd, const T* sums, bool accumulate, T* dx,

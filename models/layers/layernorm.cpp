@@ -15,7 +15,6 @@ LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layo
 
 template <typename T>
 void LayerNorm<T>::reduce(Tensor& sums) {
-  if (layout_.hidden_is_whole()) return;
   TW_ASSERT(sum_over_hidden,
             "the layout of " + gamma.name() + " splits the hidden axis but no group sum was set");
   sum_over_hidden(sums.as<T>());
@@ -24,9 +23,11 @@ void LayerNorm<T>::reduce(Tensor& sums) {
 template <typename T>
 void LayerNorm<T>::forward(std::int64_t rows, const T* x, T* y, Saved& saved) {
   const std::int64_t columns = gamma.elements();
-  T* sums = shaped<T>(sums_, {rows, 2});
-  nn::row_moments<T>(rows, columns, x, sums);
-  reduce(sums_);
+  T* sums = nullptr;
+  if (!layout_.hidden_is_whole()) {
+    nn::row_moments<T>(rows, columns, x, sums = shaped<T>(sums_, {rows, 2}));
+    reduce(sums_);
+  }
   nn::normalise<T>(rows, columns, hidden_, x, sums, gamma.w(), beta.w(), y, shaped<T>(saved.mean, {rows}),
                    shaped<T>(saved.rstd, {rows}));
 }
@@ -35,9 +36,11 @@ template <typename T>
 void LayerNorm<T>::backward_add(std::int64_t rows, const T* x, const T* dy, const Saved& saved, T* dx) {
   const std::int64_t columns = gamma.elements();
   const T *mean = data_of<T>(saved.mean), *rstd = data_of<T>(saved.rstd);
-  T* sums = shaped<T>(sums_, {rows, 2});
-  nn::gradient_moments<T>(rows, columns, x, dy, gamma.w(), mean, rstd, sums);
-  reduce(sums_);
+  T* sums = nullptr;
+  if (!layout_.hidden_is_whole()) {
+    nn::gradient_moments<T>(rows, columns, x, dy, gamma.w(), mean, rstd, sums = shaped<T>(sums_, {rows, 2}));
+    reduce(sums_);
+  }
   nn::normalise_backward<T>(rows, columns, hidden_, x, dy, gamma.w(), mean, rstd, sums, true, dx, gamma.g(),
                             beta.g());
 }

@@ -15,8 +15,7 @@ Linear<T>::Linear(const LinearLayouts& layouts, std::uint64_t seed, double devia
 
 template <typename T>
 void Linear<T>::forward(std::int64_t rows, const T* x, T* y) const {
-  nn::fill_rows<T>(rows, out(), bias.w(), y);
-  local_product(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), T{1}, y);
+  nn::gemm_with_bias<T>(compute_, Transpose::no, Transpose::no, rows, out(), in(), x, in(), weight.w(), out(), bias.w(), y);
 }
 
 template <typename T>

@@ -233,6 +233,12 @@ inline void run_layernorm(PlacedCalls& calls) {
       calls.run("gradient_moments" + what, {with(x), with(dy), with(gamma), with(mean), with(rstd), room(2 * r, 1e-4)},
                 [=](const Arguments& a) { nn::gradient_moments<float>(r, c, a[0], a[1], a[2], a[3], a[4], a[5]); });
       if (c == 1) continue;  // a gradient of rounding alone
+      if (parts == 1) {        // the row as a whole, sums taken on the way
+        calls.run("normalise whole" + what, {with(x), with(gamma), with(beta), room(n, 1e-4), room(r), room(r, 1e-4)},
+                  [=](const Arguments& a) { nn::normalise<float>(r, c, c, a[0], nullptr, a[1], a[2], a[3], a[4], a[5]); });
+        calls.run("normalise_backward whole" + what, {with(x), with(dy), with(gamma), with(mean), with(rstd), with(dx, 1e-4), with(gamma, 1e-4), with(beta, 1e-4)},
+                  [=](const Arguments& a) { nn::normalise_backward<float>(r, c, c, a[0], a[1], a[2], a[3], a[4], nullptr, true, a[5], a[6], a[7]); });
+      }
       for (bool adds : {false, true})
         calls.run("normalise_backward" + what,
                   {with(x), with(dy), with(gamma), with(mean), with(rstd), with(moments), with(dx, 1e-4), with(gamma, 1e-4), with(beta, 1e-4)},
@@ -321,6 +327,11 @@ inline void run_gemm(PlacedCalls& calls) {
             // The host's processor may have no bf16, and its result in f32 is what a device's comes near to.
             const nn::ComputeType type = placement().on_host() ? nn::ComputeType::f32 : compute;
             nn::gemm(type, ta, tb, p.m, p.n, p.k, p.alpha, a[0], std::max<std::int64_t>(1, lda), a[1], std::max<std::int64_t>(1, ldb), p.beta, a[2], ldc);
+          });
+          const double near = compute == nn::ComputeType::bf16 ? 1e-2 : 2e-5;
+          calls.run(what + " with bias", {with(a_values), with(b_values), with(numbers(p.n, "bias")), room(p.m * p.n, near)}, [=](const Arguments& a) {
+            const nn::ComputeType type = placement().on_host() ? nn::ComputeType::f32 : compute;
+            nn::gemm_with_bias<float>(type, ta, tb, p.m, p.n, p.k, a[0], std::max<std::int64_t>(1, lda), a[1], std::max<std::int64_t>(1, ldb), a[2], a[3]);
           });
         }
       }

@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "kernels/nn/device_dispatch.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/nn/layernorm.h"
 #include "kernels/nn/optimizer.h"
 #include "kernels/nn/placed_tokens.h"
 #include "kernels/nn/softmax.h"
@@ -108,6 +109,28 @@ TEST(PlacedFunctions, StatisticsThatAreReducedGiveTheLossesAndGradientsOfGathere
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-12);
     for (std::size_t r = 0; r < rows; ++r) EXPECT_NEAR(losses[r], same[r], 1e-12);
   }
+}
+
+TEST(PlacedFunctions, NormalisationOfWholeRowsIsThatInHalvesBitForBit) {
+  constexpr std::int64_t rows = 5, columns = 37;
+  const auto x = normal(rows * columns, "x"), dy = normal(rows * columns, "dy"), gamma = normal(columns, "gamma"), beta = normal(columns, "beta");
+  std::vector<float> y[2], mean[2], rstd[2], dx[2], dgamma[2], dbeta[2];
+  for (int whole = 0; whole < 2; ++whole) {
+    y[whole].resize(x.size()), mean[whole].resize(rows), rstd[whole].resize(rows);
+    dx[whole] = dy, dgamma[whole] = gamma, dbeta[whole] = beta;
+    std::vector<float> sums(2 * rows);
+    row_moments<float>(rows, columns, x.data(), sums.data());
+    normalise<float>(rows, columns, columns, x.data(), whole ? nullptr : sums.data(), gamma.data(), beta.data(), y[whole].data(), mean[whole].data(),
+                     rstd[whole].data());
+    gradient_moments<float>(rows, columns, x.data(), dy.data(), gamma.data(), mean[whole].data(), rstd[whole].data(), sums.data());
+    normalise_backward<float>(rows, columns, columns, x.data(), dy.data(), gamma.data(), mean[whole].data(), rstd[whole].data(),
+                              whole ? nullptr : sums.data(), true, dx[whole].data(), dgamma[whole].data(), dbeta[whole].data());
+  }
+  EXPECT_EQ(y[0], y[1]);
+  EXPECT_EQ(mean[0], mean[1]);
+  EXPECT_EQ(rstd[0], rstd[1]);
+  EXPECT_EQ(dx[0], dx[1]);
+  EXPECT_EQ(dgamma[0], dgamma[1]);
 }
 
 TEST(PlacedFunctions, TotalsAreTheLoopsTheyReplaceBitForBit) {
