@@ -107,10 +107,10 @@ std::vector<ChannelState*>& live_channels() {
 namespace {
 
 /// Over the ranks of `group`, for tensors that lie where the thread computes.
-std::unique_ptr<Communicator> communicator_here(Communicator& group) {
+std::unique_ptr<Communicator> communicator_here(Communicator& group, bool messages) {
   const Device here = current_device();
   if (here.kind == DeviceKind::host) return group.host_side().duplicate();
-  if (group.serves(here)) return group.duplicate();
+  if (group.serves(here)) return messages ? group.duplicate_for_messages() : group.duplicate();
   return std::make_unique<StagingCommunicator>(group.host_side().duplicate(), here);
 }
 
@@ -118,7 +118,7 @@ std::unique_ptr<Communicator> communicator_here(Communicator& group) {
 
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
     : stream(device.kind == DeviceKind::host ? nullptr : std::make_unique<ChannelStream>(device)),
-      comm(communicator_here(group)),
+      comm(communicator_here(group, channel_options.protocol == Protocol::point_to_point || is_pipeline(channel_options.traffic))),
       options(std::move(channel_options)),
       stack(make_codec(options.codec, options.form)),
       ring(comm->host_side()) {

@@ -35,6 +35,8 @@ class Communicator {
   virtual int size() const = 0;
   /// A communicator of its own over the same ranks: one per channel.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
+  /// The same for messages from rank to rank, where operations that cross must not wait for each other's turn on one stream.
+  virtual std::unique_ptr<Communicator> duplicate_for_messages() { return duplicate(); }
   /// Ranks with equal colour, ordered by key. Collective. Null for colour < 0.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 

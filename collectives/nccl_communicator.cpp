@@ -5,6 +5,7 @@
 #include <exception>
 #include <thread>
 
+#include "collectives/two_way_communicator.h"
 #include "core/clock.h"
 #include "core/placement.h"
 
@@ -198,6 +199,7 @@ int NcclCommunicator::operator_of(DType dtype, ReduceOp op) const {
 std::unique_ptr<Communicator> NcclCommunicator::duplicate() {
   return std::make_unique<NcclCommunicator>(bootstrap_->duplicate(), nccl_, device_, limit_seconds_);
 }
+std::unique_ptr<Communicator> NcclCommunicator::duplicate_for_messages() { return std::make_unique<TwoWayCommunicator>(duplicate(), duplicate()); }
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
   auto part = bootstrap_->split(color, key);
   return part == nullptr ? nullptr : std::make_unique<NcclCommunicator>(std::move(part), nccl_, device_, limit_seconds_);

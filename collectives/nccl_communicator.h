@@ -56,6 +56,7 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return bootstrap_->rank(); }
   int size() const override { return bootstrap_->size(); }
   std::unique_ptr<Communicator> duplicate() override;
+  std::unique_ptr<Communicator> duplicate_for_messages() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   bool supports(DType dtype, ReduceOp op) const override;
   bool serves(Device device) const override { return device == device_; }

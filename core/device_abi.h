@@ -8,7 +8,7 @@
 #include <cstddef>
 
 /// Raise with every change of a signature here or beside a `.cu` file.
-#define THINWIRE_CUDA_ABI_VERSION 6
+#define THINWIRE_CUDA_ABI_VERSION 7
 
 /// Before the declaration and the definition of an entry point in a `.cu` file:
 ///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
@@ -26,6 +26,8 @@ using thinwire_cuda_abi_version_fn = int();
 using thinwire_cuda_device_count_fn = int(int* count, const char** reason);
 /// What the device is, for records: "NVIDIA H200, sm_90, 139 GiB", or that it is emulated.
 using thinwire_cuda_device_name_fn = int(int ordinal, char* text, std::size_t size);
+/// What tells the devices of one machine apart, whichever of them this process sees.
+using thinwire_cuda_device_identity_fn = int(int ordinal, char* text, std::size_t size);
 using thinwire_cuda_error_text_fn = const char*(int code);
 /// 1 when the error has spoiled the context: nothing on the device works any more in this process.
 using thinwire_cuda_error_is_fatal_fn = int(int code);

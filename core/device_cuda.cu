@@ -9,6 +9,7 @@ using thinwire::cuda::on_device;
 THINWIRE_CUDA_ENTRY thinwire_cuda_abi_version_fn thinwire_cuda_abi_version;
 THINWIRE_CUDA_ENTRY thinwire_cuda_device_count_fn thinwire_cuda_device_count;
 THINWIRE_CUDA_ENTRY thinwire_cuda_device_name_fn thinwire_cuda_device_name;
+THINWIRE_CUDA_ENTRY thinwire_cuda_device_identity_fn thinwire_cuda_device_identity;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
@@ -65,6 +66,15 @@ int thinwire_cuda_device_name(int ordinal, char* text, std::size_t size) {
   const cudaError_t error = cudaGetDeviceProperties(&device, ordinal);
   if (error == cudaSuccess)
     std::snprintf(text, size, "%s, sm_%d%d, %zu GiB", device.name, device.major, device.minor, device.totalGlobalMem >> 30);
+  return static_cast<int>(error);
+}
+
+int thinwire_cuda_device_identity(int ordinal, char* text, std::size_t size) {
+  cudaDeviceProp device;
+  const cudaError_t error = cudaGetDeviceProperties(&device, ordinal);
+  std::size_t at = 0;
+  for (std::size_t i = 0; error == cudaSuccess && i < sizeof device.uuid.bytes && at + 3 <= size; ++i)
+    at += static_cast<std::size_t>(std::snprintf(text + at, size - at, "%02x", static_cast<unsigned char>(device.uuid.bytes[i])));
   return static_cast<int>(error);
 }
 

@@ -214,11 +214,21 @@ DeviceModule::DeviceModule() {
 
 DeviceModule::~DeviceModule() = default;
 
-std::string DeviceModule::device_name(int ordinal) const {
+namespace {
+template <typename Function>
+std::string text_from(void* function, int ordinal, const char* doing) {
   char text[256] = {};
-  const int code = reinterpret_cast<thinwire_cuda_device_name_fn*>(symbol("thinwire_cuda_device_name"))(ordinal, text, sizeof text);
-  if (code != 0) throw RuntimeFailure("CUDA error " + std::to_string(code) + " while asking for the name of device " + std::to_string(ordinal));
+  const int code = reinterpret_cast<Function*>(function)(ordinal, text, sizeof text);
+  if (code != 0) throw RuntimeFailure("CUDA error " + std::to_string(code) + " while asking for the " + doing + " of device " + std::to_string(ordinal));
   return text;
+}
+}  // namespace
+
+std::string DeviceModule::device_name(int ordinal) const {
+  return text_from<thinwire_cuda_device_name_fn>(symbol("thinwire_cuda_device_name"), ordinal, "name");
+}
+std::string DeviceModule::device_identity(int ordinal) const {
+  return text_from<thinwire_cuda_device_identity_fn>(symbol("thinwire_cuda_device_identity"), ordinal, "identity");
 }
 
 void* DeviceModule::symbol(const std::string& name) const {

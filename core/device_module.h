@@ -15,6 +15,8 @@ class DeviceModule {
   ~DeviceModule();
   DeviceBackend& backend() { return *backend_; }
   std::string device_name(int ordinal) const;
+  /// Equal for two processes of one machine that use the same device, whatever number it has for each.
+  std::string device_identity(int ordinal) const;
   void* symbol(const std::string& name) const;
   /// How many the module sees; at least 1.
   int devices() const { return devices_; }

@@ -7,13 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "core/device_abi.h"
 #include "core/device_stream.h"
 #include "kernels/values.h"
 #include "tests/collectives/world.h"
 
 namespace thinwire::testing {
 
-inline Device test_device() { return {DeviceKind::cuda, 0}; }
+inline int device_count() {
+  int count = 0;
+  const char* why = nullptr;
+  reinterpret_cast<thinwire_cuda_device_count_fn*>(device_module_symbol("thinwire_cuda_device_count"))(&count, &why);
+  return count;
+}
+/// This rank's own where there are enough, else the first, which the ranks then share.
+inline Device test_device() { return {DeviceKind::cuda, device_count() >= world().size() ? world().rank() : 0}; }
 
 /// While it lives, the thread computes on a stream of the device that nothing else uses.
 class OnDevice {

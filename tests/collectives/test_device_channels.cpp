@@ -4,7 +4,9 @@
 // devices: cuda, emulated, lazy
 // Channels whose tensors lie on a device, against the same channels on host tensors.
 #include <algorithm>
+#include <cstdlib>
 
+#include "collectives/device_communicator.h"
 #include "collectives/emulated_network.h"
 #include "core/trace.h"
 #include "tests/collectives/device_world.h"
@@ -117,6 +119,29 @@ TEST_F(DeviceDenseChannel, OverAnEmulatedNetworkToo) {
   }
 }
 
+TEST_F(DeviceDenseChannel, RanksChooseOneTransportTogether) {
+  EXPECT_EQ(devices_of_their_own(world(), test_device()), device_count() >= world().size());
+  const auto chosen = make_device_communicator(world(), test_device());
+  EXPECT_TRUE(chosen->serves(test_device()));
+  EXPECT_FALSE(chosen->serves(Device{}));
+  EXPECT_TRUE(chosen->host_side().serves(Device{}));
+  if (world().size() > 1) {
+    EXPECT_EQ(chosen->transport(), "MPI, staged through page-locked memory");
+  }
+  auto network = make_emulated_communicator(world().duplicate(), EmulatedLink::parse("emulated:10gbit"));
+  EXPECT_EQ(make_device_communicator(*network, test_device())->transport(), "emulated network, staged through page-locked memory");
+  EXPECT_EQ(make_device_communicator(world(), Device{})->transport(), "MPI");
+  setenv("THINWIRE_DEVICE_TRANSPORT", "nccl", 1);
+  EXPECT_THROW(make_device_communicator(*network, test_device()), EnvironmentError);
+  setenv("THINWIRE_DEVICE_TRANSPORT", "telepathy", 1);
+  EXPECT_THROW(make_device_communicator(world(), test_device()), UsageError);
+  unsetenv("THINWIRE_DEVICE_TRANSPORT");
+  const OnDevice here;
+  Channel device(*chosen, ChannelOptions{});
+  const Tensor sum = run_kind(device, Kind::all_reduce, {3, 2}, key_of("chosen"), "chosen");
+  EXPECT_EQ(sum.device(), test_device());
+}
+
 TEST_F(DeviceDenseChannel, TensorsElsewhereAndCallsFromElsewhereAreUsageErrorsThatNameBoth) {
   const auto message_of = [](const auto& body) {
     try {
@@ -133,12 +158,12 @@ TEST_F(DeviceDenseChannel, TensorsElsewhereAndCallsFromElsewhereAreUsageErrorsTh
   Channel device(world(), options);
   Tensor on_the_device(Shape{4});
   const std::string wrong = message_of([&] { device.all_reduce(on_the_host.view(), on_the_device.view(), key_of("x")); });
-  EXPECT_NE(wrong.find("lie on cuda:0, this one on host"), std::string::npos) << wrong;
+  EXPECT_NE(wrong.find("lie on " + name_of(test_device()) + ", this one on host"), std::string::npos) << wrong;
   const std::string other = message_of([&] { host.all_reduce(on_the_device.view(), on_the_host.view(), key_of("x")); });
-  EXPECT_NE(other.find("lie on host, this one on cuda:0"), std::string::npos) << other;
+  EXPECT_NE(other.find("lie on host, this one on " + name_of(test_device())), std::string::npos) << other;
   const PlacementScope back(Device{});
   const std::string caller = message_of([&] { device.all_reduce(on_the_device.view(), on_the_device.view(), key_of("x")); });
-  EXPECT_NE(caller.find("was opened on cuda:0, the calling thread computes on host"), std::string::npos) << caller;
+  EXPECT_NE(caller.find("was opened on " + name_of(test_device()) + ", the calling thread computes on host"), std::string::npos) << caller;
 }
 
 TEST_F(DeviceDenseChannel, HostChannelsWorkUnderADevicePlacement) {

@@ -11,6 +11,7 @@ using thinwire::cuda::on_device;
 THINWIRE_CUDA_ENTRY thinwire_cuda_abi_version_fn thinwire_cuda_abi_version;
 THINWIRE_CUDA_ENTRY thinwire_cuda_device_count_fn thinwire_cuda_device_count;
 THINWIRE_CUDA_ENTRY thinwire_cuda_device_name_fn thinwire_cuda_device_name;
+THINWIRE_CUDA_ENTRY thinwire_cuda_device_identity_fn thinwire_cuda_device_identity;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
@@ -37,6 +38,11 @@ int thinwire_cuda_device_count(int* count, const char** reason) {
 }
 int thinwire_cuda_device_name(int, char* text, std::size_t size) {
   std::snprintf(text, size, "emulated on the host (no GPU)");
+  return 0;
+}
+// As one machine's devices: ranks that use one ordinal share a device as far as anybody can tell.
+int thinwire_cuda_device_identity(int ordinal, char* text, std::size_t size) {
+  std::snprintf(text, size, "emulated %d", ordinal);
   return 0;
 }
 const char* thinwire_cuda_error_text(int code) {
