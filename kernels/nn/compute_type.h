@@ -1,3 +1,4 @@
+// What matrices are multiplied in; apart from gemm.h, which attention.h need not bring along.
 #pragma once
 
 namespace thinwire::nn {
