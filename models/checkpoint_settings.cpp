@@ -15,7 +15,7 @@ Meaning meaning_of(const std::string& flag) {
   constexpr std::array model = {"hidden", "layers", "heads", "vocab", "max-seq", "seed", "dtype"};
   constexpr std::array layout = {"tensor-parallel", "tp",  "pp", "dp", "order", "schedule", "virtual-stages", "sequence-parallel", "scatter-gather", "shard-optimizer", "embedding-sync",
                                  "global-batch", "micro-batch", "seq", "form"};
-  constexpr std::array none = {"steps", "text", "eval-interval", "eval-sequences", "error-interval", "compute", "serial-steps", "compute-scale", "stage-forward-us",
+  constexpr std::array none = {"steps", "text", "eval-interval", "eval-sequences", "error-interval", "compute", "graphs", "serial-steps", "compute-scale", "stage-forward-us",
                                "stage-backward-us", "omit", "sends", "checkpoint", "checkpoint-interval", "resume", "codec-state"};
   const auto in = [&](const auto& list) { return std::find(list.begin(), list.end(), flag) != list.end(); };
   if (in(model)) return Meaning::model;

@@ -32,7 +32,8 @@ class ComputeClock {
       remember(name, layer, timed(name, layer, micro, body));
       return;
     }
-    if (sections_ && !placement().on_host()) {
+    if (!placement().on_host() && (!sections_ || paused_)) return body();
+    if (!placement().on_host()) {
       sections_->begin({name, layer, micro, {charged_[0], charged_[1]}});
       body();
       sections_->end();
@@ -42,6 +43,17 @@ class ComputeClock {
   }
   /// Sections on a device are timed from now on. Whoever asks for it calls settle() step by step.
   void measure_devices() { sections_ = std::make_unique<DeviceSections>(); }
+  /// Sections on a device go unseen while one of these lives: their work is recorded, not run.
+  class Pause {
+   public:
+    explicit Pause(ComputeClock& clock) : clock_(clock) { clock_.paused_ = true; }
+    ~Pause() { clock_.paused_ = false; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    ComputeClock& clock_;
+  };
   /// On a device: waits for what was queued and counts it. Elsewhere nothing.
   void settle();
   /// From now on the durations of sections are added to these sums (microseconds), too; null: to none. On a device they are complete
@@ -87,7 +99,7 @@ class ComputeClock {
 
   ComputeMode mode_ = ComputeMode::real;
   double scale_ = 1;
-  bool stated_ = false;
+  bool stated_ = false, paused_ = false;
   bool joined_ = false;
   std::optional<MachineLock> joined_alone_;
   std::int64_t total_ns_ = 0, joined_end_ns_ = 0;

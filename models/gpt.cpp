@@ -88,8 +88,21 @@ void Gpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, doubl
     throw UsageError("Sequence of " + std::to_string(std::max(pass.seq, pass.length)) + " tokens exceeds the model's maximum of " +
                      std::to_string(config_.max_seq) + ".");
   TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
-  const std::int64_t own = tensor().own_rows(pass.rows()).count;
+  place_batch(pass, batch, saved);
+  run_placed(gradient_scale, saved, observer);
+}
+
+template <typename T>
+void Gpt<T>::place_batch(const PassContext& pass, const TokenBatch& batch, Activations& saved) const {
   saved.pass = pass;
+  if (part_.embedding) saved.tokens.set(batch.tokens);
+  if (part_.head) saved.targets.set(batch.targets);
+}
+
+template <typename T>
+void Gpt<T>::run_placed(double gradient_scale, Activations& saved, TrafficObserver<T>* observer) {
+  const PassContext& pass = saved.pass;
+  const std::int64_t own = tensor().own_rows(pass.rows()).count;
   saved.blocks.resize(blocks_.size());
   if (pass.sliced()) {
     TW_ASSERT(saved.prefix != nullptr && !tensor().sequence_parallel());
@@ -98,7 +111,7 @@ void Gpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, doubl
   const auto cache = [&](std::size_t l) { return pass.sliced() ? &(*saved.prefix)[l] : nullptr; };
   if (part_.embedding) {
     T* x = shaped<T>(saved.input, {own, config_.hidden});
-    embedding_->forward(pass, saved.tokens.set(batch.tokens), *token_, x);
+    embedding_->forward(pass, saved.tokens.data(), *token_, x);
     if (pass.train && config_.dropout > 0)
       runtime_.clock->run("embedding dropout", -1, pass.micro, [&] { drop_embedded(pass, x); });
   }
@@ -112,7 +125,7 @@ void Gpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, doubl
     blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer, cache(l));
     std::swap(again_.output, saved.blocks[l].output);
   }
-  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.set(batch.targets), gradient_scale, saved.head);
+  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.data(), gradient_scale, saved.head);
 }
 
 template <typename T>

@@ -85,6 +85,9 @@ class Gpt {
   /// needed. UsageError when the sequences exceed max_seq, and for an observer on a device.
   void run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
                    TrafficObserver<T>* observer = nullptr);
+  /// The two halves of run_forward: where tokens and targets go up, and all the rest, which queues the same work for equal passes.
+  void place_batch(const PassContext& pass, const TokenBatch& batch, Activations& saved) const;
+  void run_placed(double gradient_scale, Activations& saved, TrafficObserver<T>* observer = nullptr);
   /// run_forward, and the loss (0 without the head): waits for a device.
   double forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
                  TrafficObserver<T>* observer = nullptr);

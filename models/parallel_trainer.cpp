@@ -13,6 +13,7 @@
 #include "models/data/batches.h"
 #include "models/gradient_sync.h"
 #include "models/pipeline.h"
+#include "models/recorded_passes.h"
 #include "models/trainer_lanes.h"
 
 namespace thinwire {
@@ -64,8 +65,10 @@ class Trainer3d final : public ParallelTrainer {
     tensor_->waited_us = sync_->waited_us = 0;
     if (grid_) grid_->waited_us = 0;
     pipeline_->reset_times();
-    clock_.run("zero gradients", -1, -1, [&] {
-      for (auto& chunk : chunks_) chunk->zero_gradients();
+    recorded_.run({"zero gradients"}, -1, [&] {
+      clock_.run("zero gradients", -1, -1, [&] {
+        for (auto& chunk : chunks_) chunk->zero_gradients();
+      });
     });
     sync_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
@@ -77,7 +80,7 @@ class Trainer3d final : public ParallelTrainer {
 
     StepRecord record;
     record.step = number;
-    clock_.run("gradient norm", -1, -1, [&] { optimizer_->add_sum_of_squares(squares); });
+    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { optimizer_->add_sum_of_squares(squares); }); });
     // The one time in a step that the host sees numbers of a device.
     std::array<double, 2> sums{};
     copy_and_wait(sums.data(), numbers_.view().data(), sizeof sums);
@@ -300,6 +303,7 @@ class Trainer3d final : public ParallelTrainer {
   BatchSampler training_, validation_;
   Schedule schedule_;
   ComputeClock clock_;
+  RecordedPasses recorded_{config_.graphs, clock_};
   Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
   std::optional<TrainerLanes> lanes_;
   std::optional<TensorParallel<T>> tensor_;

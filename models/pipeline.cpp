@@ -19,7 +19,8 @@ Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& a
       // Under sequence parallelism a boundary tensor is scattered already.
       scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
       positions_first_(sends_positions_first(config)),
-      slices_(config.slices()) {
+      slices_(config.slices()),
+      recorded_(config.graphs, clock) {
   std::int64_t begin = 0;
   for (const int tokens : slices_) slice_begins_.push_back(begin), begin += tokens;
 }
@@ -282,6 +283,17 @@ void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& p
 }
 
 template <typename T, typename Model>
+void Pipeline<T, Model>::run_forward(Model& chunk, const Instruction& i, const PassContext& pass, const TokenBatch& batch, double share, Activations& saved) {
+  if constexpr (std::is_same_v<Model, Gpt<T>>) {
+    if (config_.graphs && pass.train) {
+      chunk.place_batch(pass, batch, saved);
+      return recorded_.run({"forward", i.chunk, &saved, saved.input.view().data()}, i.micro, [&] { chunk.run_placed(share, saved); });
+    }
+  }
+  chunk.run_forward(pass, batch, share, saved);
+}
+
+template <typename T, typename Model>
 void Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches, double* loss) {
   // The loss is the mean over all tokens of the step.
   const double part = pass.sliced() ? static_cast<double>(pass.seq) / static_cast<double>(pass.length) : 1.0;
@@ -291,7 +303,7 @@ void Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const T
   if (config_.mesh.tp == 1) clock_.begin_joined();
   Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
   Activations& saved = activations(slot_of(i));
-  chunk.run_forward(pass, batch, share, saved);
+  run_forward(chunk, i, pass, batch, share, saved);
   clock_.end_joined();
   clock_.end_stated();
   clock_.charge();
@@ -320,17 +332,25 @@ template <typename T, typename Model>
 void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done) {
   const Slot slot = slot_of(i);
   auto& gradient = gradients_[slot];
-  if (!gradient) gradient = gradient_buffer();  // the chunk with the head starts the backward pass
+  if (!gradient) {  // the chunk with the head starts the backward pass
+    gradient = gradient_buffer();
+    gradient->reshape(boundary_shape(live_.at(slot)->pass), dtype_of<T>);
+  }
   clock_.charge(&backward_us, slice_backward_us.empty() ? nullptr : &slice_backward_us[static_cast<std::size_t>(i.slice)]);
   if (config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
   const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
   // Gradients may leave from within the last pass.
   if (config_.mesh.tp == 1 && !(last && layer_done && config_.mesh.dp > 1)) clock_.begin_joined();
   Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
-  if constexpr (std::is_same_v<Model, GridGpt<T>>)
-    chunk.backward(batch, *live_.at(slot), *gradient, last ? layer_done : LayerDone{});
-  else
-    chunk.backward(batch, *live_.at(slot), *gradient, nullptr, last ? layer_done : LayerDone{});
+  // Where gradients leave from within, the pass is no fixed list of work.
+  const LayerDone done = last && config_.mesh.dp > 1 ? layer_done : LayerDone{};
+  if constexpr (std::is_same_v<Model, GridGpt<T>>) {
+    chunk.backward(batch, *live_.at(slot), *gradient, done);
+  } else if (done) {
+    chunk.backward(batch, *live_.at(slot), *gradient, nullptr, done);
+  } else {
+    recorded_.run({"backward", i.chunk, live_.at(slot), gradient->view().data()}, i.micro, [&] { chunk.backward(batch, *live_.at(slot), *gradient); });
+  }
   clock_.end_joined();
   clock_.end_stated();
   clock_.charge();

@@ -8,6 +8,7 @@
 
 #include "collectives/process_mesh.h"
 #include "models/grid_gpt.h"
+#include "models/recorded_passes.h"
 #include "models/schedule/schedule.h"
 #include "models/train_config.h"
 
@@ -61,6 +62,7 @@ class Pipeline {
   void receive_backward(const Instruction& i, const PassContext& pass);
   void send_backward(const Instruction& i, const PassContext& pass);
   void forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches, double* loss);
+  void run_forward(Model& chunk, const Instruction& i, const PassContext& pass, const TokenBatch& batch, double share, Activations& saved);
   void backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done);
   void wait(Operation operation);
   void reap(bool all);
@@ -105,6 +107,7 @@ class Pipeline {
   std::deque<InFlight> in_flight_;
   std::vector<int> backward_left_;
   Tensor part_;
+  RecordedPasses recorded_;
 };
 
 }  // namespace thinwire

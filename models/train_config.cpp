@@ -168,6 +168,17 @@ void check_slices(const TrainConfig& c) {
                        " tokens) over " + str(c.mesh.tp) + " tensor-parallel ranks, which do not divide them; choose other --token-slices");
 }
 
+// A recorded pass is a fixed list of work: nothing in it may wait for other ranks or change from step to step.
+void check_graphs(const TrainConfig& c) {
+  if (!c.graphs) return;
+  const auto refuse = [](const std::string& why) { throw UsageError("--graphs true records passes as a fixed list of work on a device; " + why); };
+  if (c.device == DeviceKind::host) refuse("give --device cuda");
+  if (c.mesh.tp > 1 || c.tensor_parallel != "1d") refuse("tensor parallelism talks to other ranks in the middle of them; use --tp 1");
+  if (c.model.dropout > 0) refuse("dropout drops other elements in each step; use --dropout 0");
+  if (c.recompute) refuse("recomputation exchanges its buffers; use --recompute none");
+  if (c.slices().size() > 1) refuse("slices of a micro-batch are not recorded; use --token-slices 1");
+}
+
 // What 2-D, 2.5-D and 3-D tensor parallelism need, and what was built for 1-D alone.
 void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
   check_grid(grid, {c.micro_batch, c.model.hidden, c.model.heads});
@@ -253,6 +264,7 @@ void TrainConfig::check() const {
                      str(mesh.tp) + " for --seq");
   check_schedule(*this);
   check_slices(*this);
+  check_graphs(*this);
   if (device != DeviceKind::host && dtype == DType::f64)
     throw UsageError("--dtype f64 beside --device cuda: devices compute in f32 (and multiply in f32 or bf16); the parity mode is the host's (--device host)");
   if (device != DeviceKind::host && compute != ComputeMode::real)

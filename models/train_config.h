@@ -37,6 +37,7 @@ struct TrainConfig {
   double bucket_mib = 4;            ///< dense gradients travel in buckets of about this size
   std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
   DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
+  bool graphs = false;              ///< on a device: passes are recorded as graphs and launched as a whole
   DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
   DType wire = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
   std::map<TrafficClass, CompressRule> compress;

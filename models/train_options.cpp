@@ -247,6 +247,7 @@ std::vector<TrainOption> make_table() {
              TW_MEMBER(embedding_sync), {"two_step", "fused"}),
       word<DeviceKind>("parallel.device", "device", "where each rank computes: on the host, or on the GPU of its number on the machine, modulo their number",
                        TW_MEMBER(device), {"host", "cuda"}, {DeviceKind::host, DeviceKind::cuda}),
+      option("parallel.graphs", "graphs", "on a device: record the passes of a micro-batch and launch them as a whole (CUDA graphs)", "", TW_MEMBER(graphs)),
       word<DType>("parallel.dtype", "dtype", "float type of weights and sums; f64 is for parity, dense only",
                   TW_MEMBER(dtype), {"f32", "f64"}, {DType::f32, DType::f64}),
       word<DType>("parallel.wire", "wire", "type of dense transfers", TW_MEMBER(wire), {"f32", "f16", "bf16"},

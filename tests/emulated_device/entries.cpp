@@ -65,6 +65,7 @@ int thinwire_cuda_error_is_fatal(int code) { return code == cudaErrorIllegalAddr
 
 int thinwire_cuda_allocate(void** pointer, std::size_t bytes, int ordinal) {
   return on_device(ordinal, [&] {
+    if (const auto e = not_while_recording("allocates memory"); e != cudaSuccess) return e;
     *pointer = Arena::instance().allocate(bytes, ordinal);
     return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
   });

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/emulated_device/streams.h"
 
@@ -38,6 +39,11 @@ struct Stream {
   int device = 0;
   bool destroyed = false;
   std::deque<Work> queue;
+  std::unique_ptr<std::vector<Work>> recorded;  ///< while it is
+};
+struct Graph {
+  int device = 0;
+  std::vector<Work> works;
 };
 
 // Of the process; whoever uses it is inside an EntryScope.
@@ -50,11 +56,14 @@ struct State {
   std::set<Stream*> streams;
   std::map<int, Stream*> default_streams;
   std::set<Event*> events;
+  std::set<Graph*> graphs;
   std::map<std::uintptr_t, std::size_t> staging;  ///< page-locked memory: address -> bytes
   State();
 };
 State& state();
 
+/// The stream of a handle, null for the default one; null, with a message, where there is no such stream of the entry scope's device.
+Stream* find_stream(void* handle);
 /// The entry point in the name of on_device's type.
 std::string entry_name(const char* text);
 std::string text_of(const void* p);

@@ -19,13 +19,11 @@ State& state() {
   return *all;
 }
 
-namespace {
-
 Stream* find_stream(void* handle) {
   State& s = state();
   if (handle == nullptr) {
     Stream*& stream = s.default_streams[s.device];
-    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, false, {}});
+    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, false, {}, nullptr});
     return stream;
   }
   auto* stream = static_cast<Stream*>(handle);
@@ -35,6 +33,9 @@ Stream* find_stream(void* handle) {
   }
   return stream;
 }
+
+namespace {
+
 Event* find_event(void* handle, bool any_device) {
   State& s = state();
   auto* event = static_cast<Event*>(handle);
@@ -93,6 +94,11 @@ cudaError_t queue(void* handle, Work work) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   State& s = state();
   work.entry = s.entry;
+  if (stream->recorded != nullptr) {
+    if (work.after || work.passes || work.done) return complain(cudaErrorStreamCaptureUnsupported, "uses an event or another rank while its stream is recorded");
+    stream->recorded->push_back(std::move(work));
+    return cudaSuccess;
+  }
   stream->queue.push_back(std::move(work));
   return cudaSuccess;
 }
@@ -171,6 +177,7 @@ cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, void* stre
 cudaError_t release(void* pointer) {
   State& s = state();
   if (pointer == nullptr) return cudaSuccess;
+  if (const auto e = not_while_recording("releases memory"); e != cudaSuccess) return e;
   for (Stream* stream : s.streams)
     if (stream->device == s.device) drain(*stream);
   if (Arena::instance().release(pointer, s.device)) return cudaSuccess;
@@ -178,7 +185,7 @@ cudaError_t release(void* pointer) {
 }
 
 void* create_stream() {
-  auto* stream = new Stream{state().device, false, {}};
+  auto* stream = new Stream{state().device, false, {}, nullptr};
   state().streams.insert(stream);
   return stream;
 }
@@ -192,6 +199,7 @@ cudaError_t destroy_stream(void* handle) {
 cudaError_t synchronize(void* handle) {
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (stream->recorded != nullptr) return complain(cudaErrorStreamCaptureUnsupported, "waits for a stream that is recorded");
   drain(*stream);
   return cudaSuccess;
 }

@@ -19,6 +19,7 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
 
 namespace thinwire::emulated {
@@ -67,5 +68,9 @@ cudaError_t record(void* event, void* stream);
 cudaError_t wait(void* stream, void* event);
 cudaError_t query(void* event);
 cudaError_t elapsed(void* from, void* to, float* milliseconds);
+
+// While a stream is recorded (graphs.cpp), waiting, allocating and events fail, as they do on a device.
+/// An error with a message while any stream is recorded.
+cudaError_t not_while_recording(const char* what);
 
 }  // namespace thinwire::emulated

@@ -129,9 +129,23 @@ TEST_F(DeviceTraining, ErrorsOfMessagesAreTheHosts) {
   }
 }
 
+TEST_F(DeviceTraining, RecordedPassesChangeNoBitOfAPipelineOfReplicas) {
+  TrainConfig c = on_device(of_mesh(1, 2, 2, 1).config);
+  c.model.dropout = 0, c.steps = 4;
+  TrainConfig recorded = c;
+  recorded.graphs = true;
+  recorded.check();
+  const auto group = world().split(world().rank() < 4 ? 0 : -1, world().rank());
+  if (!group) return;
+  const RunCurve a = parallel_curve(*group, c, corpus()), b = parallel_curve(*group, recorded, corpus());
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.norm, b.norm);
+  EXPECT_EQ(a.validation, b.validation);
+}
+
 TEST_F(DeviceTraining, ShardedAndCompressedRunsResumeBitEqual) {
   const std::string path = scratch_file();
-  TrainConfig c = on_device(of_mesh(2, 2, 2, 1).config);
+  TrainConfig c = on_device(of_mesh(2, 2, 2, 2).config);
   c.shard_optimizer = true;
   c.compress[TrafficClass::tp_forward].codec = "quantize:bits=8";
   c.compress[TrafficClass::pp_backward].codec = "topk:fraction=0.3+ef";

@@ -99,6 +99,37 @@ TEST_F(DeviceTraining, SettingsThatKeepLessOrCutOtherwiseFollowTheHost) {
   }
 }
 
+// The same kernels on the same numbers, launched as a whole from the third step on.
+TEST_F(DeviceTraining, RecordedPassesChangeNoBit) {
+  for (const int micro_batches : {1, 3}) {
+    TrainConfig c = on_device(tiny());
+    c.model.dropout = 0, c.micro_batch = 2, c.global_batch = 2 * micro_batches;
+    const Course plain = course_of(c, 6);
+    c.graphs = true;
+    c.check();
+    const Course recorded = course_of(c, 6);
+    EXPECT_EQ(recorded.loss, plain.loss) << micro_batches;
+    EXPECT_EQ(recorded.norm, plain.norm) << micro_batches;
+    EXPECT_EQ(recorded.validation, plain.validation) << micro_batches;
+    EXPECT_EQ(recorded.weights, plain.weights) << micro_batches;
+  }
+}
+
+TEST_F(DeviceTraining, RecordedPassesAreLaunchedAsAWhole) {
+  TrainConfig c = on_device(tiny());
+  c.model.dropout = 0, c.graphs = true;
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  std::vector<std::size_t> sections;
+  for (int s = 0; s < 4; ++s) {
+    Trace::start();
+    const StepRecord record = trainer->step();
+    sections.push_back(Trace::stop().size());
+    EXPECT_GT(record.forward_us, 0) << s;
+  }
+  EXPECT_GT(sections[0], 20u);
+  EXPECT_LT(sections[3], 12u) << "zeros, two micro-batches forward and backward, norm, optimizer";
+}
+
 TEST_F(DeviceTraining, IsRepeatedBitForBit) {
   const Course a = course_of(on_device(tiny()), 5), b = course_of(on_device(tiny()), 5);
   EXPECT_EQ(a.loss, b.loss);
@@ -154,6 +185,9 @@ TEST_F(DeviceTraining, RefusesWhatADeviceDoesNotDo) {
   EXPECT_THROW(c.check(), UsageError);
   c = on_device(tiny());
   c.compute = ComputeMode::replay;
+  EXPECT_THROW(c.check(), UsageError);
+  c = on_device(tiny());  // with dropout
+  c.graphs = true;
   EXPECT_THROW(c.check(), UsageError);
   const auto trainer = ParallelTrainer::make(world(), on_device(tiny()), corpus());
   EXPECT_THROW(trainer->set_compute(ComputeMode::serial), UsageError);
