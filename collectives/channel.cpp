@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/channel_state.h"
+#include "collectives/device_communicator.h"
 #include "collectives/machine.h"
 #include "collectives/watchdog.h"
 #include "core/trace.h"
@@ -107,18 +108,21 @@ std::vector<ChannelState*>& live_channels() {
 namespace {
 
 /// Over the ranks of `group`, for tensors that lie where the thread computes.
-std::unique_ptr<Communicator> communicator_here(Communicator& group, bool messages) {
+std::unique_ptr<Communicator> communicator_here(Communicator& group, const ChannelOptions& options) {
   const Device here = current_device();
   if (here.kind == DeviceKind::host) return group.host_side().duplicate();
+  const bool messages = options.protocol == Protocol::point_to_point || is_pipeline(options.traffic);
   if (group.serves(here)) return messages ? group.duplicate_for_messages() : group.duplicate();
-  return std::make_unique<StagingCommunicator>(group.host_side().duplicate(), here);
+  // Our own ring adds on the host.
+  const DeviceUse use = options.algorithm == DenseAlgorithm::ring ? DeviceUse::host_memory : messages ? DeviceUse::messages : DeviceUse::collectives;
+  return make_device_communicator(group, here, use);
 }
 
 }  // namespace
 
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
     : stream(device.kind == DeviceKind::host ? nullptr : std::make_unique<ChannelStream>(device)),
-      comm(communicator_here(group, channel_options.protocol == Protocol::point_to_point || is_pipeline(channel_options.traffic))),
+      comm(communicator_here(group, channel_options)),
       options(std::move(channel_options)),
       stack(make_codec(options.codec, options.form)),
       ring(comm->host_side()) {

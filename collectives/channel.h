@@ -90,7 +90,7 @@ class Operation {
 /// All channels of a process are used by one thread.
 class Channel {
  public:
-  /// Duplicates `group`; on a device that `group` does not serve, its host memory carries the messages (StagingCommunicator). Throws UsageError when codec, protocol and communicator cannot go together.
+  /// Duplicates `group`; on a device that `group` does not serve, by make_device_communicator. Throws UsageError when codec, protocol and communicator cannot go together.
   Channel(Communicator& group, ChannelOptions options);
   ~Channel();
   Channel(Channel&&) noexcept;

@@ -8,8 +8,10 @@
 
 #include "collectives/nccl_communicator.h"
 #include "collectives/staging_communicator.h"
+#include "collectives/two_way_communicator.h"
 #include "core/device_module.h"
 #include "core/environment.h"
+#include "core/placement.h"
 #include "core/random.h"
 
 namespace thinwire {
@@ -49,19 +51,23 @@ bool devices_of_their_own(Communicator& ranks, Device device) {
   return std::adjacent_find(all.begin(), all.end()) == all.end();
 }
 
-std::unique_ptr<Communicator> make_device_communicator(Communicator& bootstrap, Device device) {
+std::unique_ptr<Communicator> make_device_communicator(Communicator& bootstrap, Device device, DeviceUse use) {
   Communicator& ranks = bootstrap.host_side();
   if (device.kind == DeviceKind::host) return ranks.duplicate();
   const PlacementScope host{Device{}};
   const std::string wanted = Environment::get("THINWIRE_DEVICE_TRANSPORT").value_or("automatic");
   if (wanted != "automatic" && wanted != "nccl" && wanted != "staged")
     throw UsageError("THINWIRE_DEVICE_TRANSPORT is '" + wanted + "'; it is automatic, nccl or staged");
+  if (use == DeviceUse::host_memory || ranks.size() == 1) return std::make_unique<StagingCommunicator>(ranks.duplicate(), device);
   std::string reason = ranks.transport() != "MPI" ? "the ranks are joined by: " + ranks.transport() : NcclCommunicator::why_unavailable();
   reason = reason_of_any(ranks, reason);
   if (!devices_of_their_own(ranks, device) && reason.empty()) reason = "several ranks share a device, which NCCL does not allow";
   if (wanted == "nccl" && !reason.empty()) throw EnvironmentError("THINWIRE_DEVICE_TRANSPORT=nccl: " + reason);
   if (wanted == "staged" || !reason.empty()) return std::make_unique<StagingCommunicator>(ranks.duplicate(), device);
-  return std::make_unique<NcclCommunicator>(ranks.duplicate(), NcclEntries::of_module(), device);
+  const auto nccl = [&] { return std::make_unique<NcclCommunicator>(ranks.duplicate(), NcclEntries::of_module(), device); };
+  if (use != DeviceUse::messages) return nccl();
+  auto up = nccl();
+  return std::make_unique<TwoWayCommunicator>(std::move(up), nccl());
 }
 
 }  // namespace thinwire

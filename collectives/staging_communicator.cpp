@@ -120,6 +120,19 @@ std::unique_ptr<Communicator> StagingCommunicator::split(int color, int key) {
 }
 std::string StagingCommunicator::transport() const { return inner_->transport() + (direct_ ? ", CUDA-aware" : ", staged through page-locked memory"); }
 
+namespace {
+class Done final : public Request {
+ public:
+  bool test() override { return true; }
+};
+}  // namespace
+
+RequestPtr StagingCommunicator::alone(const void* send, void* receive, std::int64_t bytes) {
+  TW_ASSERT(placement().device == device_, "an operation on device memory needs a placement on that device");
+  if (send != receive) copy_bytes(receive, send, static_cast<std::size_t>(bytes));
+  return std::make_unique<Done>();
+}
+
 // The smallest that holds `bytes`, else the largest, of those that no copy uses any more.
 std::unique_ptr<StagingCommunicator::Memory> StagingCommunicator::borrow(std::int64_t bytes) {
   auto best = free_.end();
@@ -159,6 +172,7 @@ RequestPtr StagingCommunicator::direct(std::function<RequestPtr()> start) {
 }
 
 RequestPtr StagingCommunicator::all_reduce_by(const void* send, void* receive, std::int64_t bytes, Start start) {
+  if (size() == 1) return alone(send, receive, bytes);
   // In place, as the library may: one page-locked tensor instead of two.
   return staged({.down = {{device_bytes(send), bytes, 0}},
                  .up = {{device_bytes(receive), bytes, -bytes}},
@@ -174,6 +188,7 @@ RequestPtr StagingCommunicator::all_reduce(const void* send, void* receive, std:
 }
 
 RequestPtr StagingCommunicator::reduce_scatter_by(const void* send, std::int64_t send_bytes, void* receive, std::int64_t receive_bytes, Start start) {
+  if (size() == 1) return alone(send, receive, receive_bytes);
   const std::int64_t down = (send_bytes + 63) / 64 * 64;
   return staged({.down = {{device_bytes(send), send_bytes, 0}},
                  .up = {{device_bytes(receive), receive_bytes, 0}},
@@ -214,6 +229,7 @@ RequestPtr StagingCommunicator::all_gather(const void* send, std::int64_t bytes,
 
 RequestPtr StagingCommunicator::all_gather_by(const void* send, std::int64_t bytes, void* receive, std::span<const std::int64_t> counts,
                                               std::span<const std::int64_t> offsets, Start start) {
+  if (size() == 1) return alone(send, device_bytes(receive) + offsets[0], bytes);
   Call call{.down = {{device_bytes(send), bytes, 0}}, .up = {}, .down_bytes = (bytes + 63) / 64 * 64, .up_bytes = 0, .start = std::move(start)};
   for (std::size_t r = 0; r < counts.size(); ++r) {
     if (counts[r] == 0) continue;
@@ -244,6 +260,7 @@ RequestPtr StagingCommunicator::all_gather_v(const void* send, std::int64_t byte
 RequestPtr StagingCommunicator::all_to_all_v(const void* send, std::span<const std::int64_t> send_counts, std::span<const std::int64_t> send_offsets,
                                              void* receive, std::span<const std::int64_t> receive_counts,
                                              std::span<const std::int64_t> receive_offsets) {
+  if (size() == 1) return alone(device_bytes(send) + send_offsets[0], device_bytes(receive) + receive_offsets[0], send_counts[0]);
   auto counts = copy_of(send_counts), offsets = copy_of(send_offsets), arriving = copy_of(receive_counts), targets = copy_of(receive_offsets);
   if (direct_) {
     return direct([=, this] { return inner_->all_to_all_v(send, counts, offsets, receive, arriving, targets); });
@@ -262,6 +279,7 @@ RequestPtr StagingCommunicator::all_to_all_v(const void* send, std::span<const s
 
 RequestPtr StagingCommunicator::broadcast(void* data, std::int64_t bytes, int root) {
   if (direct_) return direct([=, this] { return inner_->broadcast(data, bytes, root); });
+  if (size() == 1) return alone(data, data, bytes);
   const Part part{device_bytes(data), bytes, 0};
   if (rank() == root)
     return staged({.down = {part}, .up = {}, .down_bytes = bytes, .up_bytes = 0, .start = [=, this](const void* from, void*) {

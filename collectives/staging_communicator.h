@@ -74,6 +74,8 @@ class StagingCommunicator final : public Communicator {
     std::int64_t* received = nullptr;                 ///< and who wants to know it (or null)
   };
   RequestPtr staged(Call call);
+  /// Of one rank: nothing needs to leave the device.
+  RequestPtr alone(const void* send, void* receive, std::int64_t bytes);
   /// Device addresses straight to the inner communicator, once the stream has come to the call.
   RequestPtr direct(std::function<RequestPtr()> start);
   struct Memory {

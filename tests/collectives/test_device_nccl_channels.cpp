@@ -75,6 +75,12 @@ TEST_F(NcclChannel, OurOwnRingAddsOnTheHostAndIsRefused) {
   const auto nccl = make_device_communicator(world(), test_device());
   EXPECT_THROW(Channel(*nccl, {.algorithm = DenseAlgorithm::ring}), UsageError);
   EXPECT_TRUE(devices_of_their_own(world(), test_device()));
+  // A channel that is free to choose takes NCCL, but for the ring.
+  EXPECT_EQ(Channel(world(), {}).communicator().transport(), "NCCL");
+  Channel ring(world(), {.wire = DType::f32, .algorithm = DenseAlgorithm::ring});
+  EXPECT_EQ(ring.communicator().transport(), "MPI, staged through page-locked memory");
+  const Tensor sum = run_kind(ring, Kind::all_reduce, {7, 3}, key_of("ring"), "ring");
+  EXPECT_TRUE(equal_on_all_ranks(bytes_of(sum).data(), static_cast<std::int64_t>(sum.bytes())));
 }
 
 }  // namespace
