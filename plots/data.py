@@ -131,18 +131,26 @@ COLUMNS = {
     },
     "provenance": {"launch": "text", "program": "text"},
 }
+# Columns that came later (results/row.cpp): where an older file lacks them they are empty.
+LATER = {
+    "cells": {"device": "text", "gflops": "float", "peak_gflops": "float", "bound_fraction": "float", "target_fraction": "float"},
+    "training_time": {"tokens_per_second": "float", "gflops": "float", "peak_gflops": "float", "mfu": "float", "peak": "text", "device": "text"},
+}
 # The program whose cells are whole training runs. Their rows count traffic of a step, not of one operation: they would
 # be wrong in figures of the benches, which therefore never see them.
 TRAINER = "train_gpt"
 # Its rows are of a whole layer on a process grid, all collectives together, for the same reason kept apart.
 GRIDS = "bench_tensor_parallel"
+# Its rows are of a GPU, as are those of the PyTorch peers: beside measurements of a host they would be read as such.
+DEVICES = "bench_device"
 _EMPTY = {"text": object, "integer": np.int64, "float": np.float64}
 
 
 @dataclass
 class Collected:
     """What one collected.h5 holds. Tables that the file lacks are empty and named in `absent`. `cells` are those of the
-    benches of one operation, `grid_cells` of layers on process grids, `training_cells` of the trainer, `all_cells` all."""
+    benches of one operation, `grid_cells` of layers on process grids, `device_cells` of codecs and kernels on a GPU and of the peers there,
+    `training_cells` of the trainer, `all_cells` all."""
 
     path: str
     sha256: str
@@ -151,6 +159,7 @@ class Collected:
     cells: Table
     training_cells: Table
     grid_cells: Table
+    device_cells: Table
     spectra: Table
     training: Table
     links: Table
@@ -204,7 +213,7 @@ def _load(file, path, sha256):
             tables[name] = _read_table(file, name, columns, path)
         else:
             absent.add(name)
-            tables[name] = Table({c: np.empty(0, dtype=_EMPTY[kind]) for c, kind in columns.items()})
+            tables[name] = Table({c: np.empty(0, dtype=_EMPTY[kind]) for c, kind in {**columns, **LATER.get(name, {})}.items()})
     training_attributes = dict(attributes)
     for name in (
         "training_curve",
@@ -213,15 +222,17 @@ def _load(file, path, sha256):
         if name in file:
             training_attributes.update({key: _plain(value) for key, value in file[name].attrs.items()})
     all_cells = _derive(tables["cells"])
+    on_device = np.array([r["program"] == DEVICES or is_peer(r) for r in all_cells.rows()], dtype=bool)
     samples = len(file["samples"]) if "samples" in file else 0
     return Collected(
         path=path,
         sha256=sha256,
         attributes=attributes,
         all_cells=all_cells,
-        cells=all_cells.where((all_cells["program"] != TRAINER) & (all_cells["program"] != GRIDS)),
+        cells=all_cells.where((all_cells["program"] != TRAINER) & (all_cells["program"] != GRIDS) & ~on_device),
         training_cells=all_cells.where(program=TRAINER),
         grid_cells=all_cells.where(program=GRIDS),
+        device_cells=all_cells.where(on_device),
         spectra=tables["spectra"],
         training=tables["training"],
         links=tables["links"],
@@ -262,6 +273,9 @@ def _read_table(file, name, columns, path):
                 f"{path}: column {column} of /{name} is {values.dtype}, expected {kind}; see"
                 " docs/results-schema.md"
             )
+    for column, kind in LATER.get(name, {}).items():
+        if column not in result:
+            result[column] = np.full(len(records), {"text": "", "float": np.nan}[kind], dtype=_EMPTY[kind])
     return Table(result)
 
 
@@ -276,6 +290,16 @@ def _first_line(error):
 
 
 # ---- derived columns: names only, one definition each -------------------------------------------------------------
+
+
+def is_peer(row):
+    """Whether another library measured the row (bench/peers)."""
+    return row["program"].startswith("pytorch")
+
+
+def on_gpu(row):
+    """Whether the row's times are those of a GPU: not of the host, and not of a device that the host emulates."""
+    return bool(row["device"]) and not row["device"].startswith("emulated")
 
 
 def family_of(codec):
@@ -366,6 +390,7 @@ def _spread_over_classes(cells):
         "bench_gradient": ["dp_gradient"],
         "bench_embedding": ["embedding"],
         "bench_codec": ["codec"],
+        DEVICES: ["codec"],
         TRAINER: [""],  # all classes at once
     }
     pick, classes = [], []

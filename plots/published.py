@@ -23,6 +23,16 @@ def load(folder, recollected=False):
     return sorted(rows, key=lambda row: row["provenance"] != "read")
 
 
+def nominal_links(folder):
+    """(name, Gbit/s per direction, provenance, source) of real links, the slowest first: what their names or makers say, measured by nobody here."""
+    rows = []
+    with open(os.path.join(folder, "links.csv"), newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            if row["artifact"] == "link" and row["unit"] == "Gbit/s":
+                rows.append((row["row"], float(row["value"]), row["provenance"], row["source"]))
+    return sorted(rows, key=lambda row: row[1])
+
+
 def claims(rows):
     """What the papers say about speed and exactness in their abstracts, as table rows (paper, statement, value, mark)."""
     quantities = ("x", "%", "% kept", "Mb/s", "bit", "text")

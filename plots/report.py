@@ -34,6 +34,12 @@ FIGURES = (
     "timeline",
 )
 
+# Of a GPU: left out with the reason where the file holds no rows of one.
+DEVICE_FIGURES = (
+    "device_break_even",
+    "device_throughput",
+)
+
 # From claims.json of `claims run` (plots/claims.py); one without its numbers is left out with the reason.
 CLAIM_FIGURES = (
     "optimus_cc_stacks",
@@ -69,7 +75,7 @@ def run():
         import importlib
         from plots import claims, data, drawing, published
 
-        modules = {name: importlib.import_module(f"plots.{name}") for name in FIGURES + CLAIM_FIGURES}
+        modules = {name: importlib.import_module(f"plots.{name}") for name in FIGURES + DEVICE_FIGURES + CLAIM_FIGURES}
     except ImportError as error:
         raise EnvironmentFailure(
             f"the figures need numpy, h5py and matplotlib of /usr/bin/python3 ({error}); "
@@ -82,7 +88,7 @@ def run():
     try:
         os.makedirs(folder, exist_ok=True)
         drawings, left_out = [], []
-        for name in options.only or (FIGURES if collected else ()) + CLAIM_FIGURES:
+        for name in options.only or (FIGURES + DEVICE_FIGURES if collected else ()) + CLAIM_FIGURES:
             of_claims = name in CLAIM_FIGURES
             drawn = modules[name].draw(judged if of_claims else collected)
             if drawn.figure is None:
@@ -126,7 +132,7 @@ def _options():
         "--out", required=True, metavar="DIR", help="folder that receives figures/ and report.html"
     )
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", default=[], help=f"draw only these: {', '.join(FIGURES + CLAIM_FIGURES)}"
+        "--only", nargs="+", metavar="NAME", default=[], help=f"draw only these: {', '.join(FIGURES + DEVICE_FIGURES + CLAIM_FIGURES)}"
     )
     parser.add_argument(
         "--profile", default="", help="name of the profile for the heading, when the file does not tell"
@@ -149,12 +155,12 @@ def _options():
         raise EnvironmentFailure(
             f"{options.claims} holds no claims.json; `claims run --out {options.claims}` writes one"
         )
-    unknown = [name for name in options.only if name not in FIGURES + CLAIM_FIGURES]
+    unknown = [name for name in options.only if name not in FIGURES + DEVICE_FIGURES + CLAIM_FIGURES]
     if unknown:
         raise UsageError(
-            f"--only: unknown figure {', '.join(unknown)}; there are {', '.join(FIGURES + CLAIM_FIGURES)}"
+            f"--only: unknown figure {', '.join(unknown)}; there are {', '.join(FIGURES + DEVICE_FIGURES + CLAIM_FIGURES)}"
         )
-    if not options.collected and (needy := [name for name in options.only if name in FIGURES]):
+    if not options.collected and (needy := [name for name in options.only if name in FIGURES + DEVICE_FIGURES]):
         raise UsageError(f"--only {' '.join(needy)}: drawn from a collected file, give --collected FILE")
     return options
 
