@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "results/files.h"
@@ -75,6 +76,35 @@ struct Gathered {
   std::map<std::string, std::set<std::string>> builds;  ///< binary hashes by program, of rows that were measured
 };
 
+// Their launch is the file; its provenance is what the rows say of themselves.
+void keep_rows_of_others(const std::string& out, CollectReport& report, std::map<std::string, Provenance>& launches) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(out + "/rows", error))
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) {
+    const std::string launch = "rows/" + file.stem().string();
+    std::istringstream lines(read_file(file.string()));
+    std::int64_t number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      if (line.empty()) continue;
+      try {
+        CellRow row = cell_row_from_json(line, file.string() + ", line " + std::to_string(number));
+        parse_status(row.status);
+        row.launch = launch;
+        Provenance& known = launches[launch];
+        known.launch = launch, known.program = row.program;
+        if (!row.device.empty()) known.gpu = row.device;
+        report.rows.push_back(std::move(row));
+      } catch (const CorruptData& e) {
+        report.damaged.push_back(e.what());
+      }
+    }
+  }
+}
+
 }  // namespace
 
 CollectReport collect(const std::string& out, const CollectOptions& options) {
@@ -116,6 +146,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       report.damaged.push_back(e.what());
     }
   }
+  if (options.cell_ids.empty()) keep_rows_of_others(out, report, gathered.launches);
   if (!options.allow_mixed_corpus) require_one_corpus(report.rows);
   report.samples = gathered.samples.size();
   for (const auto& [program, hashes] : gathered.builds)

@@ -23,6 +23,9 @@ struct CollectReport {
   std::size_t samples = 0;
 };
 
+/// Rows that other programs measured in the same run (bench/peers): OUT/rows/NAME.jsonl, a JSON object per line in the columns of /cells. They carry no
+/// seal; a line that is no row is reported as damaged. Taken where the whole folder is collected.
+///
 /// Writes OUT/collected.h5: /cells, /samples, /provenance, /links, the tables of training runs (empty where none was
 /// run) and, when OUT/capture.h5 holds them, /spectra and /training. Appears complete or not at all. Records whose seal does not hold, or whose content
 /// is not that of their file name, are left out and reported. Throws UsageError when rows stem from different

@@ -51,6 +51,8 @@ struct CellRow {
   double bound_fraction_encode = not_measured, bound_fraction_decode = not_measured;
   double blas_fraction_encode = not_measured, blas_fraction_decode = not_measured;
   std::int64_t threads = 0;
+  std::string device;
+  double gflops = not_measured, peak_gflops = not_measured, bound_fraction = not_measured, target_fraction = not_measured;
   std::string status = "OK";
   std::string reason;
   std::string launch;
@@ -125,6 +127,8 @@ struct TrainingTimeRow {
   std::int64_t steps = 0;
   double communication_share = not_measured;
   double compute_ms = not_measured, encode_ms = not_measured, transfer_ms = not_measured, decode_ms = not_measured, wait_ms = not_measured;
+  double tokens_per_second = not_measured, gflops = not_measured, peak_gflops = not_measured, mfu = not_measured;
+  std::string peak = {}, device = {};
 };
 std::span<const ColumnOf<TrainingTimeRow>> training_time_columns();
 

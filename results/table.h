@@ -35,6 +35,7 @@ struct ColumnOf {
   const char* name;
   std::variant<std::string Row::*, std::int64_t Row::*, double Row::*> member;
   const char* help;
+  bool later = false;  ///< came after the first files of this schema version: where it is absent, rows keep the default
 };
 
 /// "string", "i64" or "f64", as docs/results-schema.md spells them.
@@ -60,7 +61,7 @@ Table to_table(std::span<const Row> rows, std::span<const ColumnOf<Row>> columns
   return table;
 }
 
-/// Inverse of to_table. `where` names the file and table. Throws CorruptData when a column is missing or has
+/// Inverse of to_table. `where` names the file and table. Throws CorruptData when a column is missing (unless it came later) or has
 /// another type; further columns are ignored.
 template <typename Row>
 std::vector<Row> from_table(const Table& table, std::span<const ColumnOf<Row>> columns,
@@ -68,6 +69,7 @@ std::vector<Row> from_table(const Table& table, std::span<const ColumnOf<Row>> c
   std::vector<Row> rows(table.rows());
   for (const ColumnOf<Row>& column : columns) {
     const TableColumn* found = table.find(column.name);
+    if (found == nullptr && column.later) continue;
     if (found == nullptr)
       throw CorruptData(where + " lacks the column `" + column.name + "`: it was written by another version");
     std::visit(

@@ -188,6 +188,19 @@ TEST(Row, JsonKeepsEveryColumnAndRefusesUnknownOnes) {
   EXPECT_THROW(cell_row_from_json(R"({"ranks": "four"})", "f"), CorruptData);
 }
 
+TEST(Row, AColumnThatCameLaterKeepsItsDefaultInOlderFiles) {
+  CellRow row;
+  row.device = "a GPU", row.bound_fraction = 0.9, row.method = "T3";
+  Table table = to_table(std::span<const CellRow>(&row, 1), cell_columns());
+  std::erase_if(table.columns, [](const TableColumn& column) { return column.name == "device" || column.name == "bound_fraction"; });
+  const std::vector<CellRow> back = from_table(table, cell_columns(), "older");
+  EXPECT_EQ(back[0].method, "T3");
+  EXPECT_EQ(back[0].device, "");
+  EXPECT_TRUE(std::isnan(back[0].bound_fraction));
+  std::erase_if(table.columns, [](const TableColumn& column) { return column.name == "ranks"; });
+  EXPECT_NE(message_of<CorruptData>([&] { from_table(table, cell_columns(), "older"); }).find("`ranks`"), std::string::npos);
+}
+
 TEST(Row, WorstStatusIsTheMostSevere) {
   std::vector<CellRow> rows(3);
   EXPECT_EQ(worst_status(rows), Status::ok);
@@ -419,6 +432,24 @@ TEST(Collect, MergesFinishedCellsAndLeavesDamagedOnesOut) {
   EXPECT_EQ(file.read_table("links").rows(), 1u) << "two cells share one calibration";
   EXPECT_EQ(file.read_table("provenance").rows(), 1u);
   EXPECT_EQ(std::get<0>(file.read_table("cells").find("launch")->values)[0], "0001");
+}
+
+TEST(Collect, TakesRowsOfOtherProgramsWithTheirDeviceAndNamesLinesThatAreNone) {
+  const TemporaryFolder out;
+  write(out, record_of("T1"));
+  CellRow row;
+  row.program = "pytorch 9", row.method = "torch.topk", row.device = "a GPU", row.encode_us = 5;
+  out.write("rows/gpu_codecs.jsonl", to_json(row) + "\n{\"method\": \"x\", \"no_column\": 1}\n" + R"({"status": "fine"})" + "\n");
+  out.write("rows/notes.txt", "not rows");
+  const CollectReport report = collect(out.path());
+  ASSERT_EQ(report.rows.size(), 3u);
+  EXPECT_EQ(report.rows.back().method, "torch.topk");
+  EXPECT_EQ(report.rows.back().launch, "rows/gpu_codecs");
+  ASSERT_EQ(report.damaged.size(), 2u);
+  EXPECT_NE(report.damaged[0].find("gpu_codecs.jsonl, line 2: no column is called `no_column`"), std::string::npos) << report.damaged[0];
+  const Table provenance = h5::File::open_read(report.path).read_table("provenance");
+  EXPECT_EQ(provenance.rows(), 2u);
+  EXPECT_EQ(collect(out.path(), {.cell_ids = {record_of("T1").cell_id}}).rows.size(), 2u) << "a study's cells only";
 }
 
 TEST(Collect, OfAStudyTellsWhatIsMissing) {
