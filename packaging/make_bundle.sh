@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs what a machine with a GPU needs to run all checks and benches, when nothing can be installed or downloaded there: programs, the
-# CUDA module, Open MPI with its plugins, and the libraries they need beside glibc. CUDA's own libraries (cuBLASLt, NCCL, the driver) come from
+# Packs what a machine with a GPU needs to run all checks and benches, when nothing can be installed or downloaded there: programs, tests, PyTorch's
+# peers, the CUDA module, Open MPI with its plugins, and the libraries they need beside glibc. CUDA's own libraries (cuBLASLt, NCCL, the driver) come from
 # that machine. Usage:
 #   packaging/make_bundle.sh [--build DIR] [--out DIR]     default: build, packages
 # leaves OUT/thinwire-gpu.tar.gz, and OUT/thinwire-gpu.sh, which unpacks the same into the folder it is given and runs all checks:
@@ -19,8 +19,7 @@ while [ $# -gt 0 ]; do
 done
 fail() { echo "make_bundle.sh: $1" >&2; exit 3; }
 
-# The trainer and the other benches work on host tensors; they stay out, or 40 MiB would not hold the rest (BLAS and oneDNN alone are 21).
-programs=(doctor bench_device)
+programs=(doctor bench_device train_gpt bench_codec bench_collective)
 tests=(gpu.test_device)
 # Plugins for interconnects that a single machine does not have would pull in a hundred more libraries.
 unwanted_plugins='ucx|ofi|psm|usnic|openib|mtl|cuda|slurm|flux|jsm|monitoring|romio|oshmem|scoll|spml|memheap|sshmem|atomic|gridengine|treematch|munge|mca_osc|mca_io_|mca_fs_|mca_fcoll|mca_fbtl|mca_sharedfp|vprotocol'
@@ -38,9 +37,13 @@ for program in "${tests[@]}"; do
   [ -x "$build/tests/$program" ] || fail "$build/tests/$program is not built; run: ninja -C $build $program"
   cp "$build/tests/$program" "$top/bin/"
 done
+for program in "$build"/tests/{gpu,models,collectives}.test_*device*; do  # what else is tested on devices: the trainer, channels, NCCL
+  [ ! -f "$program" ] || [ -e "$top/bin/$(basename "$program")" ] || cp "$program" "$top/bin/"
+done
 [ -e "$build/lib/libthinwire_cuda.so" ] || fail "$build/lib/libthinwire_cuda.so is not built; that needs the CUDA compiler: ninja -C $build thinwire_cuda"
 cp "$build/lib/libthinwire_cuda.so" "$top/lib/"
 cp "$root/tests/gpu/run_all_checks.sh" "$top/tests/gpu/"
+mkdir "$top/peers" && cp "$root"/bench/peers/*.py "$top/peers/"
 cp "$root/LICENSE" "$root/docs/device.md" "$top/"
 
 # Open MPI: the launcher, its daemon, plugins and texts.
@@ -52,9 +55,26 @@ find "$(info pkglibdir)" -name '*.so' | grep -vE "/[^/]*($unwanted_plugins)[^/]*
 cp -rL "$(info pkgdatadir)" "$top/openmpi/share"
 cp -L "$(info sysconfdir)/openmpi-mca-params.conf" "$top/openmpi/etc/" 2>/dev/null || true
 
+users_of() { # users_of SONAME FILE...: those that load it themselves
+  local soname=$1 file
+  shift
+  for file; do objdump -p "$file" 2>/dev/null | awk -v name="$soname" -v file="$file" '$1 == "NEEDED" && $2 == name { print file }' || true; done
+}
+# HDF5 can read files from a network, and our programs multiply bf16 matrices on the host: neither is wanted here, and both would take 20 MiB.
+hdf5=$(ldd "$top/bin/bench_device" | awk '$1 ~ /^libhdf5[_a-z]*\.so/ && !found { found = $3 } END { print found }')
+[ -z "$hdf5" ] || cp -Ln "$hdf5" "$top/lib/"
+for soname in $(objdump -p "$hdf5" | awk '$1 == "NEEDED" && $2 ~ /^(libcurl|libcrypto)/ { print $2 }'); do
+  [ -z "$(users_of "$soname" "$top"/bin/* "$top"/openmpi/plugins/*.so "$top"/pmix/*.so)" ] || continue
+  "$root/packaging/stand_in.sh" "$top/lib/$soname" abort "$top/lib/$(basename "$hdf5")"
+done
+onednn=$(objdump -p "$top/bin/train_gpt" | awk '$1 == "NEEDED" && $2 ~ /^libdnnl/ { print $2 }')
+if [ -n "$onednn" ]; then  # 3: dnnl_unimplemented; an instruction set of 0 says that it is not there (kernels/nn/gemm_bf16.cpp)
+  mapfile -t users < <(users_of "$onednn" "$top"/bin/*)
+  "$root/packaging/stand_in.sh" "$top/lib/$onednn" 3 "${users[@]}"
+fi
+
 # Libraries: what is loaded, and what that needs, except glibc's own, which belong to the machine's loader.
 glibc='^(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux-x86-64|libanl|libnsl|libcuda|libnvidia.*)\.so'
-needed() { ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE "/($glibc)" || true; }
 # (awk reads to the end: ldd whose reader is gone exits 1, and pipefail would end the script here.)
 pmix_library=$(ldd "$top"/openmpi/plugins/*pmix_ext* 2>/dev/null | awk '/libpmix/ && !found { found = $3 } END { print found }')
 if [ -n "$pmix_library" ]; then
@@ -63,8 +83,8 @@ if [ -n "$pmix_library" ]; then
 fi
 while read -r library; do
   [ "$(basename "$library")" = libthinwire_cuda.so ] || cp -Ln "$library" "$top/lib/"
-done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } | xargs -0 -n1 bash -c 'ldd "$1" 2>/dev/null' _ |
-  awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE "/(${glibc#^})")
+done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } | LD_LIBRARY_PATH=$top/lib xargs -0 -n1 bash -c 'ldd "$1" 2>/dev/null' _ |
+  awk -v top="$top/" '$2 == "=>" && $3 ~ /^\// && index($3, top) != 1 { print $3 }' | sort -u | grep -vE "/(${glibc#^})")
 find "$top" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
 objdump -T "$top"/bin/* "$top"/lib/* 2>/dev/null | grep -oE 'GLIBC_2\.[0-9]+' | sort -V | tail -1 | cut -d_ -f2 > "$top/requires-glibc"
 git -C "$root" rev-parse HEAD > "$top/commit" 2>/dev/null || echo unknown > "$top/commit"

@@ -1,5 +1,6 @@
 #include "bench/common/device_bench.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "bench/common/device_codec_rows.h"
@@ -29,6 +30,7 @@ void measure_codecs(BenchContext& context, const CellParameters& p, Measured& me
   const Tensor x = series->load(0, 0);
   std::istringstream words(p.text("codec"));
   for (std::string expression; words >> expression;) measure_device_codec(context, p, expression, *series, x, measured);
+  std::ranges::stable_partition(measured.rows, [](const results::CellRow& row) { return row.compute != "modelled"; });
   if (measured.rows.empty()) throw UsageError("--codec is empty; give one or more codec expressions");
 }
 

@@ -17,6 +17,9 @@ class RowTable {
 
  private:
   void print_pass(const results::CellRow& row);
+  void print_device_codec(const results::CellRow& row);
+  void print_device_kernel(const results::CellRow& row);
+  void end(const results::CellRow& row);
   std::FILE* to_;
   std::string kind_;
 };

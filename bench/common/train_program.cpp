@@ -80,6 +80,7 @@ BenchProgram train_program() {
       {"print-config", "write the whole configuration as TOML and stop", false},
       {"show-mesh", "write the groups of ranks and stop", false},
       {"show-memory", "write the bytes of each rank in closed form and stop", false},
+      {"peak-tflops", "say model FLOP utilisation against this many 1e12 operations per second, of the hardware of all ranks together; measure: against a large product on all ranks at once, before training"},
       {"machine", "machine file (bench_collective --fit) whose link the step model takes, instead of a ping and the calibrated rate"},
       {"trace", "write the last step's timeline to this file (JSON; opens in Chrome or Perfetto)"}};
   program.has_timing_options = false;

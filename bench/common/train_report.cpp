@@ -101,6 +101,9 @@ std::string describe_run(const TrainRun& run, const results::TrainingTables& tab
       (run.device.empty() ? time.compute + " compute" : "on " + run.device).c_str(), run.oversubscription, run.device.empty() ? "core" : "device");
   text += format("  mean over ranks  compute %.2f, encode %.2f, transfer %.2f, decode %.2f, wait %.2f ms\n",
                  time.compute_ms, time.encode_ms, time.transfer_ms, time.decode_ms, time.wait_ms);
+  if (!std::isnan(time.mfu))
+    text += format("model FLOPs        %.3g TFLOP/s, utilisation %.1f %% of %.3g TFLOP/s (%s)%s\n", time.gflops * 1e-3, time.mfu * 100,
+                   time.peak_gflops * 1e-3, time.peak.c_str(), time.device.empty() ? "" : (", " + time.device).c_str());
   if (std::isnan(time.communication_share))
     text +=
         run.device.empty() ? "communication      no share: real compute on more ranks than cores says nothing about time "

@@ -5,6 +5,7 @@
 
 #include "bench/common/gather_texts.h"
 #include "bench/common/link_trust.h"
+#include "bench/common/product_peak.h"
 #include "bench/common/timeline.h"
 #include "bench/common/train_program.h"
 #include "bench/common/train_report.h"
@@ -20,6 +21,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory_counter.h"
+#include "core/placement.h"
 #include "core/real_time.h"
 #include "core/statistics.h"
 #include "core/stop_request.h"
@@ -72,6 +74,11 @@ class Training {
     const Corpus corpus = Corpus::open(config_.text);
     const std::int64_t held_before = buffer_bytes();
     reset_buffer_bytes_peak();
+    if (const auto peak = context_.run_options.find("peak-tflops"); peak != context_.run_options.end()) {
+      const bool host = config_.device == DeviceKind::host;
+      const PlacementScope here(host ? Device() : Device{config_.device, Machine::rank_here() % device_module().devices()});
+      peak_ = product_peak(world_, config_.model.compute, peak->second);
+    }
     trainer_ = ParallelTrainer::make(world_, config_, corpus);
     const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_) : std::string();
     if (!goes_on.empty()) note(goes_on);
@@ -212,6 +219,7 @@ class Training {
       run.oversubscription = static_cast<double>(Machine::ranks_here()) / device_module().devices();
     }
     run.validation = validation_;
+    if (peak_) run.peak_gflops = peak_->gflops, run.peak = peak_->from;
     std::vector<std::string> by_rank;
     for (const std::string& text : gather_texts(world_, to_text(steps_)))
       run.ranks.push_back(steps_from_text(resume_.earlier(run.ranks.size()) + text));
@@ -317,6 +325,7 @@ class Training {
   std::string plan_, checkpoint_;
   TrainResume resume_;
   std::int64_t peak_bytes_ = 0;
+  std::optional<ProductPeak> peak_;
   bool wants_timeline_ = false;
   Stopwatch since_news_;
   std::unique_ptr<LinkDrain> drain_ = LinkDrain::open(context_.link);  ///< before trainer_, whose channels use it

@@ -7,6 +7,7 @@
 #include <limits>
 #include <sstream>
 
+#include "bench/common/mfu.h"
 #include "core/error.h"
 #include "core/statistics.h"
 
@@ -153,6 +154,15 @@ results::TrainingTimeRow time_row(const TrainRun& run) {
   row.transfer_ms = median(transfer);
   row.decode_ms = median(decode);
   row.wait_ms = median(wait);
+  const TrainConfig& c = run.config;
+  const std::int64_t tokens = c.global_batch * c.seq;
+  row.tokens_per_second = static_cast<double>(tokens) / (row.step_ms * 1e-3);
+  row.device = run.device;
+  if (c.compute == ComputeMode::real && (run.device.empty() ? run.oversubscription <= 1 : !emulated(run))) {
+    row.gflops = model_gflops(c.model, c.seq, tokens, row.step_ms * 1e-3);
+    row.peak_gflops = run.peak_gflops, row.peak = run.peak;
+    row.mfu = row.gflops / row.peak_gflops;
+  }
   return row;
 }
 
@@ -299,6 +309,7 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
   common.source = "training";
   common.corpus = run.corpus;
   common.compute = compute_of(run);
+  common.device = run.device;
   if (emulated(run)) {
     common.status = results::name_of(results::Status::mistrusted);
     common.reason = "a device emulated on the host: losses and bytes count, times say nothing about a GPU";

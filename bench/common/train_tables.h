@@ -18,6 +18,8 @@ struct TrainRun {
   double oversubscription = 1;  ///< ranks per core, or per device
   std::vector<std::vector<StepRecord>> ranks;  ///< by rank; equally many steps each
   std::vector<std::int64_t> peak_bytes;        ///< by rank: most that tensors and buffers of the run held at once
+  double peak_gflops = results::not_measured;  ///< of the hardware of all ranks (bench/common/product_peak.h), where asked for
+  std::string peak = {};                       ///< where that is from
   std::map<std::int64_t, double> validation;   ///< loss after the step of this number
 };
 

@@ -30,7 +30,7 @@ def program_name(torch):
 def row(program, operation, **columns):
     """A row with its identity; what is not given keeps the default of the schema when it is read."""
     identity = json.dumps([program, operation, {k: columns.get(k) for k in ("method", "codec", "dtype", "batch", "seq", "hidden")}], sort_keys=True)
-    made = {"cell_id": hashlib.sha256(identity.encode()).hexdigest(), "program": program, "operation": operation, "compute": "device", "status": "OK"}
+    made = {"cell_id": hashlib.sha256(identity.encode()).hexdigest(), "program": program, "operation": operation, "compute": columns.get("device", ""), "status": "OK"}
     made.update(columns)
     return made
 
@@ -57,6 +57,8 @@ def write(rows, path):
         return
     with open(path, "w", encoding="utf-8") as stream:
         stream.writelines(to_json(made) + "\n" for made in rows)
+    for made in rows:
+        print(made["status"] + ":", made.get("reason") or f"{made.get('method', '')} {made.get('codec', '')} {made.get('total_us', float('nan')):.1f} us")
 
 
 def interquartile_range(samples):

@@ -12,6 +12,7 @@
 #include "bench/common/error_metrics.h"
 #include "bench/common/launch_file.h"
 #include "bench/common/options.h"
+#include "bench/common/product_peak.h"
 #include "bench/common/recorder.h"
 #include "bench/common/timing.h"
 #include "bench/common/twin.h"
@@ -72,6 +73,19 @@ const bool registered = register_codec({.name = "skewed", .summary = "wrong on p
 std::string folder() {
   std::string path = std::filesystem::temp_directory_path() / ("thinwire_bench_" + std::to_string(::getppid()) + "_" + std::to_string(testing::size()));
   return path;
+}
+
+TEST(ProductPeak, IsStatedOrTheSumOfWhatAllRanksReachAtOnce) {
+  EXPECT_DOUBLE_EQ(product_peak(testing::world(), nn::ComputeType::f32, "989.5").gflops, 989500);
+  EXPECT_EQ(product_peak(testing::world(), nn::ComputeType::f32, "2").from, "stated");
+  for (const char* wrong : {"", "0", "-3", "fast", "5 TFLOP/s", "inf", "nan"})
+    EXPECT_THROW(product_peak(testing::world(), nn::ComputeType::f32, wrong), UsageError) << wrong;
+  const ProductPeak measured = product_peak(testing::world(), nn::ComputeType::f32, "measure");
+  EXPECT_GT(measured.gflops, 0);
+  EXPECT_EQ(measured.from, "measured: f32 product of 1024 on each rank");
+  double least = measured.gflops;  // one sum: equal on all ranks
+  testing::world().all_reduce(&measured.gflops, &least, 1, DType::f64, ReduceOp::max)->wait();
+  EXPECT_DOUBLE_EQ(least, measured.gflops);
 }
 
 TEST(ErrorMetrics, EqualTheScalarDefinitions) {

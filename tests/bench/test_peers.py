@@ -58,6 +58,17 @@ class Peers(unittest.TestCase):
             self.assertEqual((made[0]["status"], made[0]["operation"]), ("SKIPPED", operation))
             self.assertIn("no PyTorch: ", made[0]["reason"])
 
+    def test_a_file_takes_the_rows_and_the_log_their_reasons(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.jsonl")
+            script = f"import rows; rows.write([rows.skipped('encode_decode', 'no GPU'), rows.row('p', 'o', method='m', total_us=2.0)], {path!r})"
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PEERS)
+            self.assertEqual(done.stdout, "SKIPPED: no GPU\nOK: m  2.0 us\n", done.stderr)
+            with open(path, encoding="utf-8") as stream:
+                self.assertEqual([json.loads(line)["status"] for line in stream], ["SKIPPED", "OK"])
+
     def test_rows_have_columns_of_cells_only(self):
         known = columns_of_cells()
         self.assertIn("bound_fraction", known)

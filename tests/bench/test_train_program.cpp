@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/common/mfu.h"
 #include "bench/common/options.h"
 #include "bench/common/timeline.h"
 #include "bench/common/train_prediction.h"
@@ -292,6 +293,26 @@ TEST(TrainTables, RealRunsHaveACurveOfCumulativeBytesAndNoShareWhenRanksShareCor
   EXPECT_TRUE(std::isnan(tables.time[0].communication_share));
   run.oversubscription = 0.5;
   EXPECT_FALSE(std::isnan(training_tables(run).time[0].communication_share));
+}
+
+TEST(TrainTables, UtilisationIsModelFlopsOverThePeakOfRealSteps) {
+  TrainRun run = example();
+  run.peak_gflops = 50, run.peak = "stated";
+  const results::TrainingTimeRow timed = training_tables(run).time[0];
+  const double tokens = static_cast<double>(run.config.global_batch * run.config.seq);
+  EXPECT_DOUBLE_EQ(timed.tokens_per_second, tokens / 0.012);
+  EXPECT_TRUE(std::isnan(timed.mfu)) << "replayed computing says nothing about hardware";
+  run.config.compute = ComputeMode::real, run.oversubscription = 1;
+  const results::TrainingTimeRow real = training_tables(run).time[0];
+  EXPECT_DOUBLE_EQ(real.gflops, model_gflops(run.config.model, run.config.seq, run.config.global_batch * run.config.seq, 0.012));
+  EXPECT_DOUBLE_EQ(real.mfu, real.gflops / 50);
+  EXPECT_EQ(real.peak, "stated");
+  run.oversubscription = 2;
+  EXPECT_TRUE(std::isnan(training_tables(run).time[0].mfu)) << "ranks that fight for cores";
+  run.device = "a GPU";
+  EXPECT_FALSE(std::isnan(training_tables(run).time[0].mfu)) << "what they share is shared in the peak, too";
+  run.device = "emulated on the host (no GPU)";
+  EXPECT_TRUE(std::isnan(training_tables(run).time[0].mfu));
 }
 
 TEST(TrainTables, ACellHasOneRowPerClassAndCodec) {

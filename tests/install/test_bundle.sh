@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # labels: install
 # timeout: 300
-# needs: doctor bench_device
+# needs: doctor bench_device train_gpt bench_codec bench_collective
 # The bundle for machines with a GPU: it is below 40 MiB, runs from another folder with its own libraries and Open MPI, and without a device
 # all checks are SKIPPED with the reason.
 set -uo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tests/support/shell.sh"
 build=${THINWIRE_BUILD_DIR:-$root/build}
-for part in bin/doctor bin/bench_device tests/gpu.test_device lib/libthinwire_cuda.so; do
+for part in bin/doctor bin/bench_device bin/train_gpt bin/bench_codec bin/bench_collective tests/gpu.test_device lib/libthinwire_cuda.so; do
   [ -e "$build/$part" ] || skip "$build/$part is not built"
 done
 command -v objdump >/dev/null || skip "no objdump (binutils) to look at programs with"
@@ -39,6 +39,15 @@ here="$scratch/moved"
 outside=$("$here/run" ldd "$here"/bin/* "$here"/openmpi/plugins/*.so | awk '$2 == "=>" { print $3, $1 }' | grep -v "^$here/" |
   grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|libutil)\.so\.' | sort -u)
 expect_equal "$outside" "" "libraries from outside"
+
+property "the trainer and records work without the libraries that were left out"
+expect_equal "$(ls "$here/lib" | grep -cE '^lib(gnutls|ldap|ssh|krb5|gssapi)')" 0 "libraries for reading from a network"
+run env OMP_NUM_THREADS=1 "$here/run" "$here/bin/train_gpt" --steps 2 --hidden 32 --layers 1 --heads 2 --seq 16 --global-batch 2 --micro-batch 1 --out trained
+expect_status 0
+ls trained/cells/*.h5 >/dev/null || fail "no record"
+run env OMP_NUM_THREADS=1 "$here/run" "$here/bin/train_gpt" --products bf16 --steps 1 --hidden 32 --layers 1 --heads 2 --seq 16 --global-batch 2 --micro-batch 1
+[ "$status" != 0 ] || fail "bf16 products on the host without oneDNN"
+expect_output "oneDNN is not here"
 
 property "doctor runs ranks with the bundle's Open MPI, where the machine has none"
 if unshare --mount true 2>/dev/null; then
