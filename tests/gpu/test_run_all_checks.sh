@@ -12,7 +12,7 @@ build=${THINWIRE_BUILD_DIR:-$root/build}
 for part in bin/doctor bin/bench_device bin/train_gpt bin/sweep tests/gpu.test_device; do [ -x "$build/$part" ] || skip "$build/$part is not built"; done
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-cd "$scratch"
+cd "$scratch" || exit 1
 field() { /usr/bin/python3 -c 'import json, sys; print(json.load(open("out/summary.json")).get(sys.argv[1], ""))' "$1"; }
 
 property "all parts run, or the one reason stands in the summary"
