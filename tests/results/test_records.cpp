@@ -439,6 +439,7 @@ TEST(Collect, TakesRowsOfOtherProgramsWithTheirDeviceAndNamesLinesThatAreNone) {
   write(out, record_of("T1"));
   CellRow row;
   row.program = "pytorch 9", row.method = "torch.topk", row.device = "a GPU", row.encode_us = 5;
+  std::filesystem::create_directory(out / "rows");
   out.write("rows/gpu_codecs.jsonl", to_json(row) + "\n{\"method\": \"x\", \"no_column\": 1}\n" + R"({"status": "fine"})" + "\n");
   out.write("rows/notes.txt", "not rows");
   const CollectReport report = collect(out.path());
