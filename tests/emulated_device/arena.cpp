@@ -1,5 +1,6 @@
 #include "tests/emulated_device/arena.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -20,7 +21,7 @@
 namespace thinwire::emulated {
 namespace {
 
-constexpr std::size_t granule = 256, guard = 256, gib = std::size_t{1} << 30;
+constexpr std::size_t granule = 256, guard = 256, mib = 1 << 20, gib = 1024 * mib;
 constexpr int poison = 0xff;
 /// Words of guards are signalling NaNs, which arithmetic changes: what reads one and writes back what it computed shows, too.
 std::uint8_t guard_byte(std::uintptr_t address) { return address % 4 == 3 ? 0x7f : 0xa1; }
@@ -76,6 +77,10 @@ Arena::Arena() {
   if (range == MAP_FAILED) stop("reserving addresses");
   visible_ = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(range) + gib - 1) / gib * gib);
   hidden_ = visible_ + all;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  mprotect(hidden_, page, PROT_READ | PROT_WRITE);
+  exchanges_ = mremap(hidden_, page, page, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, visible_) != MAP_FAILED;
+  mprotect(visible_, page, PROT_NONE);
   struct sigaction action = {};
   action.sa_sigaction = on_segv;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -83,12 +88,19 @@ Arena::Arena() {
 }
 
 // The pages of a closed device lie at other addresses. Moving them is an exchange of page tables, which whole GiB make independent of
-// how much they hold (some 10 us); changing the protection in place would take 0.3 us for every page in use.
-std::size_t Arena::moved_bytes(int device) const { return (memory_[device].used + gib - 1) / gib * gib; }
+// how much they hold (some 10 us); changing the protection in place takes 0.3 us for every page in use, and is left to kernels before 5.7.
+std::size_t Arena::moved_bytes(int device) const {
+  const std::size_t unit = exchanges_ ? gib : mib;
+  return (memory_[device].used + unit - 1) / unit * unit;
+}
 void Arena::move(int device, bool to_visible) {
   if (opened_bytes_ == 0) return;
   std::byte *seen = base(device), *kept = hidden_ + (seen - visible_);
   std::byte *from = to_visible ? kept : seen, *to = to_visible ? seen : kept;
+  if (!exchanges_) {
+    if (mprotect(seen, opened_bytes_, to_visible ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) stop("changing protection");
+    return;
+  }
   // DONTUNMAP: the range that is left stays ours, without pages.
   if (mremap(from, opened_bytes_, opened_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == MAP_FAILED) stop("moving pages");
   if (!to_visible && mprotect(seen, opened_bytes_, PROT_NONE) != 0) stop("closing memory");
@@ -99,7 +111,7 @@ void Arena::open(int device) {
   close();
   open_ = device;
   opened_bytes_ = moved_bytes(device);
-  if (opened_bytes_ > memory_[device].writable) {
+  if (exchanges_ && opened_bytes_ > memory_[device].writable) {
     memory_[device].writable = opened_bytes_;
     if (mprotect(hidden_ + (base(device) - visible_), opened_bytes_, PROT_READ | PROT_WRITE) != 0) stop("making memory writable");
   }
@@ -136,6 +148,7 @@ void* Arena::allocate(std::size_t bytes, int device) {
     if (memory.used + slot > capacity_) return nullptr;
     place = start + memory.used;
     memory.used += slot;
+    memory.touched = std::max(memory.touched, memory.used);
   }
   memory.allocations[place] = bytes;
   auto* p = reinterpret_cast<std::byte*>(place);
@@ -189,8 +202,18 @@ bool Arena::release(void* pointer, int device) {
     }
   }
   const auto start = reinterpret_cast<std::uintptr_t>(base(device));
-  if (place + slot == start + memory.used) memory.used = place - start;
-  else memory.holes[place] = slot;
+  if (place + slot != start + memory.used) {
+    memory.holes[place] = slot;
+    return true;
+  }
+  memory.used = place - start;
+  // What is far above is given back to the machine, which several ranks share.
+  const std::size_t kept = (memory.used / mib + 64) * mib;
+  if (memory.touched > kept && open_ < 0) {
+    std::byte* from = (exchanges_ ? hidden_ + (base(device) - visible_) : base(device)) + kept;
+    madvise(from, memory.touched - kept, MADV_DONTNEED);
+    memory.touched = kept;
+  }
   return true;
 }
 

@@ -38,6 +38,7 @@ class Arena {
     std::map<std::uintptr_t, std::size_t> allocations;  ///< address -> bytes
     std::map<std::uintptr_t, std::size_t> holes;        ///< below `used`
     std::size_t used = 0;                               ///< bytes in use are below this
+    std::size_t touched = 0;                            ///< bytes that may hold pages are below this
     std::size_t writable = 0;                           ///< bytes of the hidden range
   };
   std::byte* base(int device) const { return visible_ + static_cast<std::size_t>(device) * capacity_; }
@@ -49,6 +50,7 @@ class Arena {
   std::size_t capacity_ = 0;       ///< of a device, a multiple of 1 GiB
   std::byte *visible_ = nullptr, *hidden_ = nullptr;
   Memory memory_[64];
+  bool exchanges_ = true;  ///< pages between the two ranges; else the hidden one is not used
   std::size_t opened_bytes_ = 0;
   int open_ = -1;
 };
