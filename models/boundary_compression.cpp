@@ -13,6 +13,7 @@ const CompressRule& backward_rule(const TrainConfig& c) {
   if (rule == c.compress.end() || !rule->second.active()) refuse("the configuration has no codec for pp_backward.");
   if (const auto forward = c.compress.find(TrafficClass::pp_forward); forward != c.compress.end() && forward->second.active())
     refuse("pp_forward is compressed too, which only the parallel trainer does.");
+  if (c.device != DeviceKind::host) refuse("its codecs work on the host; use --device host.");
   if (c.mesh.tp != 1) refuse("tensor parallelism of " + std::to_string(c.mesh.tp) + "; it is for 1.");
   if (sends_positions_first(c)) refuse("the released form of powersgd, whose view of a message is the pipeline's; it is for --form fair.");
   if (c.schedule != "1f1b") refuse("schedule '" + c.schedule + "'; it is for 1f1b.");
