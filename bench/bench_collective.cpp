@@ -2,15 +2,20 @@
 // Inputs are small integers, so the right answer is known exactly in every type.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "bench/common/link_trust.h"
 #include "collectives/link_calibration.h"
 #include "bench/common/measure.h"
 #include "bench/common/timing.h"
 #include "bench/common/twin.h"
+#include "collectives/machine.h"
+#include "core/device_module.h"
+#include "core/device_stream.h"
 #include "core/formulas.h"
 #include "core/main_guard.h"
 #include "core/statistics.h"
+#include "kernels/values.h"
 #include "models/predict/machine_file.h"
 #include "results/files.h"
 
@@ -25,6 +30,48 @@ Tensor filled(std::int64_t elements, int rank, DType wire, std::int64_t first = 
   Tensor x(Shape{elements, 1});
   for (std::int64_t i = 0; i < elements; ++i) x.as<float>()[static_cast<std::size_t>(i)] = value_at(first + i, rank);
   return to_wire(x, wire);
+}
+
+/// Where a cell's tensors lie: the host, or a device with a stream of this bench's own.
+class Where {
+ public:
+  explicit Where(const std::string& device, const Communicator& world) {
+    if (device == "host") return;
+    if (device != "cuda") throw UsageError("--device " + device + ": host or cuda");
+    if (const std::string reason = why_unavailable(DeviceKind::cuda); !reason.empty()) throw EnvironmentError("--device cuda: " + reason);
+    devices_ = device_module().devices();
+    const Device own{DeviceKind::cuda, world.rank() % devices_};
+    stream_.emplace(own);
+    scope_.emplace(Placement{own, stream_->get()});
+  }
+  /// A copy there of what lies on the host.
+  static Tensor put(const Tensor& x) {
+    Tensor there(x.shape(), x.dtype());
+    copy_and_wait(there.view().data(), x.view().data(), x.bytes());
+    return there;
+  }
+  /// Times on a device say what it is, and how many ranks it serves; those of an emulated one say nothing.
+  void describe(results::CellRow& row, const Communicator& channel) const {
+    if (devices_ == 0) return;
+    row.compute = device_name(placement().device);
+    row.oversubscription = static_cast<double>(Machine::ranks_here()) / devices_;
+    row.method += ", " + channel.transport();
+    if (!row.compute.starts_with("emulated")) return;
+    row.status = results::name_of(results::Status::mistrusted);
+    row.reason = "a device emulated on the host: results and bytes count, times say nothing about a GPU";
+  }
+
+ private:
+  int devices_ = 0;
+  std::optional<OwnedStream> stream_;
+  std::optional<PlacementScope> scope_;
+};
+
+/// The report once its times are known, which on a device is when the meter was read.
+OperationReport reported(Channel& channel, Operation operation) {
+  operation.wait();
+  channel.meter();
+  return operation.wait();
 }
 
 /// One collective on `bytes` per rank: how to run it, what must come out, and nccl-tests' bus factor.
@@ -44,12 +91,16 @@ void run_cell(BenchContext& context, const Cell& cell) {
   if (algorithm != "library" && algorithm != "ring") throw UsageError("--algorithm " + algorithm + ": library or ring");
   const std::int64_t elements = p.integer("bytes") / static_cast<std::int64_t>(size_of(wire));
   if (elements < ranks) throw UsageError("--bytes " + p.text("bytes") + " is less than one element per rank");
+  const Where where(p.text("device"), world);
   Channel channel(world, {TrafficClass::control, "none", Form::fair, operation == "send_recv" ? Protocol::point_to_point : Protocol::dense, wire,
                           algorithm == "ring" ? DenseAlgorithm::ring : DenseAlgorithm::library, false});
-  Channel back(world, channel.options());
   channel.empty_bucket_before_transfers(token_bucket_bytes(context.link));
   const RowBlock mine = shard_rows(elements, rank, ranks);
-  Tensor in = operation == "all_gather" ? filled(mine.count, rank, wire) : filled(elements, rank, wire);
+  const auto given = [&](std::int64_t count) {
+    const PlacementScope host{Device{}};
+    return filled(count, rank, wire);
+  };
+  Tensor in = Where::put(given(operation == "all_gather" ? mine.count : elements));
   Tensor out(operation == "reduce_scatter" ? Shape{mine.count, 1} : Shape{elements, 1}, wire);
   const auto sum_at = [ranks](std::int64_t i) {
     float sum = 0;
@@ -60,12 +111,12 @@ void run_cell(BenchContext& context, const Cell& cell) {
   test.out = &out;
   const MessageKey key;
   if (operation == "all_reduce") {
-    test = {[&] { return channel.all_reduce(in.view(), out.view(), key).wait(); }, sum_at, &out, bus_factor_all_reduce(ranks)};
+    test = {[&] { return reported(channel, channel.all_reduce(in.view(), out.view(), key)); }, sum_at, &out, bus_factor_all_reduce(ranks)};
   } else if (operation == "reduce_scatter") {
-    test = {[&] { return channel.reduce_scatter(in.view(), out.view(), key).wait(); }, [&](std::int64_t i) { return sum_at(mine.first + i); }, &out,
+    test = {[&] { return reported(channel, channel.reduce_scatter(in.view(), out.view(), key)); }, [&](std::int64_t i) { return sum_at(mine.first + i); }, &out,
             bus_factor_scatter_or_gather(ranks)};
   } else if (operation == "all_gather") {
-    test = {[&] { return channel.all_gather(in.view(), out.view(), key).wait(); },
+    test = {[&] { return reported(channel, channel.all_gather(in.view(), out.view(), key)); },
             [&](std::int64_t i) {
               int owner = 0;
               while (i >= shard_rows(elements, owner, ranks).first + shard_rows(elements, owner, ranks).count) ++owner;
@@ -73,15 +124,15 @@ void run_cell(BenchContext& context, const Cell& cell) {
             },
             &out, bus_factor_scatter_or_gather(ranks)};
   } else if (operation == "broadcast") {
-    test = {[&] { return channel.broadcast(in.view(), 0, key).wait(); }, [](std::int64_t i) { return value_at(i, 0); }, &in, 1};
+    test = {[&] { return reported(channel, channel.broadcast(in.view(), 0, key)); }, [](std::int64_t i) { return value_at(i, 0); }, &in, 1};
   } else if (operation == "reduce") {
-    test = {[&] { return channel.reduce(in.view(), out.view(), 0, key).wait(); }, sum_at, rank == 0 ? &out : nullptr, 1};
+    test = {[&] { return reported(channel, channel.reduce(in.view(), out.view(), 0, key)); }, sum_at, rank == 0 ? &out : nullptr, 1};
   } else if (operation == "send_recv") {
     // Every rank to its right neighbour and from its left one: both directions of every link at once.
     test = {[&] {
-              Operation both[] = {channel.send(in.view(), (rank + 1) % ranks, key), back.receive(out.view(), (rank + ranks - 1) % ranks, key)};
+              Operation both[] = {channel.send(in.view(), (rank + 1) % ranks, key), channel.receive(out.view(), (rank + ranks - 1) % ranks, key)};
               wait_all(both);
-              const OperationReport reports[] = {both[0].wait(), both[1].wait()};
+              const OperationReport reports[] = {reported(channel, both[0]), reported(channel, both[1])};
               return combine(reports);
             },
             [&](std::int64_t i) { return value_at(i, (rank + ranks - 1) % ranks); }, &out, 1};
@@ -93,8 +144,10 @@ void run_cell(BenchContext& context, const Cell& cell) {
   lap(world, test.body);
   std::int64_t wrong = 0;
   if (test.out != nullptr) {
+    const Tensor arrived = on_host(test.out->view());
+    const PlacementScope host{Device{}};
     Tensor scratch;
-    const std::span<const float> result = from_wire(*test.out, scratch);
+    const std::span<const float> result = from_wire(arrived, scratch);
     for (std::size_t i = 0; i < result.size(); ++i) wrong += result[i] != test.expected(static_cast<std::int64_t>(i));
   }
   std::int64_t all_wrong = 0;
@@ -129,6 +182,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
     row.dense_bytes = elements * static_cast<std::int64_t>(size_of(wire));
     row.algbw_gbps = algorithm_bandwidth(static_cast<double>(row.dense_bytes), row.total_us);
     row.busbw_gbps = row.algbw_gbps * test.bus_factor;
+    where.describe(row, channel.communicator());
     Measured measured;
     append_samples(measured.samples, row, codec.timed, false);
     measured.rows.push_back(std::move(row));
@@ -186,7 +240,8 @@ int main(int argc, char** argv) {
     program.options = {{"operation", "all_reduce", "all_reduce | reduce_scatter | all_gather | broadcast | reduce | send_recv"},
                        {"bytes", "1048576", "bytes of the whole tensor"},
                        {"dtype", "f32", "f32 | f16 | bf16"},
-                       {"algorithm", "library", "library | ring (all_reduce, reduce_scatter, all_gather)"}};
+                       {"algorithm", "library", "library | ring (all_reduce, reduce_scatter, all_gather)"},
+                       {"device", "host", "where tensors lie: host | cuda (a rank's own device, or one that ranks share; docs/device.md)"}};
     program.run_options = {{"fit", "measure latency and rate of the link and write them into this machine file (TOML; docs/training.md)"}};
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) {
       if (const auto file = context.run_options.find("fit"); file != context.run_options.end()) return fit_machine(context, file->second);
