@@ -120,7 +120,10 @@ if [ $smoke = no ]; then  # emulated, these are tests of their own
   checks test_device_codecs 60 4 collectives.test_device_codecs
 fi
 devices=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || devices=0
-[ "$devices" -lt 2 ] || checks test_nccl_device 60 "$devices" gpu.test_nccl_device
+if [ "$devices" -ge 2 ]; then
+  checks test_nccl_device 60 "$devices" gpu.test_nccl_device
+  checks test_device_nccl_channels 60 "$devices" collectives.test_device_nccl_channels
+fi
 if command -v compute-sanitizer >/dev/null; then
   part memcheck 90 compute-sanitizer --error-exitcode 1 "$tests/gpu.test_device" --gtest_filter='*MaskGradients*:*ReportDamaged*:*Residuals*'
   part racecheck 60 compute-sanitizer --tool racecheck --error-exitcode 1 "$tests/gpu.test_device" --gtest_filter='*MaskGradients*'
