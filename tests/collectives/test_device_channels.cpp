@@ -9,7 +9,7 @@
 #include "collectives/device_communicator.h"
 #include "collectives/emulated_network.h"
 #include "core/trace.h"
-#include "tests/collectives/device_world.h"
+#include "tests/collectives/device_aware_ranks.h"
 
 namespace thinwire {
 namespace {
@@ -117,6 +117,50 @@ TEST_F(DeviceDenseChannel, OverAnEmulatedNetworkToo) {
     }
     EXPECT_EQ(bytes_of(run_kind(device, kind, {9, 5}, key_of("net"), "net")), bytes_of(expected));
   }
+}
+
+TEST_F(DeviceDenseChannel, ACudaAwareLibraryGetsDeviceAddressesButForSumsIn16Bits) {
+  const OnDevice here;
+  auto owned = std::make_unique<AwareRanks>(world().duplicate());
+  AwareRanks& aware = *owned;
+  StagingCommunicator ranks(std::move(owned), test_device());
+  EXPECT_EQ(ranks.transport(), "played MPI, CUDA-aware");
+  const int n = world().size(), me = world().rank();
+  if (n == 1) return;  // nothing travels
+  const std::int64_t count = 5 * n;
+  const auto x = integer_input(count, "aware", me);
+  // Queued on the compute stream and not waited for.
+  const Tensor in = placed(x, Shape{count});
+  Tensor sum(Shape{count}), shard(Shape{5}), all(Shape{count}), told(Shape{count});
+  copy_values(told.view(), in.view());
+  const auto* from = in.view().data();
+  std::vector<RequestPtr> pending;
+  pending.push_back(ranks.all_reduce(from, sum.view().data(), count, DType::f32, ReduceOp::sum));
+  pending.push_back(ranks.reduce_scatter(from, shard.view().data(), 5, DType::f32, ReduceOp::sum));
+  pending.push_back(ranks.all_gather(from, 20, all.view().data()));
+  pending.push_back(ranks.broadcast(told.view().data(), count * 4, n - 1));
+  for (RequestPtr& request : pending) request->wait();
+  EXPECT_EQ(aware.direct_calls, 4);
+  Tensor half(Shape{count}, DType::f16), half_sum(Shape{count}, DType::f16), wide(Shape{count});
+  convert_values(from, DType::f32, half.view().data(), DType::f16, count);
+  ranks.all_reduce(half.view().data(), half_sum.view().data(), count, DType::f16, ReduceOp::sum)->wait();
+  EXPECT_EQ(aware.direct_calls, 4);
+  convert_values(half_sum.view().data(), DType::f16, wide.view().data(), DType::f32, count);
+  Tensor came(Shape{count});
+  std::int64_t bytes = 0;
+  RequestPtr out = ranks.send(from, count * 4, (me + 1) % n, 7), arrival = ranks.receive(came.view().data(), count * 4, (me + n - 1) % n, 7, &bytes);
+  arrival->wait();
+  out->wait();
+  EXPECT_EQ(bytes, count * 4);
+  std::vector<float> expected(x.size());
+  world().all_reduce(x.data(), expected.data(), count, DType::f32, ReduceOp::sum)->wait();
+  EXPECT_EQ(floats_of(sum), expected);
+  EXPECT_EQ(floats_of(wide), expected);
+  EXPECT_EQ(floats_of(shard), std::vector<float>(expected.begin() + 5 * me, expected.begin() + 5 * (me + 1)));
+  EXPECT_EQ(floats_of(told), integer_input(count, "aware", n - 1));
+  EXPECT_EQ(floats_of(came), integer_input(count, "aware", (me + n - 1) % n));
+  for (int r = 0; r < n; ++r)
+    for (std::int64_t i = 0; i < 5; ++i) EXPECT_EQ(floats_of(all)[static_cast<std::size_t>(5 * r + i)], integer_input(count, "aware", r)[static_cast<std::size_t>(i)]);
 }
 
 TEST_F(DeviceDenseChannel, RanksChooseOneTransportTogether) {
