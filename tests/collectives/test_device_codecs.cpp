@@ -1,5 +1,5 @@
 // labels: mpi
-// ranks: 1,2,3,4
+// ranks: 1,2,3
 // timeout: 120
 // devices: cuda, emulated, lazy
 // Every protocol with every codec on device tensors, against the same channel on host tensors: equal bits where the twins are equal bits
