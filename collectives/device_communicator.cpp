@@ -41,6 +41,13 @@ std::string reason_of_any(Communicator& ranks, const std::string& own) {
   return text;
 }
 
+std::string wanted_transport() {
+  std::string wanted = Environment::get("THINWIRE_DEVICE_TRANSPORT").value_or("automatic");
+  if (wanted != "automatic" && wanted != "nccl" && wanted != "staged")
+    throw UsageError("THINWIRE_DEVICE_TRANSPORT is '" + wanted + "'; it is automatic, nccl or staged");
+  return wanted;
+}
+
 }  // namespace
 
 bool devices_of_their_own(Communicator& ranks, Device device) {
@@ -51,19 +58,26 @@ bool devices_of_their_own(Communicator& ranks, Device device) {
   return std::adjacent_find(all.begin(), all.end()) == all.end();
 }
 
-std::unique_ptr<Communicator> make_device_communicator(Communicator& bootstrap, Device device, DeviceUse use) {
+std::string why_not_nccl(Communicator& bootstrap, Device device) {
   Communicator& ranks = bootstrap.host_side();
-  if (device.kind == DeviceKind::host) return ranks.duplicate();
   const PlacementScope host{Device{}};
-  const std::string wanted = Environment::get("THINWIRE_DEVICE_TRANSPORT").value_or("automatic");
-  if (wanted != "automatic" && wanted != "nccl" && wanted != "staged")
-    throw UsageError("THINWIRE_DEVICE_TRANSPORT is '" + wanted + "'; it is automatic, nccl or staged");
-  if (use == DeviceUse::host_memory || ranks.size() == 1) return std::make_unique<StagingCommunicator>(ranks.duplicate(), device);
+  const std::string wanted = wanted_transport();
+  if (device.kind == DeviceKind::host) return "the tensors lie on the host";
   std::string reason = ranks.transport() != "MPI" ? "the ranks are joined by: " + ranks.transport() : NcclCommunicator::why_unavailable();
   reason = reason_of_any(ranks, reason);
   if (!devices_of_their_own(ranks, device) && reason.empty()) reason = "several ranks share a device, which NCCL does not allow";
   if (wanted == "nccl" && !reason.empty()) throw EnvironmentError("THINWIRE_DEVICE_TRANSPORT=nccl: " + reason);
-  if (wanted == "staged" || !reason.empty()) return std::make_unique<StagingCommunicator>(ranks.duplicate(), device);
+  if (wanted == "staged" && reason.empty()) reason = "THINWIRE_DEVICE_TRANSPORT is staged";
+  return reason;
+}
+
+std::unique_ptr<Communicator> make_device_communicator(Communicator& bootstrap, Device device, DeviceUse use) {
+  Communicator& ranks = bootstrap.host_side();
+  if (device.kind == DeviceKind::host) return ranks.duplicate();
+  const PlacementScope host{Device{}};
+  (void)wanted_transport();  // a wrong word is an error everywhere
+  if (use == DeviceUse::host_memory || ranks.size() == 1) return std::make_unique<StagingCommunicator>(ranks.duplicate(), device);
+  if (!why_not_nccl(ranks, device).empty()) return std::make_unique<StagingCommunicator>(ranks.duplicate(), device);
   const auto nccl = [&] { return std::make_unique<NcclCommunicator>(ranks.duplicate(), NcclEntries::of_module(), device); };
   if (use != DeviceUse::messages) return nccl();
   auto up = nccl();

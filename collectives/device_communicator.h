@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "collectives/communicator.h"
 
@@ -17,6 +18,9 @@ enum class DeviceUse {
   host_memory  ///< something on the host has a part in it: never NCCL
 };
 std::unique_ptr<Communicator> make_device_communicator(Communicator& bootstrap, Device device, DeviceUse use = DeviceUse::collectives);
+
+/// Why make_device_communicator would not take NCCL for these ranks; empty where it would. Collective; equal on all ranks.
+std::string why_not_nccl(Communicator& bootstrap, Device device);
 
 /// Whether no two ranks of `ranks` use one device; collective.
 bool devices_of_their_own(Communicator& ranks, Device device);

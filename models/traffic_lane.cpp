@@ -3,18 +3,17 @@
 #include <utility>
 
 #include "kernels/values.h"
+#include "models/dense_algorithm.h"
 
 namespace thinwire {
 namespace {
 
-ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
+ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane, DenseAlgorithm algorithm) {
   ChannelOptions o;
   o.traffic = traffic;
   o.wire = lane.wire;
   o.average = lane.average;
-  // On a slow link the library's all_reduce takes up to twice the ring's time (64 KiB, 2 ranks, 100 Mbit/s: 10.6 against 5.6 ms),
-  // and a compressed run must not win over a dense one that is slower than it need be.
-  o.algorithm = DenseAlgorithm::ring;
+  o.algorithm = algorithm;
   o.keep_for_recompute = lane.keep_for_recompute;
   o.operation = lane.operation;
   return o;
@@ -23,16 +22,16 @@ ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane) {
 }  // namespace
 
 TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options)
-    : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options)) {
+    : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options, dense_algorithm(group))) {
   if (!rule.active()) return;
-  ChannelOptions coded = options_of(traffic, options);
+  ChannelOptions coded = options_of(traffic, options, dense_.options().algorithm);
   coded.codec = rule.codec;
   coded.form = options.form;  // a dense channel has no forms
   coded.protocol = rule.protocol;
   coded.reuse_payloads = options.reuse_payloads;
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;
-  ChannelOptions probe = options_of(TrafficClass::control, options);
+  ChannelOptions probe = options_of(TrafficClass::control, options, dense_.options().algorithm);
   probe.wire = DType::f32;
   probe.keep_for_recompute = false;
   probe_.emplace(group, probe);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/tensor_names.h"
+#include "models/dense_algorithm.h"
 #include "models/released_form.h"
 
 namespace thinwire {
@@ -13,8 +14,8 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
   o.traffic = traffic;
   o.wire = wire;
   o.protocol = Protocol::dense;  // a gather of boundary tensors is a collective of a point-to-point class
-  // As in the lanes; sums of a few numbers are faster by the library's tree.
-  o.algorithm = traffic == TrafficClass::control && wire == DType::f64 ? DenseAlgorithm::library : DenseAlgorithm::ring;
+  // Sums of a few numbers are faster by the library's tree.
+  o.algorithm = traffic == TrafficClass::control && wire == DType::f64 ? DenseAlgorithm::library : dense_algorithm(group);
   return Channel(group, o);
 }
 

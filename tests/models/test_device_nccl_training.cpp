@@ -35,6 +35,7 @@ TrainConfig of_mesh(int tp, int pp, int dp) {
 }
 
 TEST_F(NcclTraining, SplitsFollowTheSingleDeviceInDoublePrecision) {
+  setenv("THINWIRE_DEVICE_TRANSPORT", "nccl", 1);  // or an error
   TrainConfig alone = of_mesh(1, 1, 1);
   const RunCurve reference = single_device_curve(alone, corpus());
   std::vector<TrainConfig> cases = {of_mesh(2, 2, 1), of_mesh(2, 1, 2), of_mesh(1, 2, 2), of_mesh(4, 1, 1)};
