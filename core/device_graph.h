@@ -1,16 +1,24 @@
 // A stream's work recorded once and launched again as a whole: one launch where there were hundreds.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "core/placement.h"
 
 namespace thinwire {
 
+/// How often memory of devices, and page-locked memory, was released by this process so far. The addresses that a graph holds mean what they meant
+/// as long as this number is the same.
+std::uint64_t device_releases();
+/// For memory that was not released through DeviceBackend.
+void note_device_release();
+
 class DeviceGraph {
  public:
   /// Records what `body` queues where the thread computes (a device), without running it. Addresses and numbers that it passes are those of
-  /// every launch. RuntimeFailure when it waits, allocates device memory or uses events.
+  /// every launch; device_releases() tells whether the addresses still hold. RuntimeFailure when it waits, allocates or releases memory, uses
+  /// events, or copies from or to pageable memory of the host.
   template <typename Body>
   explicit DeviceGraph(Body&& body) : device_(current_device()) {
     begin();

@@ -9,6 +9,7 @@
 
 #include "core/device_abi.h"
 #include "core/device_entry.h"
+#include "core/device_graph.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/main_guard.h"
@@ -41,6 +42,7 @@ struct Entries {
 };
 
 std::atomic<int> ordinal_in_use{-1};
+std::atomic<std::uint64_t> releases{0};
 
 class CudaBackend final : public DeviceBackend {
  public:
@@ -52,7 +54,10 @@ class CudaBackend final : public DeviceBackend {
     ordinal_in_use = ordinal;
     return p;
   }
-  void release(void* pointer, int ordinal) noexcept override { f_.release(pointer, ordinal); }
+  void release(void* pointer, int ordinal) noexcept override {
+    note_device_release();
+    f_.release(pointer, ordinal);
+  }
   void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) override {
     check(f_.copy(to, from, bytes, stream.device.ordinal, stream.handle), "copying " + std::to_string(bytes) + " bytes");
   }
@@ -64,7 +69,10 @@ class CudaBackend final : public DeviceBackend {
     check(f_.allocate_staging(&p, bytes, ordinal), "allocating " + std::to_string(bytes) + " page-locked bytes on the host");
     return p;
   }
-  void release_staging(void* pointer, int ordinal) noexcept override { f_.release_staging(pointer, ordinal); }
+  void release_staging(void* pointer, int ordinal) noexcept override {
+    note_device_release();
+    f_.release_staging(pointer, ordinal);
+  }
   Stream create_stream(int ordinal) override {
     Stream stream{{DeviceKind::cuda, ordinal}, nullptr};
     check(f_.stream_create(&stream.handle, ordinal), "creating a stream");
@@ -252,6 +260,9 @@ void check_device_call(int code, const char* entry_point) {
                  message + "; the device's context is lost, so the process ends. Run compute-sanitizer to find the kernel.");
   throw RuntimeFailure(message + "; run doctor, and compute-sanitizer where this happens again");
 }
+
+std::uint64_t device_releases() { return releases; }
+void note_device_release() { ++releases; }
 
 std::string device_in_use() {
   const int ordinal = ordinal_in_use;

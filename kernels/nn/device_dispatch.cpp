@@ -47,15 +47,6 @@ std::uint32_t* status_of_device(bool make) {
 
 namespace device {
 
-namespace {
-std::uint64_t& generation() {
-  thread_local std::uint64_t count = 0;
-  return count;
-}
-}  // namespace
-
-std::uint64_t workspace_generation() { return generation(); }
-
 std::byte* workspace(std::size_t bytes) {
   thread_local std::vector<Workspace> own;
   const Placement& here = placement();
@@ -65,7 +56,6 @@ std::byte* workspace(std::size_t bytes) {
   if (memory == nullptr) own.push_back({here.device.ordinal, here.stream.handle, memory = &leaked_buffer()});
   if (bytes > memory->capacity()) {
     synchronize_placement();
-    ++generation();
     memory->reserve((bytes + grain - 1) / grain * grain);
   }
   return memory->data();

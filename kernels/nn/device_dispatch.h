@@ -29,8 +29,6 @@ inline bool on_device() { return !placement().on_host(); }
 /// `bytes` of device memory for what is queued next on the placement's stream, 16-byte aligned: one per thread and stream, so a call's kernels
 /// may use it and the next call's may use it again. It grows only, and waits for the stream before it does.
 std::byte* workspace(std::size_t bytes);
-/// Changes when addresses that workspace() gave this thread before are no longer valid: recorded work that uses them must not run.
-std::uint64_t workspace_generation();
 
 /// The words into which kernels OR what the host reports by an exception: a look-up's tokens, and a loss's targets.
 enum class StatusWord { tokens, targets };

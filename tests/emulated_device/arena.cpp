@@ -235,6 +235,10 @@ bool Arena::allocated(const void* p, std::size_t bytes) const {
   return offset <= found->second && bytes <= found->second - offset;
 }
 
+const void* Arena::allocation_of(const void* p) const {
+  return reinterpret_cast<const void*>(std::prev(memory_[device_of(p)].allocations.upper_bound(reinterpret_cast<std::uintptr_t>(p)))->first);
+}
+
 void Arena::describe(const void* p, char* text, std::size_t size) const {
   text[0] = 0;
   const int device = device_of(p);

@@ -24,6 +24,8 @@ class Arena {
   int device_of(const void* p) const;
   /// Whether [p, p + bytes) lies in one allocation.
   bool allocated(const void* p, std::size_t bytes) const;
+  /// Begin of the allocation that `p` lies in, which must be one.
+  const void* allocation_of(const void* p) const;
 
   /// Opens the memory of this device and closes the others'.
   void open(int device);

@@ -36,14 +36,15 @@ std::string where_is(const void* p) {
   return text;
 }
 
-bool is_staging(const void* p, std::size_t bytes) {
+}  // namespace
+
+const void* staging_of(const void* p, std::size_t bytes) {
   const auto& staging = state().staging;
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   auto found = staging.upper_bound(address);
-  return found != staging.begin() && address - (--found)->first <= found->second && bytes <= found->second - (address - found->first);
+  const bool inside = found != staging.begin() && address - (--found)->first <= found->second && bytes <= found->second - (address - found->first);
+  return inside ? reinterpret_cast<const void*>(found->first) : nullptr;
 }
-
-}  // namespace
 
 cudaError_t check_range(const void* p, std::size_t bytes, const char* what) {
   State& s = state();
@@ -53,13 +54,16 @@ cudaError_t check_range(const void* p, std::size_t bytes, const char* what) {
   if (device != s.device)
     return complain(cudaErrorInvalidValue, std::string(what) + " " + text_of(p) + where_is(p) + " and works on device " + std::to_string(s.device));
   if (!arena.allocated(p, bytes)) return complain(cudaErrorInvalidValue, std::string(what) + " " + std::to_string(bytes) + " bytes at " + text_of(p) + where_is(p));
+  note_memory(arena.allocation_of(p));
   return cudaSuccess;
 }
 
 cudaError_t check_address(const void* p) {
-  if (p == nullptr || is_staging(p, 0)) return cudaSuccess;
+  if (p == nullptr) return cudaSuccess;
   Arena& arena = Arena::instance();
-  if (arena.device_of(p) == state().device && arena.allocated(p, 0)) return cudaSuccess;
+  const void* memory = staging_of(p, 0);
+  if (memory == nullptr && arena.device_of(p) == state().device && arena.allocated(p, 0)) memory = arena.allocation_of(p);
+  if (memory != nullptr) return note_memory(memory), cudaSuccess;
   const std::string where = where_is(p);
   return complain(cudaErrorIllegalAddress, "a kernel is given " + text_of(p) + (where.empty() ? ", memory of the host" : where));
 }
@@ -95,15 +99,17 @@ void* allocate_staging(std::size_t bytes) {
 cudaError_t release_staging(void* pointer) {
   State& s = state();
   if (pointer == nullptr) return cudaSuccess;
+  if (const auto e = not_while_recording("releases page-locked memory"); e != cudaSuccess) return e;
   const auto found = s.staging.find(reinterpret_cast<std::uintptr_t>(pointer));
   if (found == s.staging.end()) return complain(cudaErrorInvalidValue, "releases " + text_of(pointer) + ", which is no page-locked memory");
   for (const Stream* stream : s.streams)
     for (const Work& work : stream->queue)
       for (const void* host : {work.host_from, work.host_to})
-        if (host != nullptr && is_staging(host, 0) && reinterpret_cast<std::uintptr_t>(host) - found->first <= found->second) {
+        if (host != nullptr && staging_of(host, 0) != nullptr && reinterpret_cast<std::uintptr_t>(host) - found->first <= found->second) {
           complain(cudaErrorInvalidValue, "releases page-locked memory that a copy of " + std::to_string(work.bytes) + " bytes is still to use");
           std::abort();  // a device would use what comes to lie there next
         }
+  forget_memory(pointer);
   s.staging.erase(found);
   std::free(pointer);
   return cudaSuccess;

@@ -55,6 +55,8 @@ const char* thinwire_cuda_error_text(int code) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorNotSupported: return "operation not supported";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
     case THINWIRE_CUDA_NO_NCCL: return "NCCL of emulated devices is played by MPI, which was not started";
     case THINWIRE_CUDA_NCCL_ERROR + 4: return "NCCL (played by MPI): invalid argument";
     case THINWIRE_CUDA_NCCL_ERROR + 5: return "NCCL (played by MPI): invalid usage";
@@ -81,6 +83,7 @@ int thinwire_cuda_fill_zero(void* to, std::size_t bytes, int ordinal, void* stre
 }
 int thinwire_cuda_allocate_staging(void** pointer, std::size_t bytes, int ordinal) {
   return on_device(ordinal, [&] {
+    if (const auto e = not_while_recording("allocates page-locked memory"); e != cudaSuccess) return e;
     *pointer = allocate_staging(bytes);
     return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
   });

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/emulated_device/streams.h"
@@ -35,15 +36,19 @@ struct Work {
   const void *host_from = nullptr, *host_to = nullptr;
   std::size_t bytes = 0;
 };
+struct Graph {
+  int device = 0;
+  std::vector<Work> works;
+  std::set<const void*> memory;  ///< allocations, and page-locked memory, that the work was given
+  bool stale = false;            ///< some of it was released since
+};
 struct Stream {
   int device = 0;
   bool destroyed = false;
   std::deque<Work> queue;
-  std::unique_ptr<std::vector<Work>> recorded;  ///< while it is
-};
-struct Graph {
-  int device = 0;
-  std::vector<Work> works;
+  std::unique_ptr<Graph> recorded;  ///< while it is
+  std::thread::id recorder;
+  bool lost = false;  ///< by something that cannot be recorded
 };
 
 // Of the process; whoever uses it is inside an EntryScope.
@@ -58,10 +63,22 @@ struct State {
   std::set<Event*> events;
   std::set<Graph*> graphs;
   std::map<std::uintptr_t, std::size_t> staging;  ///< page-locked memory: address -> bytes
+  std::set<const void*> given;  ///< memory that the entry point named, while its thread records
+  std::int64_t entries = 0;     ///< calls of entry points so far
   State();
 };
 State& state();
 
+/// The stream that the calling thread records, or null.
+Stream* recording();
+/// What cannot be recorded: a message and an error, and the recording is lost.
+cudaError_t lose(Stream& stream, const std::string& what);
+/// While the thread records: the graph will hold this memory.
+void note_memory(const void* allocation);
+/// Graphs that hold this memory may not be launched any more.
+void forget_memory(const void* allocation);
+/// The page-locked memory that these bytes lie in, or null.
+const void* staging_of(const void* p, std::size_t bytes);
 /// The stream of a handle, null for the default one; null, with a message, where there is no such stream of the entry scope's device.
 Stream* find_stream(void* handle);
 /// The entry point in the name of on_device's type.

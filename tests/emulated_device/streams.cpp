@@ -23,7 +23,7 @@ Stream* find_stream(void* handle) {
   State& s = state();
   if (handle == nullptr) {
     Stream*& stream = s.default_streams[s.device];
-    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, false, {}, nullptr});
+    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, false, {}, nullptr, {}, false});
     return stream;
   }
   auto* stream = static_cast<Stream*>(handle);
@@ -95,8 +95,10 @@ cudaError_t queue(void* handle, Work work) {
   State& s = state();
   work.entry = s.entry;
   if (stream->recorded != nullptr) {
-    if (work.after || work.passes || work.done) return complain(cudaErrorStreamCaptureUnsupported, "uses an event or another rank while its stream is recorded");
-    stream->recorded->push_back(std::move(work));
+    if (work.after || work.passes || work.done) return lose(*stream, "uses an event or another rank while its stream is recorded");
+    if (stream->recorder != std::this_thread::get_id()) return lose(*stream, "queues work on a stream that another thread records");
+    stream->recorded->memory.insert(s.given.begin(), s.given.end());
+    stream->recorded->works.push_back(std::move(work));
     return cudaSuccess;
   }
   stream->queue.push_back(std::move(work));
@@ -119,6 +121,8 @@ EntryScope::EntryScope(int ordinal, const char* entry) {
   State& s = state();
   s.lock.lock();
   if (s.depth++ > 0) return;
+  ++s.entries;
+  s.given.clear();
   s.entry = entry;
   s.device = ordinal;
   if (ordinal < 0 || ordinal >= Arena::instance().devices())
@@ -166,6 +170,12 @@ cudaError_t queue_copy(void* to, const void* from, std::size_t bytes, void* stre
   bool host_to = false, host_from = false;
   if (const auto e = check_side(to, bytes, "copies to", host_to); e != cudaSuccess) return e;
   if (const auto e = check_side(from, bytes, "copies from", host_from); e != cudaSuccess) return e;
+  for (const void* host : {host_from ? from : nullptr, host_to ? const_cast<const void*>(to) : nullptr}) {
+    if (host == nullptr || recording() == nullptr) continue;
+    const void* staging = staging_of(host, bytes);
+    if (staging == nullptr) return not_while_recording("copies from or to pageable memory of the host, which may be something else at a launch,");
+    note_memory(staging);
+  }
   Work w;
   w.run = [=] { std::memmove(to, from, bytes); };
   w.host_from = host_from ? from : nullptr, w.host_to = host_to ? to : nullptr;
@@ -180,12 +190,12 @@ cudaError_t release(void* pointer) {
   if (const auto e = not_while_recording("releases memory"); e != cudaSuccess) return e;
   for (Stream* stream : s.streams)
     if (stream->device == s.device) drain(*stream);
-  if (Arena::instance().release(pointer, s.device)) return cudaSuccess;
+  if (Arena::instance().release(pointer, s.device)) return forget_memory(pointer), cudaSuccess;
   return complain(cudaErrorInvalidValue, "releases " + text_of(pointer) + ", which was not allocated on device " + std::to_string(s.device));
 }
 
 void* create_stream() {
-  auto* stream = new Stream{state().device, false, {}, nullptr};
+  auto* stream = new Stream{state().device, false, {}, nullptr, {}, false};
   state().streams.insert(stream);
   return stream;
 }
@@ -193,13 +203,14 @@ void* create_stream() {
 cudaError_t destroy_stream(void* handle) {
   Stream* stream = handle == nullptr ? nullptr : find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (stream->recorded != nullptr) return lose(*stream, "destroys a stream that is recorded");
   stream->destroyed = true;
   return cudaSuccess;
 }
 cudaError_t synchronize(void* handle) {
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (stream->recorded != nullptr) return complain(cudaErrorStreamCaptureUnsupported, "waits for a stream that is recorded");
+  if (stream->recorded != nullptr) return lose(*stream, "waits for a stream that is recorded");
   drain(*stream);
   return cudaSuccess;
 }
@@ -236,6 +247,7 @@ cudaError_t wait(void* stream, void* handle) {
 cudaError_t query(void* handle) {
   const Event* event = find_event(handle, true);
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
+  if (const auto e = not_while_recording("asks for an event"); e != cudaSuccess) return e;
   if (event->last == nullptr || event->last->passed) return cudaSuccess;
   if (!advance(*event->last->stream)) advance_others(*event->last->stream);
   Arena::instance().close();

@@ -20,6 +20,7 @@ enum cudaError_t {
   cudaErrorIllegalAddress = 700,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 
 namespace thinwire::emulated {
@@ -69,8 +70,8 @@ cudaError_t wait(void* stream, void* event);
 cudaError_t query(void* event);
 cudaError_t elapsed(void* from, void* to, float* milliseconds);
 
-// While a stream is recorded (graphs.cpp), waiting, allocating and events fail, as they do on a device.
-/// An error with a message while any stream is recorded.
+// While a stream is recorded (graphs.cpp), waiting, allocating, releasing and events fail, and the recording is lost, as on a device.
+/// An error with a message while the calling thread records a stream.
 cudaError_t not_while_recording(const char* what);
 
 }  // namespace thinwire::emulated

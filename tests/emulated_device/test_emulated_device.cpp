@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <numeric>
+#include <optional>
 
 #include "core/device_abi.h"
 #include "core/device_entry.h"
+#include "core/device_graph.h"
 #include "core/device_module.h"
 #include "core/device_stream.h"
 #include "core/tensor.h"
@@ -230,6 +233,117 @@ TEST_F(EmulatedDeviceDeathTest, StagingMemoryMayNotGoWhileACopyUsesIt) {
         backend.release_staging(staging, 0);
       },
       "releases page-locked memory that a copy of 400 bytes is still to use");
+}
+
+class EmulatedGraph : public EmulatedDevice {
+ protected:
+  void SetUp() override {
+    EmulatedDevice::SetUp();
+    if (IsSkipped()) return;
+    stream.emplace(device);
+    here.emplace(Placement{device, stream->get()});
+  }
+  void TearDown() override { here.reset(), stream.reset(); }
+  static std::vector<float> numbers_of(Tensor& t) {
+    std::vector<float> values(static_cast<std::size_t>(t.elements()));
+    copy_and_wait(values.data(), t.view().data(), t.bytes());
+    return values;
+  }
+  std::optional<OwnedStream> stream;
+  std::optional<PlacementScope> here;
+};
+using EmulatedGraphDeathTest = EmulatedGraph;
+
+TEST_F(EmulatedGraph, OneCallLaunchesIt) {
+  auto* calls = reinterpret_cast<std::int64_t (*)()>(device_module_symbol("emulated_entry_calls"));
+  Tensor x(Shape{5});
+  const DeviceGraph graph([&] {
+    for (int i = 0; i < 30; ++i) x.fill_zero();
+  });
+  const std::int64_t before = calls();
+  graph.launch();
+  EXPECT_EQ(calls() - before, 1);
+  EXPECT_EQ(numbers_of(x), std::vector<float>(5, 0));
+}
+
+TEST_F(EmulatedGraph, PageLockedMemoryIsReadAtEveryLaunch) {
+  DeviceBackend& backend = device_backend(DeviceKind::cuda);
+  auto* staging = static_cast<float*>(backend.allocate_staging(20, 0));
+  Tensor x(Shape{5});
+  const DeviceGraph graph([&] { copy_bytes(x.view().data(), staging, 20); });
+  for (const float value : {1.0f, 2.0f}) {
+    std::fill(staging, staging + 5, value);
+    graph.launch();
+    EXPECT_EQ(numbers_of(x), std::vector<float>(5, value));
+  }
+  backend.release_staging(staging, 0);
+}
+
+// Each loses the recording, whether or not the program goes on, and leaves the stream as it was.
+TEST_F(EmulatedGraph, WhatADeviceDoesNotRecordIsRefused) {
+  Tensor x(Shape{5});
+  const OwnedStream other(device);
+  OwnedEvent event(device), recorded(device);
+  event.record(stream->get());
+  DeviceBackend& backend = device_backend(DeviceKind::cuda);
+  std::vector<float> host(5, 3);
+  void *staging = backend.allocate_staging(20, 0), *held = backend.allocate(20, 0);
+  const auto refused = [&](const char* what, const std::function<void()>& body) {
+    for (const bool goes_on : {false, true}) {
+      const auto record = [&] {
+        x.fill_zero();
+        try {
+          body();
+        } catch (const RuntimeFailure&) {
+          if (!goes_on) throw;
+        }
+      };
+      EXPECT_THROW(DeviceGraph{record}, RuntimeFailure) << what;
+      EXPECT_NO_THROW(synchronize_placement()) << what;
+    }
+  };
+  refused("waiting", [&] { synchronize_placement(); });
+  refused("asking for an event", [&] { (void)event.finished(); });
+  refused("recording an event", [&] { recorded.record(stream->get()); });
+  refused("waiting for an event", [&] { event.hold(stream->get()); });
+  refused("allocating", [&] { Buffer fresh(64); });
+  refused("allocating page-locked memory", [&] { backend.allocate_staging(64, 0); });
+  refused("releasing", [&] { backend.release(held, 0); });
+  refused("releasing page-locked memory", [&] { backend.release_staging(staging, 0); });
+  refused("pageable memory", [&] { copy_bytes(x.view().data(), host.data(), 20); });
+  refused("recording within a recording", [&] {
+    const PlacementScope there(Placement{device, other.get()});
+    const DeviceGraph inner([&] { x.fill_zero(); });
+  });
+  const DeviceGraph graph([&] { x.fill_zero(); });
+  graph.launch();
+  EXPECT_EQ(numbers_of(x), std::vector<float>(5, 0));
+  backend.release_staging(staging, 0);
+  backend.release(held, 0);
+}
+
+TEST_F(EmulatedGraph, ReleasesAreCounted) {
+  const std::uint64_t before = device_releases();
+  { Buffer memory(64), host(64, Device{}); }
+  EXPECT_EQ(device_releases(), before + 1);
+  Buffer grows(64);
+  grows.reserve(32);
+  EXPECT_EQ(device_releases(), before + 1);
+  grows.reserve(65);
+  EXPECT_EQ(device_releases(), before + 2);
+}
+
+TEST_F(EmulatedGraphDeathTest, AGraphWhoseMemoryWasReleasedMayNotBeLaunched) {
+  EXPECT_DEATH(
+      {
+        Tensor x(Shape{5});
+        const DeviceGraph graph([&] { x.fill_zero(); });
+        const void* lay = x.view().data();
+        { const Tensor gone(std::move(x)); }
+        Tensor y(Shape{5});
+        if (y.view().data() == lay) graph.launch();  // the same address is not the same memory
+      },
+      "launches a graph that holds memory which was released");
 }
 
 }  // namespace
