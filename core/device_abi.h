@@ -8,7 +8,7 @@
 #include <cstddef>
 
 /// Raise with every change of a signature here or beside a `.cu` file.
-#define THINWIRE_CUDA_ABI_VERSION 7
+#define THINWIRE_CUDA_ABI_VERSION 9
 
 /// Before the declaration and the definition of an entry point in a `.cu` file:
 ///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
@@ -34,6 +34,10 @@ using thinwire_cuda_error_is_fatal_fn = int(int code);
 
 using thinwire_cuda_allocate_fn = int(void** pointer, std::size_t bytes, int ordinal);
 using thinwire_cuda_release_fn = int(void* pointer, int ordinal);
+/// Memory that the work of one stream may use, between these two calls in its order. Nothing waits where the device has memory pools; the
+/// pool keeps what was released. Refused while the stream is recorded: the memory would be the graph's.
+using thinwire_cuda_allocate_in_order_fn = int(void** pointer, std::size_t bytes, int ordinal, void* stream);
+using thinwire_cuda_release_in_order_fn = int(void* pointer, int ordinal, void* stream);
 using thinwire_cuda_copy_fn = int(void* to, const void* from, std::size_t bytes, int ordinal, void* stream);
 /// Zeros.
 using thinwire_cuda_fill_zero_fn = int(void* to, std::size_t bytes, int ordinal, void* stream);

@@ -1,5 +1,8 @@
 // Memory, streams and events of CUDA devices behind the C functions of core/device_abi.h.
+#include <cstdint>
 #include <cstdio>
+#include <map>
+#include <mutex>
 
 #include "core/cuda_scope.cuh"
 #include "core/device_abi.h"
@@ -14,6 +17,8 @@ THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
 THINWIRE_CUDA_ENTRY thinwire_cuda_release_fn thinwire_cuda_release;
+THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_in_order_fn thinwire_cuda_allocate_in_order;
+THINWIRE_CUDA_ENTRY thinwire_cuda_release_in_order_fn thinwire_cuda_release_in_order;
 THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;
 THINWIRE_CUDA_ENTRY thinwire_cuda_fill_zero_fn thinwire_cuda_fill_zero;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_staging_fn thinwire_cuda_allocate_staging;
@@ -114,6 +119,46 @@ int thinwire_cuda_allocate(void** pointer, std::size_t bytes, int ordinal) {
 }
 int thinwire_cuda_release(void* pointer, int ordinal) {
   return on_device(ordinal, [&] { return cudaFree(pointer); });
+}
+namespace {
+
+// Whether the device allocates in the order of streams. Its pool keeps what was released: by default it would give memory back to the driver
+// at every synchronisation and ask for it again.
+bool has_pool(int ordinal) {
+  static std::mutex lock;
+  static std::map<int, bool> known;
+  const std::lock_guard hold(lock);
+  if (const auto found = known.find(ordinal); found != known.end()) return found->second;
+  int supported = 0;
+  cudaMemPool_t pool{};
+  std::uint64_t keep = UINT64_MAX;
+  const bool has = cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, ordinal) == cudaSuccess && supported != 0 &&
+                   cudaDeviceGetDefaultMemPool(&pool, ordinal) == cudaSuccess &&
+                   cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep) == cudaSuccess;
+  return known[ordinal] = has;
+}
+
+cudaError_t not_while_recorded(void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (const auto e = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status); e != cudaSuccess) return e;
+  return status == cudaStreamCaptureStatusNone ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
+}
+
+}  // namespace
+
+int thinwire_cuda_allocate_in_order(void** pointer, std::size_t bytes, int ordinal, void* stream) {
+  return on_device(ordinal, [&] {
+    if (const auto e = not_while_recorded(stream); e != cudaSuccess) return e;
+    return has_pool(ordinal) ? cudaMallocAsync(pointer, bytes, static_cast<cudaStream_t>(stream)) : cudaMalloc(pointer, bytes);
+  });
+}
+int thinwire_cuda_release_in_order(void* pointer, int ordinal, void* stream) {
+  return on_device(ordinal, [&] {
+    if (const auto e = not_while_recorded(stream); e != cudaSuccess) return e;
+    if (has_pool(ordinal)) return cudaFreeAsync(pointer, static_cast<cudaStream_t>(stream));
+    const cudaError_t e = cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
+    return e != cudaSuccess ? e : cudaFree(pointer);
+  });
 }
 int thinwire_cuda_copy(void* to, const void* from, std::size_t bytes, int ordinal, void* stream) {
   // Default: the addresses say which side is the host, which unified addressing makes unambiguous.

@@ -8,6 +8,7 @@
 #include "kernels/codec/device_kernels.h"
 #include "kernels/codec/state.h"
 #include "kernels/values.h"
+#include "kernels/workspace.h"
 
 namespace thinwire {
 namespace {
@@ -69,8 +70,7 @@ bool PlacedAutoencoder::trains(const Shape& shape, const MessageKey& key) {
 }
 
 void* PlacedAutoencoder::workspace(const Shape& shape) {
-  workspace_.reserve(autoencoder_workspace_bytes(shape.rows(), host_->width_for(shape.columns())));
-  return workspace_.data();
+  return device_workspace(autoencoder_workspace_bytes(shape.rows(), host_->width_for(shape.columns())));
 }
 
 std::size_t PlacedAutoencoder::encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {

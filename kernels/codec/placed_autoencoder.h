@@ -56,7 +56,7 @@ class PlacedAutoencoder final : public Codec {
   StatusWords status_;
   std::map<std::pair<std::int64_t, std::uint64_t>, Weights> weights_;  // by number of columns and tensor; 0: shared
   MessageMemory inputs_, codes_;                                       // of messages that train
-  Buffer workspace_, send_, receive_, code_;
+  Buffer send_, receive_, code_;
   Shape round_shape_{0};
 };
 

@@ -13,6 +13,7 @@
 #include "kernels/codec/placed_autoencoder.h"
 #include "kernels/codec/wire_values.h"
 #include "kernels/values.h"
+#include "kernels/workspace.h"
 
 namespace thinwire {
 
@@ -151,11 +152,7 @@ class PlacedCodec final : public Codec {
     made.allocate = [this](std::size_t bytes) -> void* { return memory_.emplace_back(std::max<std::size_t>(bytes, 16), device_).data(); };
     made.write = copy;
     made.read = copy;
-    // One for all shapes: whoever works with the codec on another stream than its channel's is ordered behind it.
-    made.workspace = [this](std::size_t bytes) -> void* {
-      workspace_.reserve(bytes);
-      return workspace_.data();
-    };
+    made.workspace = [](std::size_t bytes) -> void* { return device_workspace(bytes); };
     made.failed = check_device_call;
     made.ordinal = device_.ordinal;
     made.stream = placement().stream.handle;
@@ -205,7 +202,6 @@ class PlacedCodec final : public Codec {
   std::int64_t most_rank_;
   std::size_t value_size_;
   StatusWords status_;
-  mutable Buffer workspace_;
   mutable std::deque<Buffer> memory_;
   std::shared_ptr<DeviceStarts> starts_ = std::make_shared<DeviceStarts>();
   std::map<std::tuple<std::int64_t, std::int64_t, std::int32_t, void*>, DeviceCodec> codecs_;  // by rows, columns, stack and stream

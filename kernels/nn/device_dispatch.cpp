@@ -4,20 +4,11 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "core/error.h"
 
 namespace thinwire::nn {
 namespace {
-
-constexpr std::size_t grain = 256;  // of allocations
-
-struct Workspace {
-  int ordinal;
-  void* stream;
-  Buffer* memory;
-};
 
 // Buffers are leaked on purpose: when a thread or the process ends, queued work may still use them.
 Buffer& leaked_buffer() {
@@ -46,20 +37,6 @@ std::uint32_t* status_of_device(bool make) {
 }  // namespace
 
 namespace device {
-
-std::byte* workspace(std::size_t bytes) {
-  thread_local std::vector<Workspace> own;
-  const Placement& here = placement();
-  Buffer* memory = nullptr;
-  for (const Workspace& w : own)
-    if (w.ordinal == here.device.ordinal && w.stream == here.stream.handle) memory = w.memory;
-  if (memory == nullptr) own.push_back({here.device.ordinal, here.stream.handle, memory = &leaked_buffer()});
-  if (bytes > memory->capacity()) {
-    synchronize_placement();
-    memory->reserve((bytes + grain - 1) / grain * grain);
-  }
-  return memory->data();
-}
 
 std::uint32_t* status_word(StatusWord which) { return status_of_device(true) + static_cast<int>(which); }
 

@@ -7,6 +7,7 @@
 
 #include "core/device_entry.h"
 #include "kernels/nn/device_nn.h"
+#include "kernels/workspace.h"
 
 namespace thinwire::nn::device {
 
@@ -26,9 +27,8 @@ inline const Entries& entries() { return all_entries; }
 
 inline bool on_device() { return !placement().on_host(); }
 
-/// `bytes` of device memory for what is queued next on the placement's stream, 16-byte aligned: one per thread and stream, so a call's kernels
-/// may use it and the next call's may use it again. It grows only, and waits for the stream before it does.
-std::byte* workspace(std::size_t bytes);
+/// For what is queued next on the placement's stream (kernels/workspace.h).
+inline std::byte* workspace(std::size_t bytes) { return device_workspace(bytes); }
 
 /// The words into which kernels OR what the host reports by an exception: a look-up's tokens, and a loss's targets.
 enum class StatusWord { tokens, targets };

@@ -16,6 +16,8 @@ THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
 THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
 THINWIRE_CUDA_ENTRY thinwire_cuda_release_fn thinwire_cuda_release;
+THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_in_order_fn thinwire_cuda_allocate_in_order;
+THINWIRE_CUDA_ENTRY thinwire_cuda_release_in_order_fn thinwire_cuda_release_in_order;
 THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;
 THINWIRE_CUDA_ENTRY thinwire_cuda_fill_zero_fn thinwire_cuda_fill_zero;
 THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_staging_fn thinwire_cuda_allocate_staging;
@@ -74,6 +76,11 @@ int thinwire_cuda_allocate(void** pointer, std::size_t bytes, int ordinal) {
 }
 int thinwire_cuda_release(void* pointer, int ordinal) {
   return on_device(ordinal, [&] { return release(pointer); });
+}
+// Usable at once, which a device does not promise; what it promises, that earlier work keeps what is released, is what counts here.
+int thinwire_cuda_allocate_in_order(void** pointer, std::size_t bytes, int ordinal, void*) { return thinwire_cuda_allocate(pointer, bytes, ordinal); }
+int thinwire_cuda_release_in_order(void* pointer, int ordinal, void* stream) {
+  return on_device(ordinal, [&] { return release_in_order(pointer, stream); });
 }
 int thinwire_cuda_copy(void* to, const void* from, std::size_t bytes, int ordinal, void* stream) {
   return on_device(ordinal, [&] { return queue_copy(to, from, bytes, stream); });

@@ -194,6 +194,13 @@ cudaError_t release(void* pointer) {
   return complain(cudaErrorInvalidValue, "releases " + text_of(pointer) + ", which was not allocated on device " + std::to_string(s.device));
 }
 
+cudaError_t release_in_order(void* pointer, void* stream) {
+  if (const auto e = not_while_recording("releases memory"); e != cudaSuccess) return e;
+  if (const auto e = check_range(pointer, 0, "releases"); e != cudaSuccess) return e;
+  forget_memory(pointer);
+  return queue_work(stream, [pointer, device = state().device] { (void)Arena::instance().release(pointer, device); });
+}
+
 void* create_stream() {
   auto* stream = new Stream{state().device, false, {}, nullptr, {}, false};
   state().streams.insert(stream);

@@ -60,6 +60,8 @@ cudaError_t check_range(const void* p, std::size_t bytes, const char* what);
 void* allocate_staging(std::size_t bytes);
 cudaError_t release_staging(void* pointer);
 cudaError_t release(void* pointer);
+/// When the stream has come there.
+cudaError_t release_in_order(void* pointer, void* stream);
 void* create_stream();
 cudaError_t destroy_stream(void* stream);
 cudaError_t synchronize(void* stream);

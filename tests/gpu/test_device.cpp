@@ -8,6 +8,7 @@
 
 #include "core/device_module.h"
 #include "core/tensor.h"
+#include "kernels/workspace.h"
 #include "support/device_damage_cases.h"
 #include "support/device_nn_cases.h"
 #include "support/device_powersgd_cases.h"
@@ -88,6 +89,32 @@ TEST_F(CudaDevice, EventsOrderStreamsAndMeasureTime) {
 TEST_F(CudaDevice, AnImpossibleAllocationThrowsAndTheDeviceStaysUsable) {
   EXPECT_THROW(Buffer(std::size_t{1} << 50, {DeviceKind::cuda, 0}), RuntimeFailure);
   EXPECT_NO_THROW(Buffer(1024, {DeviceKind::cuda, 0}));
+}
+
+TEST_F(CudaDevice, AWorkspaceGrowsInTheOrderOfItsStream) {
+  DeviceBackend& gpu = device_backend(DeviceKind::cuda);
+  Stream stream = gpu.create_stream(0);
+  Event before = gpu.create_event(0);
+  {
+    const PlacementScope scope(Placement{{DeviceKind::cuda, 0}, stream});
+    const std::vector<int> pattern(5000, 0x1234567), other(300'000, -1);
+    std::vector<int> first(pattern.size());
+    std::byte* small = device_workspace(pattern.size() * sizeof(int));
+    EXPECT_EQ(device_workspace(100), small) << "it never shrinks";
+    copy_elements(reinterpret_cast<int*>(small), pattern.data(), pattern.size());
+    copy_elements(first.data(), reinterpret_cast<const int*>(small), first.size());
+    gpu.record(before, stream);
+    std::byte* large = device_workspace(other.size() * sizeof(int));
+    const char* lazy = std::getenv("THINWIRE_EMULATED_LAZY");
+    if (lazy != nullptr && *lazy == '1') {
+      EXPECT_FALSE(gpu.finished(before)) << "growing has waited for queued work";
+    }
+    copy_elements(reinterpret_cast<int*>(large), other.data(), other.size());
+    gpu.synchronize(stream);
+    EXPECT_EQ(first, pattern) << "queued work lost the memory it was given";
+  }
+  gpu.destroy_event(before);
+  gpu.destroy_stream(stream);
 }
 
 TEST_F(CudaDevice, CodecsEqualTheHostTwinBitForBitOverAwkwardShapesAndAlignments) {
