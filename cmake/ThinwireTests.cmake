@@ -104,6 +104,20 @@ foreach(source ${test_sources})
   endif()
 endforeach()
 
+# All device tests in one program, for packaging/make_bundle.sh: each by itself would carry the same libraries again.
+set(device_tests ${test_sources})
+list(FILTER device_tests INCLUDE REGEX "/tests/(gpu|models|collectives)/test_[^/]*device[^/]*$")
+set(device_test_objects "")
+foreach(source ${device_tests})
+  file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR}/tests ${source})
+  string(REGEX REPLACE "\\.cpp$" "" name ${relative})
+  string(REPLACE "/" "." name ${name})
+  list(APPEND device_test_objects $<TARGET_OBJECTS:${name}>)
+endforeach()
+add_executable(device_tests ${device_test_objects})
+target_link_libraries(device_tests PRIVATE thinwire_test_main)
+set_target_properties(device_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests LINKER_LANGUAGE CXX)
+
 # tests/programs/*.cpp: programs that tests start, not programs of the suite.
 file(GLOB test_programs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/programs/*.cpp)
 foreach(source ${test_programs})

@@ -20,7 +20,7 @@ done
 fail() { echo "make_bundle.sh: $1" >&2; exit 3; }
 
 programs=(doctor bench_device train_gpt bench_codec bench_collective)
-tests=(gpu.test_device)
+tests=(device_tests)  # every test of tests/{gpu,models,collectives} that needs a device
 # Plugins for interconnects that a single machine does not have would pull in a hundred more libraries.
 unwanted_plugins='ucx|ofi|psm|usnic|openib|mtl|cuda|slurm|flux|jsm|monitoring|romio|oshmem|scoll|spml|memheap|sshmem|atomic|gridengine|treematch|munge|mca_osc|mca_io_|mca_fs_|mca_fcoll|mca_fbtl|mca_sharedfp|vprotocol'
 
@@ -36,9 +36,6 @@ done
 for program in "${tests[@]}"; do
   [ -x "$build/tests/$program" ] || fail "$build/tests/$program is not built; run: ninja -C $build $program"
   cp "$build/tests/$program" "$top/bin/"
-done
-for program in "$build"/tests/{gpu,models,collectives}.test_*device*; do  # what else is tested on devices: the trainer, channels, NCCL
-  [ ! -f "$program" ] || [ -e "$top/bin/$(basename "$program")" ] || cp "$program" "$top/bin/"
 done
 [ -e "$build/lib/libthinwire_cuda.so" ] || fail "$build/lib/libthinwire_cuda.so is not built; that needs the CUDA compiler: ninja -C $build thinwire_cuda"
 cp "$build/lib/libthinwire_cuda.so" "$top/lib/"
@@ -87,6 +84,13 @@ done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } 
   awk -v top="$top/" '$2 == "=>" && $3 ~ /^\// && index($3, top) != 1 { print $3 }' | sort -u | grep -vE "/(${glibc#^})")
 find "$top" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
 objdump -T "$top"/bin/* "$top"/lib/* 2>/dev/null | grep -oE 'GLIBC_2\.[0-9]+' | sort -V | tail -1 | cut -d_ -f2 > "$top/requires-glibc"
+# Each test program of the build by its name: the one program that holds them all, with the suites of that file.
+for source in "$root"/tests/{gpu,models,collectives}/test_*device*.cpp; do
+  suites=$(sed -nE 's/^TEST(_F|_P)?\((\w+),.*/\2.*/p' "$source" | sort -u | paste -sd:)
+  name=$(basename "$(dirname "$source")").$(basename "$source" .cpp)
+  printf '#!/bin/sh\nexec "$(dirname "$0")/device_tests" --gtest_filter="%s" "$@"\n' "$suites" > "$top/bin/$name"
+  chmod +x "$top/bin/$name"
+done
 git -C "$root" rev-parse HEAD > "$top/commit" 2>/dev/null || echo unknown > "$top/commit"
 
 cat > "$top/run" <<'RUN'

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # labels: install
 # timeout: 300
-# needs: doctor bench_device train_gpt bench_codec bench_collective
+# needs: doctor bench_device train_gpt bench_codec bench_collective device_tests
 # The bundle for machines with a GPU: it is below 40 MiB, runs from another folder with its own libraries and Open MPI, and without a device
 # all checks are SKIPPED with the reason.
 set -uo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tests/support/shell.sh"
 build=${THINWIRE_BUILD_DIR:-$root/build}
-for part in bin/doctor bin/bench_device bin/train_gpt bin/bench_codec bin/bench_collective tests/gpu.test_device lib/libthinwire_cuda.so; do
+for part in bin/doctor bin/bench_device bin/train_gpt bin/bench_codec bin/bench_collective tests/device_tests lib/libthinwire_cuda.so; do
   [ -e "$build/$part" ] || skip "$build/$part is not built"
 done
 command -v objdump >/dev/null || skip "no objdump (binutils) to look at programs with"

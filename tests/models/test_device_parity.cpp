@@ -11,6 +11,8 @@ namespace {
 
 using namespace testing;
 
+class DeviceParity : public DeviceTraining {};
+
 const Corpus& corpus() {
   static const Corpus text = Corpus::from_text(parity_text(), "parity");
   return text;
@@ -55,7 +57,7 @@ std::vector<ParityCase> splits() {
           with(of_mesh(8, 1, 1, 8), "3d", [](TrainConfig& c) { c.tensor_parallel = "3d"; })};
 }
 
-TEST_F(DeviceTraining, EverySplitFollowsTheSingleDeviceInDoublePrecision) {
+TEST_F(DeviceParity, EverySplitFollowsTheSingleDeviceInDoublePrecision) {
   std::vector<ParityCase> cases = splits();
   const RunCurve reference = single_device_curve(base(), corpus());
   for (ParityCase& c : cases) c.config = on_device(c.config);
@@ -92,7 +94,7 @@ std::vector<CodedCase> coded_cases() {
 }
 
 // A codec may turn a difference of the last bit into one of a quantum or an element: the bound is that of its effect on a loss.
-TEST_F(DeviceTraining, WithACodecOnAnyClassTheDeviceFollowsTheHost) {
+TEST_F(DeviceParity, WithACodecOnAnyClassTheDeviceFollowsTheHost) {
   for (CodedCase& coded : coded_cases()) {
     TrainConfig c = coded.split.config;
     c.compress[coded.traffic].codec = coded.codec;
@@ -108,7 +110,7 @@ TEST_F(DeviceTraining, WithACodecOnAnyClassTheDeviceFollowsTheHost) {
   }
 }
 
-TEST_F(DeviceTraining, ErrorsOfMessagesAreTheHosts) {
+TEST_F(DeviceParity, ErrorsOfMessagesAreTheHosts) {
   TrainConfig c = of_mesh(2, 2, 2, 2).config;
   c.error_interval = 1;
   c.compress[TrafficClass::tp_forward].codec = "quantize:bits=4";
@@ -129,7 +131,7 @@ TEST_F(DeviceTraining, ErrorsOfMessagesAreTheHosts) {
   }
 }
 
-TEST_F(DeviceTraining, RecordedPassesChangeNoBitOfAPipelineOfReplicas) {
+TEST_F(DeviceParity, RecordedPassesChangeNoBitOfAPipelineOfReplicas) {
   TrainConfig c = on_device(of_mesh(1, 2, 2, 1).config);
   c.model.dropout = 0, c.steps = 4;
   TrainConfig recorded = c;
@@ -143,7 +145,7 @@ TEST_F(DeviceTraining, RecordedPassesChangeNoBitOfAPipelineOfReplicas) {
   EXPECT_EQ(a.validation, b.validation);
 }
 
-TEST_F(DeviceTraining, ShardedAndCompressedRunsResumeBitEqual) {
+TEST_F(DeviceParity, ShardedAndCompressedRunsResumeBitEqual) {
   const std::string path = scratch_file();
   TrainConfig c = on_device(of_mesh(2, 2, 2, 2).config);
   c.shard_optimizer = true;
