@@ -238,12 +238,12 @@ TEST(EmulatedCommunicator, AnOmittedChannelWaitsForItsSenderAndForNothingElse) {
   world().barrier();
   const std::int64_t start = now_ns();
   if (me == 0) {
-    sleep_until_ns(start + 20'000'000);
+    sleep_until_ns(start + 200'000'000);
     channel.send({x.data(), shape}, 1, key_of("x")).wait();
   }
   if (me == 1) {
     channel.receive({y.data(), shape}, 0, key_of("x")).wait();
-    EXPECT_GE(now_ns() - start, 19'000'000) << "the sender came 20 ms later";
+    EXPECT_GE(now_ns() - start, 100'000'000) << "the sender came 200 ms later; ranks may leave the barrier apart";
   }
   sums.all_reduce({x.data(), shape}, {y.data(), shape}, key_of("y")).wait();
   EXPECT_EQ(y[5], 7) << "nothing arrives";
