@@ -74,7 +74,7 @@ BenchProgram device_bench() {
                      {"model-hidden", "768", "kernels: hidden size; the defaults are GPT-2 124M"},
                      {"heads", "12", "kernels: attention heads"},
                      {"model-layers", "12", "kernels: layers, for the number of parameters"},
-                     {"vocab", "50257", "kernels: size of the vocabulary"},
+                     {"vocab", "50304", "kernels: size of the vocabulary"},
                      {"peak-size", "8192", "kernels: rows, columns and depth of the product whose rate is the peak"}};
   for (const BenchOption& option : input_options()) program.options.push_back(option);
   program.run_group = run_group;

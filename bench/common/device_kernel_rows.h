@@ -8,7 +8,7 @@ namespace thinwire::bench {
 
 /// Sizes of one micro-batch. Defaults of bench_device: GPT-2 124M.
 struct KernelShapes {
-  std::int64_t batch = 8, seq = 1024, hidden = 768, heads = 12, vocab = 50257, parameters = 0, peak = 8192;
+  std::int64_t batch = 8, seq = 1024, hidden = 768, heads = 12, vocab = 50304, parameters = 0, peak = 8192;
   std::int64_t rows() const { return batch * seq; }
 };
 

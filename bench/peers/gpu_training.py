@@ -98,7 +98,7 @@ def run(options):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, value in (("batch", 8), ("seq", 1024), ("hidden", 768), ("layers", 12), ("heads", 12), ("vocab", 50257), ("steps", 20), ("warm-up", 5), ("peak-size", 8192)):
+    for name, value in (("batch", 8), ("seq", 1024), ("hidden", 768), ("layers", 12), ("heads", 12), ("vocab", 50304), ("steps", 20), ("warm-up", 5), ("peak-size", 8192)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--modes", nargs="+", choices=("eager", "compile"), default=["eager", "compile"])
     parser.add_argument("--peak-tflops", type=float, default=0, help="of the device in bf16, 1e12 per second; 0: measured")
