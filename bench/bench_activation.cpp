@@ -1,7 +1,7 @@
 // bench_activation: the activation-compression grid of Bian et al. on captured traffic: tensor-parallel partial
 // sums (all-reduce inside each stage) and stage boundaries (activations forward, gradients back).
-#include "bench/common/activation_group.h"
-#include "core/main_guard.h"
+#include "bench/collective/activation_group.h"
+#include "core/process/main_guard.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

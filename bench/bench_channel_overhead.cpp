@@ -10,9 +10,9 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/channel.h"
+#include "collectives/channel/channel.h"
 #include "core/clock.h"
-#include "core/main_guard.h"
+#include "core/process/main_guard.h"
 
 using namespace thinwire;
 

@@ -4,20 +4,20 @@
 #include <numeric>
 #include <optional>
 
-#include "bench/common/link_trust.h"
-#include "collectives/link_calibration.h"
-#include "bench/common/measure.h"
-#include "bench/common/timing.h"
-#include "bench/common/twin.h"
-#include "collectives/machine.h"
-#include "core/device_module.h"
-#include "core/device_stream.h"
+#include "bench/harness/link_trust.h"
+#include "collectives/link/link_calibration.h"
+#include "bench/harness/measure.h"
+#include "bench/harness/timing.h"
+#include "bench/harness/twin.h"
+#include "collectives/process/machine.h"
+#include "core/device/device_module.h"
+#include "core/device/device_stream.h"
 #include "core/formulas.h"
-#include "core/main_guard.h"
+#include "core/process/main_guard.h"
 #include "core/statistics.h"
 #include "kernels/values.h"
-#include "models/predict/machine_file.h"
-#include "results/files.h"
+#include "models/cost_model/machine_file.h"
+#include "results/files/files.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

@@ -2,9 +2,9 @@
 // replica hold. two_step: all-reduce over the replicas of each stage, then over {first, last}; fused: one
 // all-reduce over all of them (the same sum with (2D - 1) / (3D - 2) of the bytes). With tp > 1 each tensor rank holds
 // other rows of the table, and there is one such sum per tensor rank; the released form of `fused` makes one of all.
-#include "bench/common/reduction_group.h"
-#include "collectives/process_mesh.h"
-#include "core/main_guard.h"
+#include "bench/collective/reduction_group.h"
+#include "collectives/communicator/process_mesh.h"
+#include "core/process/main_guard.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

@@ -1,6 +1,6 @@
 // bench_gradient: sums of weight gradients over data-parallel replicas, per matrix, codec and protocol.
-#include "bench/common/reduction_group.h"
-#include "core/main_guard.h"
+#include "bench/collective/reduction_group.h"
+#include "core/process/main_guard.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "bench/common/link_trust.h"
-#include "bench/common/measure.h"
-#include "bench/common/product_times.h"
-#include "bench/common/split_memory.h"
-#include "bench/common/split_reference.h"
-#include "bench/common/timing.h"
-#include "collectives/link_drain.h"
-#include "core/main_guard.h"
-#include "core/real_time.h"
+#include "bench/harness/link_trust.h"
+#include "bench/harness/measure.h"
+#include "bench/tensor_parallel/product_times.h"
+#include "bench/tensor_parallel/split_memory.h"
+#include "bench/tensor_parallel/split_reference.h"
+#include "bench/harness/timing.h"
+#include "collectives/link/link_drain.h"
+#include "core/process/main_guard.h"
+#include "core/process/real_time.h"
 #include "core/memory_counter.h"
 
 using namespace thinwire;

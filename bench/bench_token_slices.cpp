@@ -8,17 +8,17 @@
 #include <optional>
 #include <set>
 
-#include "bench/common/bench_program.h"
-#include "bench/common/timing.h"
-#include "collectives/machine.h"
+#include "bench/harness/bench_program.h"
+#include "bench/harness/timing.h"
+#include "collectives/process/machine.h"
 #include "core/clock.h"
-#include "core/main_guard.h"
+#include "core/process/main_guard.h"
 #include "core/random.h"
-#include "core/real_time.h"
+#include "core/process/real_time.h"
 #include "core/statistics.h"
-#include "models/gpt.h"
-#include "models/optimizer.h"
-#include "models/predict/slice_times.h"
+#include "models/gpt/gpt.h"
+#include "models/optimizer/optimizer.h"
+#include "models/cost_model/slice_times.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

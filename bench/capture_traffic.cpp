@@ -5,11 +5,11 @@
 #include <cstdio>
 
 #include "core/clock.h"
-#include "core/log.h"
-#include "core/main_guard.h"
-#include "models/capture_configuration.h"
-#include "models/capture_presets.h"
-#include "models/capture_run.h"
+#include "core/process/log.h"
+#include "core/process/main_guard.h"
+#include "models/capture/capture_configuration.h"
+#include "models/capture/capture_presets.h"
+#include "models/capture/capture_run.h"
 
 namespace thinwire {
 namespace {

@@ -1,10 +1,10 @@
 // check_tensor_parallel: the layers of 2-D, 2.5-D and 3-D tensor parallelism held against a float64 reference, with the bytes that really
 // travelled and the elements that each rank stores (docs/tensor-parallel.md). Numbers only: who asks judges them.
-#include "bench/common/grid_checks.h"
-#include "bench/common/scatter_check.h"
-#include "collectives/counting_communicator.h"
-#include "collectives/emulated_network.h"
-#include "core/main_guard.h"
+#include "bench/tensor_parallel/grid_checks.h"
+#include "bench/collective/scatter_check.h"
+#include "collectives/link/counting_communicator.h"
+#include "collectives/link/emulated_network.h"
+#include "core/process/main_guard.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

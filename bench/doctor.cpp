@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/common/doctor_checks.h"
-#include "bench/common/mpi_hello.h"
-#include "collectives/link_calibration.h"
-#include "core/environment.h"
+#include "bench/doctor/doctor_checks.h"
+#include "bench/doctor/mpi_hello.h"
+#include "collectives/link/link_calibration.h"
+#include "core/process/environment.h"
 #include "core/error.h"
-#include "core/main_guard.h"
+#include "core/process/main_guard.h"
 
 using namespace thinwire;
 using namespace thinwire::bench;

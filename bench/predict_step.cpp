@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "bench/common/timeline.h"
+#include "bench/training/timeline.h"
 #include "core/error.h"
-#include "core/main_guard.h"
-#include "models/predict/step_files.h"
-#include "results/files.h"
+#include "core/process/main_guard.h"
+#include "models/cost_model/step_files.h"
+#include "results/files/files.h"
 
 namespace {
 

@@ -63,7 +63,7 @@ function(thinwire_set_test name labels timeout processors environment)
 endfunction()
 
 add_library(thinwire_test_main STATIC ${CMAKE_SOURCE_DIR}/tests/support/mpi_main.cpp)
-target_link_libraries(thinwire_test_main PUBLIC thinwire_bench_common thinwire_sweep_common thinwire_claims GTest::gtest)
+target_link_libraries(thinwire_test_main PUBLIC thinwire_bench thinwire_experiments thinwire_claims GTest::gtest)
 target_include_directories(thinwire_test_main PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 
 # The device module for tests: every .cu file compiled for the host behind the interface of libthinwire_cuda.so (docs/device.md).
@@ -106,7 +106,7 @@ endforeach()
 
 # All device tests in one program, for packaging/make_bundle.sh: each by itself would carry the same libraries again.
 set(device_tests ${test_sources})
-list(FILTER device_tests INCLUDE REGEX "/tests/(gpu|models|collectives)/test_[^/]*device[^/]*$")
+list(FILTER device_tests INCLUDE REGEX "/tests/(gpu|models|collectives)/(.*/)?test_[^/]*device[^/]*$")
 set(device_test_objects "")
 foreach(source ${device_tests})
   file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR}/tests ${source})

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "core/placement.h"
+#include "core/device/placement.h"
 #include "core/dtype.h"
 #include "core/shape.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/main_guard.h"
-#include "experiments/verbs/verb.h"
+#include "core/process/main_guard.h"
+#include "experiments/cli/verb.h"
 
 namespace {
 

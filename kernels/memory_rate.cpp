@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/error.h"
 #include "core/statistics.h"
 

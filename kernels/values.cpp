@@ -4,10 +4,10 @@
 #include <map>
 #include <mutex>
 
-#include "core/device_entry.h"
-#include "kernels/codec/device_kernels.h"
+#include "core/device/device_entry.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/convert.h"
-#include "kernels/nn/device_nn.h"
+#include "kernels/nn/device/device_nn.h"
 #include "kernels/threads.h"
 
 namespace thinwire {

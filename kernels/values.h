@@ -1,4 +1,4 @@
-// Arithmetic on whole tensors, where the thread computes (core/placement.h): the host's loops, or the device module's kernels on the
+// Arithmetic on whole tensors, where the thread computes (core/device/placement.h): the host's loops, or the device module's kernels on the
 // placement's stream. Results have the same bits on both. Tensors must lie where the thread computes.
 #pragma once
 

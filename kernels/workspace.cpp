@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "core/device_abi.h"
-#include "core/device_entry.h"
-#include "core/device_graph.h"
+#include "core/device/device_abi.h"
+#include "core/device/device_entry.h"
+#include "core/device/device_graph.h"
 
 namespace thinwire {
 namespace {

@@ -65,7 +65,7 @@ for soname in $(objdump -p "$hdf5" | awk '$1 == "NEEDED" && $2 ~ /^(libcurl|libc
   "$root/packaging/stand_in.sh" "$top/lib/$soname" abort "$top/lib/$(basename "$hdf5")"
 done
 onednn=$(objdump -p "$top/bin/train_gpt" | awk '$1 == "NEEDED" && $2 ~ /^libdnnl/ { print $2 }')
-if [ -n "$onednn" ]; then  # 3: dnnl_unimplemented; an instruction set of 0 says that it is not there (kernels/nn/gemm_bf16.cpp)
+if [ -n "$onednn" ]; then  # 3: dnnl_unimplemented; an instruction set of 0 says that it is not there (kernels/nn/gemm/gemm_bf16.cpp)
   mapfile -t users < <(users_of "$onednn" "$top"/bin/*)
   "$root/packaging/stand_in.sh" "$top/lib/$onednn" 3 "${users[@]}"
 fi
@@ -85,9 +85,9 @@ done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } 
 find "$top" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
 objdump -T "$top"/bin/* "$top"/lib/* 2>/dev/null | grep -oE 'GLIBC_2\.[0-9]+' | sort -V | tail -1 | cut -d_ -f2 > "$top/requires-glibc"
 # Each test program of the build by its name: the one program that holds them all, with the suites of that file.
-for source in "$root"/tests/{gpu,models,collectives}/test_*device*.cpp; do
-  suites=$(sed -nE 's/^TEST(_F|_P)?\((\w+),.*/\2.*/p' "$source" | sort -u | paste -sd:)
-  name=$(basename "$(dirname "$source")").$(basename "$source" .cpp)
+for source in $(cd "$root/tests" && find gpu models collectives -name 'test_*device*.cpp'); do
+  suites=$(sed -nE 's/^TEST(_F|_P)?\((\w+),.*/\2.*/p' "$root/tests/$source" | sort -u | paste -sd:)
+  name=${source%.cpp} name=${name//\//.}
   printf '#!/bin/sh\nexec "$(dirname "$0")/device_tests" --gtest_filter="%s" "$@"\n' "$suites" > "$top/bin/$name"
   chmod +x "$top/bin/$name"
 done

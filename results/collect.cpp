@@ -9,8 +9,8 @@
 #include <sstream>
 #include <tuple>
 
-#include "results/files.h"
-#include "results/hdf5.h"
+#include "results/files/files.h"
+#include "results/hdf5/hdf5.h"
 #include "results/record.h"
 
 namespace thinwire::results {

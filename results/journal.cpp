@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "results/files.h"
+#include "results/files/files.h"
 
 namespace thinwire::results {
 

@@ -10,10 +10,10 @@
 #include <ctime>
 #include <fstream>
 
-#include "core/environment.h"
+#include "core/process/environment.h"
 #include "core/sha256.h"
 #include "results/build_info.h"
-#include "results/hdf5.h"
+#include "results/hdf5/hdf5.h"
 
 namespace thinwire::results {
 

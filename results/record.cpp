@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "core/sha256.h"
-#include "results/files.h"
+#include "results/files/files.h"
 #include "results/provenance.h"
 #include "thinwire_version.h"
 

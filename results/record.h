@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "results/cell.h"
-#include "results/hdf5.h"
+#include "results/hdf5/hdf5.h"
 #include "results/row.h"
 
 namespace thinwire::results {

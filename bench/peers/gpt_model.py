@@ -1,4 +1,4 @@
-"""The GPT of models/gpt.h in PyTorch, for the peers: learned positions, pre-LN blocks, tanh GELU, tied head. Needs PyTorch."""
+"""The GPT of models/gpt/gpt.h in PyTorch, for the peers: learned positions, pre-LN blocks, tanh GELU, tied head. Needs PyTorch."""
 import torch
 from torch import nn
 from torch.nn import functional

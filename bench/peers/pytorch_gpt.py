@@ -1,4 +1,4 @@
-"""Trains the GPT of models/gpt.h with PyTorch on CPU and prints tokens/s: the peer of bench/peers/run_peer.sh.
+"""Trains the GPT of models/gpt/gpt.h with PyTorch on CPU and prints tokens/s: the peer of bench/peers/run_peer.sh.
 
 The same model as train_gpt's: learned positions, pre-LN blocks, tanh GELU, tied head, f32, AdamW with decay of matrices only,
 clipping of the global norm. Prints one JSON line per mode. Exit code 77: PyTorch is not installed here.

@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 
-# Of the fill before timed work: larger than a device's caches. As bench_device does (bench/common/device_under_test.h).
+# Of the fill before timed work: larger than a device's caches. As bench_device does (bench/device/device_under_test.h).
 LEAD_BYTES = 256 << 20
 DEVICE = "cuda"
 
@@ -86,7 +86,7 @@ def break_even_gbps(dense_bytes, payload_bytes, codec_us):
 
 
 def model_flops_per_token(parameters, position_parameters, layers, hidden, seq):
-    """bench/common/mfu.h: 6 N + 12 L hidden seq, N without the position embeddings."""
+    """bench/training/mfu.h: 6 N + 12 L hidden seq, N without the position embeddings."""
     return 6 * (parameters - position_parameters) + 12 * layers * hidden * seq
 
 

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "core/error.h"
-#include "experiments/sweep/lock.h"
-#include "experiments/sweep/summary.h"
+#include "experiments/run/lock.h"
+#include "experiments/run/summary.h"
 
 namespace thinwire::claims {
 namespace {

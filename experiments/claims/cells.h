@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/sweep/runner.h"
+#include "experiments/run/runner.h"
 #include "results/record.h"
 
 namespace thinwire::claims {

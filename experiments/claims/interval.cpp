@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "results/compare_statistics.h"
+#include "results/compare/compare_statistics.h"
 
 namespace thinwire::claims {
 

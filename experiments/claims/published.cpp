@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "results/csv.h"
-#include "results/files.h"
+#include "results/files/csv.h"
+#include "results/files/files.h"
 #include "thinwire_version.h"
 
 namespace thinwire::claims {

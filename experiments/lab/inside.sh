@@ -47,7 +47,7 @@ shape=(tbf rate "$rate" burst "$bucket" latency 20ms)
 try "a bridge" ip link add br0 type bridge
 ip link set br0 up
 # Datagrams to this address pass a host's token bucket and end here: the switch has no address of its own. They spend what the
-# bucket saved up while the host computed (collectives/link_drain.h).
+# bucket saved up while the host computed (collectives/link/link_drain.h).
 sink=10.77.0.254 sink_port=02:77:00:00:00:fe
 ip link set br0 address $sink_port
 ip link set lo up

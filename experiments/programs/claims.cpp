@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/main_guard.h"
-#include "core/log.h"
+#include "core/process/main_guard.h"
+#include "core/process/log.h"
 #include "experiments/claims/claim_report.h"
-#include "results/files.h"
+#include "results/files/files.h"
 
 namespace {
 

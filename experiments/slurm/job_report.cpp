@@ -8,7 +8,7 @@
 #include <set>
 
 #include "experiments/slurm/queue.h"
-#include "experiments/sweep/claims.h"
+#include "experiments/run/claims.h"
 
 namespace thinwire::sweep {
 

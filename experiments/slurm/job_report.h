@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "experiments/sweep/summary.h"
+#include "experiments/run/summary.h"
 
 namespace thinwire::sweep {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "experiments/sweep/estimate.h"
-#include "experiments/sweep/launcher.h"
+#include "experiments/run/estimate.h"
+#include "experiments/run/launcher.h"
 
 namespace thinwire::sweep {
 

@@ -5,11 +5,11 @@
 #include <fstream>
 
 #include "core/clock.h"
-#include "core/environment.h"
+#include "core/process/environment.h"
 #include "core/error.h"
-#include "core/log.h"
-#include "experiments/sweep/process.h"
-#include "results/files.h"
+#include "core/process/log.h"
+#include "experiments/run/process.h"
+#include "results/files/files.h"
 #include "results/journal.h"
 
 namespace thinwire::sweep {

@@ -12,7 +12,7 @@
 #include <random>
 
 #include "core/error.h"
-#include "results/files.h"
+#include "results/files/files.h"
 #include "results/record.h"
 
 namespace thinwire::sweep {

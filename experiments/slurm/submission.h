@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/slurm/packing.h"
-#include "experiments/sweep/launcher.h"
+#include "experiments/run/launcher.h"
 #include "results/row.h"
 
 namespace thinwire::sweep {

@@ -150,7 +150,7 @@ class Codec {
   /// What prepare_training has made so far, in its order.
   virtual std::vector<CodecParameter> trainable() { return {}; }
 
-  /// On a device nothing is thrown at once: kernels OR what they find into two words of device memory (kernels/codec/placed_codec.h). Null on the
+  /// On a device nothing is thrown at once: kernels OR what they find into two words of device memory (kernels/codec/cuda/placed_codec.h). Null on the
   /// host. Whoever has copied them hands them to check_status, which throws what they say about this message.
   virtual const std::uint32_t* status_words() const { return nullptr; }
   virtual void check_status(std::array<std::uint32_t, 2> /*seen*/, const MessageKey&) {}

@@ -4,12 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "core/placement.h"
+#include "core/device/placement.h"
 #include "kernels/codec/codec.h"
 
 namespace thinwire {
 
-/// The bytes lie where the thread computes, and are copied in the order of its stream (core/placement.h).
+/// The bytes lie where the thread computes, and are copied in the order of its stream (core/device/placement.h).
 /// Grows to the largest number of messages that were waiting at once: a pipeline keeps as many micro-batches in
 /// flight as it has stages, each with every message of its layers. The memory of a message that was used serves
 /// the next one; until then the bytes can still be found, so that a backward pass may be repeated. Beyond

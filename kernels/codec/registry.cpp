@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/codec/placed_codec.h"
+#include "kernels/codec/cuda/placed_codec.h"
 
 namespace thinwire {
 namespace {

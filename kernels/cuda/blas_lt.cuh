@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/device_abi.h"
+#include "core/device/device_abi.h"
 #include "core/dtype.h"
 
 namespace thinwire::cuda {

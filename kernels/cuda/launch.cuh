@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/cuda_scope.cuh"
+#include "core/device/cuda_scope.cuh"
 
 namespace thinwire::cuda {
 

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 

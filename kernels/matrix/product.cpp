@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/nn/gemm.h"
+#include "kernels/nn/gemm/gemm.h"
 
 namespace thinwire {
 

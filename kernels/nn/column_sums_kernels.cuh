@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/nn/device_nn.h"
+#include "kernels/nn/device/device_nn.h"
 
 namespace thinwire::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/device/device_dispatch.h"
 #include "kernels/threads.h"
 
 namespace thinwire::nn {

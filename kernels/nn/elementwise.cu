@@ -1,9 +1,9 @@
 // Device twin of kernels/nn/elementwise.cpp, but for what rows.cu has.
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/nn/column_sums_kernels.cuh"
 #include "kernels/nn/rows_kernels.cuh"
-#include "kernels/nn/types.cuh"
+#include "kernels/nn/device/types.cuh"
 
 using namespace thinwire;
 using namespace thinwire::cuda;

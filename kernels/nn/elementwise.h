@@ -1,7 +1,7 @@
 // Small memory-bound kernels of a Transformer: bias, residual, column sums, embedding look-up, dropout. Sums
 // over rows split the columns over threads, so their order, and the bits of the result, do not depend on the
-// threads. Under a device placement (core/placement.h) all pointers are that device's, tokens among them; a token outside the vocabulary is
-// then reported by check_device_status() (kernels/nn/device_dispatch.h) instead of at once, and changes nothing.
+// threads. Under a device placement (core/device/placement.h) all pointers are that device's, tokens among them; a token outside the vocabulary is
+// then reported by check_device_status() (kernels/nn/device/device_dispatch.h) instead of at once, and changes nothing.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 

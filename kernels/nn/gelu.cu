@@ -1,6 +1,6 @@
 // Device twin of kernels/nn/gelu.cpp.
 #include "kernels/cuda/map.cuh"
-#include "kernels/nn/types.cuh"
+#include "kernels/nn/device/types.cuh"
 
 using namespace thinwire;
 using namespace thinwire::cuda;

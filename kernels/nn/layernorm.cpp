@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 

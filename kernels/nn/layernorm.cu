@@ -1,6 +1,6 @@
 // Device twin of kernels/nn/layernorm.cpp: a warp per row, in 16-byte accesses where rows allow it.
 #include "kernels/nn/column_sums_kernels.cuh"
-#include "kernels/nn/types.cuh"
+#include "kernels/nn/device/types.cuh"
 
 using namespace thinwire;
 using namespace thinwire::cuda;

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <vector>
 
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 

@@ -1,7 +1,7 @@
 // Device twin of kernels/nn/optimizer.cpp: every argument of AdamW is read once and written once.
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/nn/device_nn.h"
+#include "kernels/nn/device/device_nn.h"
 
 using namespace thinwire;
 using namespace thinwire::cuda;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/map.cuh"
-#include "kernels/nn/types.cuh"
+#include "kernels/nn/device/types.cuh"
 
 namespace thinwire::cuda {
 

@@ -2,10 +2,10 @@
 // writes them once. The softmax of attention is part of attention.cu.
 #include <limits>
 
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/nn/types.cuh"
+#include "kernels/nn/device/types.cuh"
 
 using namespace thinwire;
 using namespace thinwire::cuda;

@@ -25,7 +25,7 @@ void softmax_gradient(std::int64_t rows, std::int64_t columns, T scale, const T*
 /// Softmax cross-entropy of logits [rows, vocab] against targets [rows] (0 <= target < vocab), in nats.
 /// losses[r] = -log softmax(logits[r])[target[r]]; logits are replaced by gradient_scale * (softmax -
 /// onehot). Runs on all threads. CorruptData naming row and value when a target is out of range; under a device placement, where targets lie
-/// on the device as well, from check_device_status() (kernels/nn/device_dispatch.h), as for softmax_statistics.
+/// on the device as well, from check_device_status() (kernels/nn/device/device_dispatch.h), as for softmax_statistics.
 template <typename T>
 void cross_entropy(std::int64_t rows, std::int64_t vocab, T* logits, const std::int32_t* targets,
                    T gradient_scale, T* losses);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/softmax.h"
 #include "kernels/threads.h"
 

@@ -1,6 +1,6 @@
 #include "kernels/nn/sums.h"
 
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/device/device_dispatch.h"
 
 namespace thinwire::nn {
 

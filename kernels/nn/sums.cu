@@ -1,7 +1,7 @@
 // Device twin of kernels/nn/sums.cpp: one block, whose threads add in a fixed order.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/nn/device_nn.h"
+#include "kernels/nn/device/device_nn.h"
 
 using namespace thinwire;
 using namespace thinwire::cuda;

@@ -1,11 +1,11 @@
-// Positions drawn one after the other without repetition, on a device: the sampler of randomk's released form (kernels/codec/randomk.cpp).
+// Positions drawn one after the other without repetition, on a device: the sampler of randomk's released form (kernels/codec/codecs/randomk.cpp).
 // Number i of the generator proposes a position, which is taken unless it was taken before. Numbers do not depend on each other, only
 // the taking is a sequence: so one block proposes 1024 at a time and takes, in their order, those that are new. No host memory and no
 // upload stand between, and nothing waits. Bound: a few microseconds per 1024 proposals; the moves of values, 8 bytes per kept element each way.
 #pragma once
 
 #include "core/random.h"
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/sparse/value_list.cuh"

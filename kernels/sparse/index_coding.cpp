@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "kernels/codec/wire_values.h"
+#include "kernels/codec/payload/wire_values.h"
 #include "kernels/sparse/index_layout.h"
 #include "kernels/threads.h"
 

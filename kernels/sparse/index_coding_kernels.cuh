@@ -4,7 +4,7 @@
 // collected in aligned words of the workspace and copied.
 #pragma once
 
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/sparse/index_layout.h"

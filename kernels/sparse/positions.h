@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/device.h"
+#include "core/device/device.h"
 #include "core/dtype.h"
 
 namespace thinwire {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/random.h"
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/sparse/value_list.cuh"

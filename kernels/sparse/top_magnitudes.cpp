@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/codec/wire_values.h"
+#include "kernels/codec/payload/wire_values.h"
 #include "kernels/simd/magnitude.h"
 #include "kernels/threads.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "models/gpt.h"
+#include "models/gpt/gpt.h"
 
 namespace thinwire {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/random.h"
-#include "kernels/nn/gemm.h"
+#include "kernels/nn/gemm/gemm.h"
 #include "kernels/threads.h"
 
 // LAPACK inside OpenBLAS: orthonormal factors by Householder QR.

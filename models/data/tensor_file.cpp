@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "models/data/tensor_file_formats.h"
-#include "results/hdf5.h"
+#include "results/hdf5/hdf5.h"
 
 namespace thinwire {
 namespace {

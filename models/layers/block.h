@@ -6,12 +6,12 @@
 
 #include <string>
 
-#include "kernels/nn/attention.h"
+#include "kernels/nn/attention/attention.h"
 #include "models/layers/layernorm.h"
 #include "models/layers/linear.h"
-#include "models/layers/pass.h"
-#include "models/tensor_parallel.h"
-#include "models/traffic_observer.h"
+#include "models/compute/pass.h"
+#include "models/parallel/tensor/tensor_parallel.h"
+#include "models/parallel/channels/traffic_observer.h"
 
 namespace thinwire {
 

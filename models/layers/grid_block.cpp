@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/nn/attention.h"
+#include "kernels/nn/attention/attention.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
 

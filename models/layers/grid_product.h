@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "models/layers/local_product.h"
-#include "models/tensor_grid.h"
+#include "models/parallel/tensor/tensor_grid.h"
 
 namespace thinwire {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "models/parameter.h"
+#include "models/layout/parameter.h"
 
 namespace thinwire {
 

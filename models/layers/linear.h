@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "kernels/nn/gemm.h"
-#include "models/grid_layouts.h"
-#include "models/parameter.h"
+#include "kernels/nn/gemm/gemm.h"
+#include "models/layout/grid_layouts.h"
+#include "models/layout/parameter.h"
 
 namespace thinwire {
 

@@ -1,7 +1,7 @@
 // A matrix product of a layer in the type it computes in. f64 has one compute type; f32 has two.
 #pragma once
 
-#include "kernels/nn/gemm.h"
+#include "kernels/nn/gemm/gemm.h"
 
 namespace thinwire {
 

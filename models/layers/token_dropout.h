@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/nn/elementwise.h"
-#include "models/layers/pass.h"
-#include "models/layout.h"
+#include "models/compute/pass.h"
+#include "models/layout/layout.h"
 
 namespace thinwire {
 

@@ -2,7 +2,7 @@
 // is done when they have arrived. Its reductions know no operator of ours.
 #pragma once
 
-#include "collectives/staging_communicator.h"
+#include "collectives/communicator/staging_communicator.h"
 #include "tests/collectives/device_world.h"
 
 namespace thinwire::testing {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/device_abi.h"
-#include "core/device_stream.h"
+#include "core/device/device_abi.h"
+#include "core/device/device_stream.h"
 #include "kernels/values.h"
 #include "tests/collectives/world.h"
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "collectives/channel.h"
+#include "collectives/channel/channel.h"
 #include "core/random.h"
 
 namespace thinwire::testing {

@@ -22,7 +22,7 @@ grep -q 'register_codec' "$work/scaled_sign.cpp" && ! grep -q '^```' "$work/scal
 property "it compiles with the flags of every other codec, warnings being errors"
 object=$(ninja -t targets all | sed -nE 's/^(\S*kernels\/codec\/none\.cpp\.o):.*/\1/p' | head -1)
 compile=$(command_of "$object")
-[ -n "$compile" ] || { fail "no build command for kernels/codec/none.cpp"; finish; }
+[ -n "$compile" ] || { fail "no build command for kernels/codec/codecs/none.cpp"; finish; }
 compile=$(sed -E "s#\S*kernels/codec/none\.cpp\.o\.d#$work/sample.d#; s#-MT \S+##; s#-o \S+#-o $work/scaled_sign.o#; s#-c \S+#-c $work/scaled_sign.cpp#" <<<"$compile")
 run bash -c "$compile"
 expect_status 0

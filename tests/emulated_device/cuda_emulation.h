@@ -131,7 +131,7 @@ cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, dim3 shap
   return emulated::queue_work(stream, [=] { emulated::run_grid(blocks, shape, [=] { kernel(arguments...); }); });
 }
 
-/// core/cuda_scope.cuh. The name of the entry point, for messages, is in the type of `call`.
+/// core/device/cuda_scope.cuh. The name of the entry point, for messages, is in the type of `call`.
 template <typename Call>
 int on_device(int ordinal, const Call& call) {
   emulated::EntryScope scope(ordinal, __PRETTY_FUNCTION__);

@@ -1,7 +1,7 @@
-// The host's stand-in for core/device_cuda.cu.
+// The host's stand-in for core/device/device_cuda.cu.
 #include <cstdio>
 
-#include "core/device_abi.h"
+#include "core/device/device_abi.h"
 #include "tests/emulated_device/arena.h"
 #include "tests/emulated_device/cuda_emulation.h"
 

@@ -1,6 +1,6 @@
-// The host's stand-in for core/device_graph.cu: the work of a recorded stream is kept, and queued again with every launch. A graph some of whose
+// The host's stand-in for core/device/device_graph.cu: the work of a recorded stream is kept, and queued again with every launch. A graph some of whose
 // memory was released since is not launched, even where other memory has come to lie there: on a device it would compute nonsense.
-#include "core/device_graph_abi.h"
+#include "core/device/device_graph_abi.h"
 #include "tests/emulated_device/cuda_emulation.h"
 #include "tests/emulated_device/state.h"
 

@@ -1,7 +1,7 @@
-// NCCL of the emulated devices, played by MPI: the host's stand-in for collectives/nccl.cu. An operation is work of its stream: it starts when
+// NCCL of the emulated devices, played by MPI: the host's stand-in for collectives/communicator/nccl.cu. An operation is work of its stream: it starts when
 // the stream comes to it, takes what the device's memory holds then, and ends when all its messages have arrived. Reductions add in the
 // order of the ranks. Not played: errors that arrive late, communicators that stay at work, ranks that are lost.
-#include "collectives/device_nccl.h"
+#include "collectives/communicator/device_nccl.h"
 
 #include <mpi.h>
 

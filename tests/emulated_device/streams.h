@@ -56,7 +56,7 @@ cudaError_t check_address(const void* p);
 cudaError_t check_words(const void* words, std::size_t bytes);
 cudaError_t check_range(const void* p, std::size_t bytes, const char* what);
 
-// Behind the entry points of core/device_abi.h.
+// Behind the entry points of core/device/device_abi.h.
 void* allocate_staging(std::size_t bytes);
 cudaError_t release_staging(void* pointer);
 cudaError_t release(void* pointer);

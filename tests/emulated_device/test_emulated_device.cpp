@@ -9,13 +9,13 @@
 #include <numeric>
 #include <optional>
 
-#include "core/device_abi.h"
-#include "core/device_entry.h"
-#include "core/device_graph.h"
-#include "core/device_module.h"
-#include "core/device_stream.h"
+#include "core/device/device_abi.h"
+#include "core/device/device_entry.h"
+#include "core/device/device_graph.h"
+#include "core/device/device_module.h"
+#include "core/device/device_stream.h"
 #include "core/tensor.h"
-#include "kernels/nn/device_nn.h"
+#include "kernels/nn/device/device_nn.h"
 
 namespace thinwire {
 namespace {

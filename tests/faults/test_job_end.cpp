@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include "collectives/channel.h"
+#include "collectives/channel/channel.h"
 #include "core/clock.h"
-#include "core/environment.h"
+#include "core/process/environment.h"
 #include "core/tensor_names.h"
 
 namespace thinwire {

@@ -115,15 +115,15 @@ if command -v python3 >/dev/null; then
   part peer_training 110 python3 "$peers/gpu_training.py" "${peer_training[@]}" --json "$out/rows/gpu_training.jsonl"
 fi
 if [ $smoke = no ]; then  # emulated, these are tests of their own
-  checks test_device_training 60 1 models.test_device_training  # 100 steps against the host among them
-  checks test_device_parity 90 8 models.test_device_parity      # (tp, pp, dp) for 2, 4 and 8 ranks, here on one device
-  checks test_device_channels 40 4 collectives.test_device_channels
-  checks test_device_codecs 60 4 collectives.test_device_codecs
+  checks test_device_training 60 1 models.training.test_device_training  # 100 steps against the host among them
+  checks test_device_parity 90 8 models.training.test_device_parity      # (tp, pp, dp) for 2, 4 and 8 ranks, here on one device
+  checks test_device_channels 40 4 collectives.channel.test_device_channels
+  checks test_device_codecs 60 4 collectives.channel.test_device_codecs
 fi
 devices=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || devices=0
 if [ "$devices" -ge 2 ]; then
   checks test_nccl_device 60 "$devices" gpu.test_nccl_device
-  checks test_device_nccl_channels 60 "$devices" collectives.test_device_nccl_channels
+  checks test_device_nccl_channels 60 "$devices" collectives.channel.test_device_nccl_channels
 fi
 if command -v compute-sanitizer >/dev/null; then
   program=$tests/device_tests  # not a script in front of it

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "core/device_module.h"
+#include "core/device/device_module.h"
 #include "core/tensor.h"
 #include "kernels/workspace.h"
 #include "support/device_damage_cases.h"

@@ -14,7 +14,7 @@ command -v nm >/dev/null || skip "no nm (binutils)"
 cd "$root"
 
 property "every function type of the headers is an entry point, and no other is"
-named=$(grep -hoE 'using thinwire_(cuda|nccl)_[a-z0-9_]+_fn = ' core/device_abi.h core/device_graph_abi.h kernels/codec/device_kernels.h kernels/nn/device_nn.h collectives/device_nccl.h |
+named=$(grep -hoE 'using thinwire_(cuda|nccl)_[a-z0-9_]+_fn = ' core/device/device_abi.h core/device/device_graph_abi.h kernels/codec/cuda/device_kernels.h kernels/nn/device/device_nn.h collectives/communicator/device_nccl.h |
   sed 's/using //; s/_fn = //' | sort)
 for module in "${modules[@]}"; do
   exported=$(nm -D --defined-only "$module" | awk '$2 == "T" { print $3 }' | grep '^thinwire_' | sort)

@@ -3,12 +3,12 @@
 // timeout: 120
 // devices: cuda, emulated-each, lazy-each
 // NCCL itself, one device per rank: skipped where there are fewer. What the communicator makes of it is tested everywhere by
-// tests/collectives/test_nccl.cpp.
+// tests/collectives/communicator/test_nccl.cpp.
 #include <numeric>
 #include <optional>
 
-#include "collectives/nccl_communicator.h"
-#include "core/device_stream.h"
+#include "collectives/communicator/nccl_communicator.h"
+#include "core/device/device_stream.h"
 #include "tests/collectives/world.h"
 
 namespace thinwire {

@@ -11,10 +11,10 @@
 
 #include "core/half.h"
 #include "core/random.h"
-#include "kernels/nn/attention.h"
+#include "kernels/nn/attention/attention.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
-#include "kernels/nn/gemm.h"
+#include "kernels/nn/gemm/gemm.h"
 #include "kernels/nn/layernorm.h"
 #include "kernels/nn/optimizer.h"
 #include "kernels/nn/softmax.h"

@@ -17,10 +17,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/clock.h"
-#include "core/environment.h"
-#include "core/main_guard.h"
-#include "core/stop_request.h"
-#include "results/files.h"
+#include "core/process/environment.h"
+#include "core/process/main_guard.h"
+#include "core/process/stop_request.h"
+#include "results/files/files.h"
 #include "results/journal.h"
 #include "results/provenance.h"
 #include "results/record.h"

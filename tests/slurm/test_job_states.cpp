@@ -13,8 +13,8 @@
 #include "experiments/slurm/job_script.h"
 #include "experiments/slurm/job_states.h"
 #include "experiments/slurm/queue.h"
-#include "experiments/sweep/claims.h"
-#include "results/files.h"
+#include "experiments/run/claims.h"
+#include "results/files/files.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::sweep {

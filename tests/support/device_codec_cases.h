@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/random.h"
-#include "kernels/codec/device_codec.h"
-#include "kernels/codec/device_kernels.h"
+#include "kernels/codec/cuda/device_codec.h"
+#include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/codec/registry.h"
 
 namespace thinwire::testing {

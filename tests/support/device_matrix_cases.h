@@ -2,7 +2,7 @@
 // the oracle; sums run in another order, so values agree to a tolerance that stands beside each check.
 #pragma once
 
-#include "kernels/codec/autoencoder.h"
+#include "kernels/codec/codecs/autoencoder.h"
 #include "kernels/matrix/orthonormalise.h"
 #include "support/device_codec_cases.h"
 

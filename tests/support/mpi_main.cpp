@@ -8,9 +8,9 @@
 #include <string>
 
 #include "core/clock.h"
-#include "core/environment.h"
-#include "core/log.h"
-#include "core/main_guard.h"
+#include "core/process/environment.h"
+#include "core/process/log.h"
+#include "core/process/main_guard.h"
 #include "support/mpi_support.h"
 
 namespace thinwire::testing {

@@ -11,14 +11,14 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "kernels/nn/attention.h"
-#include "kernels/nn/device_dispatch.h"
+#include "kernels/nn/attention/attention.h"
+#include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
-#include "kernels/nn/gemm.h"
+#include "kernels/nn/gemm/gemm.h"
 #include "kernels/nn/layernorm.h"
 #include "kernels/nn/optimizer.h"
-#include "kernels/nn/placed_tokens.h"
+#include "kernels/nn/device/placed_tokens.h"
 #include "kernels/nn/softmax.h"
 #include "kernels/nn/sums.h"
 

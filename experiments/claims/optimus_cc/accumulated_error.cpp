@@ -3,7 +3,7 @@
 
 #include "core/statistics.h"
 #include "experiments/claims/interval.h"
-#include "experiments/claims/optimus_cc/boundary_probe.h"
+#include "experiments/claims/optimus_cc/cells/boundary_probe.h"
 
 namespace thinwire::claims {
 namespace {

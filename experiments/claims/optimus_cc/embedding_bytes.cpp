@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "collectives/cost_terms.h"
+#include "collectives/communicator/cost_terms.h"
 #include "experiments/claims/claim.h"
 
 namespace thinwire::claims {
@@ -29,7 +29,7 @@ Outcome judge(JudgeContext&) {
                           static_cast<double>(2 * d - 1) / static_cast<double>(3 * d - 2), "ratio"});
   }
   o.verdict = exact ? Verdict::pass : Verdict::fail;
-  o.because = exact ? "the ratio is (2D-1)/(3D-2) exactly for D = 1, 2, 4, 8 (counters of real runs: models.test_parallel_traffic)"
+  o.because = exact ? "the ratio is (2D-1)/(3D-2) exactly for D = 1, 2, 4, 8 (counters of real runs: models.training.test_parallel_traffic)"
                     : "a ratio differs from (2D-1)/(3D-2)";
   return o;
 }

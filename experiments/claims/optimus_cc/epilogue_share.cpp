@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "experiments/claims/claim.h"
-#include "models/epilogue.h"
-#include "models/schedule/schedule.h"
+#include "models/parallel/channels/epilogue.h"
+#include "models/parallel/schedule/schedule.h"
 
 namespace thinwire::claims {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/error.h"
-#include "experiments/claims/optimus_cc/arms.h"
+#include "experiments/claims/optimus_cc/cells/arms.h"
 
 namespace thinwire::claims {
 namespace {

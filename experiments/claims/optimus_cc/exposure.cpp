@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "experiments/claims/claim.h"
-#include "models/epilogue.h"
-#include "models/predict/step_model.h"
+#include "models/parallel/channels/epilogue.h"
+#include "models/cost_model/step_model.h"
 
 namespace thinwire::claims {
 namespace {

@@ -1,7 +1,7 @@
 // optimus_cc.C2: without lazy error propagation the same compression costs more.
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/arms.h"
+#include "experiments/claims/optimus_cc/cells/arms.h"
 
 namespace thinwire::claims {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/arms.h"
+#include "experiments/claims/optimus_cc/cells/arms.h"
 
 namespace thinwire::claims {
 namespace {

@@ -1,7 +1,7 @@
 // optimus_cc.C1: low-rank compression of backward messages with lazy error propagation keeps the loss.
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/arms.h"
+#include "experiments/claims/optimus_cc/cells/arms.h"
 
 namespace thinwire::claims {
 namespace {

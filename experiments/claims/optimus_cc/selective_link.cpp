@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/timed_arms.h"
-#include "models/predict/step_model.h"
+#include "experiments/claims/optimus_cc/cells/timed_arms.h"
+#include "models/cost_model/step_model.h"
 
 namespace thinwire::claims {
 namespace {

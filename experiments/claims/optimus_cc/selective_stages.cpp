@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "experiments/claims/claim.h"
-#include "models/predict/step_model.h"
+#include "models/cost_model/step_model.h"
 
 namespace thinwire::claims {
 namespace {

@@ -2,7 +2,7 @@
 // is left out, the difference is what it costs).
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/timed_arms.h"
+#include "experiments/claims/optimus_cc/cells/timed_arms.h"
 
 namespace thinwire::claims {
 namespace {

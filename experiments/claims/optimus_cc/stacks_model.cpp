@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "experiments/claims/claim.h"
-#include "models/predict/cluster_model.h"
+#include "models/cost_model/cluster_model.h"
 
 namespace thinwire::claims {
 namespace {

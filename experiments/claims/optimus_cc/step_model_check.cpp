@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/timed_arms.h"
+#include "experiments/claims/optimus_cc/cells/timed_arms.h"
 
 namespace thinwire::claims {
 namespace {

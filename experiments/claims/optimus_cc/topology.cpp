@@ -5,7 +5,7 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/interval.h"
-#include "experiments/claims/optimus_cc/timed.h"
+#include "experiments/claims/optimus_cc/cells/timed.h"
 
 namespace thinwire::claims {
 namespace {

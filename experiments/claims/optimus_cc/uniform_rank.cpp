@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/optimus_cc/arms.h"
-#include "models/predict/link_model.h"
-#include "models/predict/step_model.h"
+#include "experiments/claims/optimus_cc/cells/arms.h"
+#include "models/cost_model/link_model.h"
+#include "models/cost_model/step_model.h"
 
 namespace thinwire::claims {
 namespace {

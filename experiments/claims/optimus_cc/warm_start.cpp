@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "experiments/claims/interval.h"
-#include "experiments/claims/optimus_cc/boundary_probe.h"
+#include "experiments/claims/optimus_cc/cells/boundary_probe.h"
 
 namespace thinwire::claims {
 namespace {

@@ -2,7 +2,7 @@
 // the batches from which a grid sends less than 1-D.
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/machine_box.h"
+#include "experiments/claims/tensor_parallel/cells/machine_box.h"
 
 namespace thinwire::claims {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/probe.h"
-#include "models/grid_check_cases.h"
-#include "models/predict/grid_cost.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
+#include "models/parallel/tensor/grid_check_cases.h"
+#include "models/cost_model/grid_cost.h"
 
 namespace thinwire::claims {
 namespace {

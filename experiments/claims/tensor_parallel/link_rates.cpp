@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "core/error.h"
-#include "experiments/claims/tensor_parallel/machine_box.h"
+#include "experiments/claims/tensor_parallel/cells/machine_box.h"
 
 namespace thinwire::claims {
 namespace {

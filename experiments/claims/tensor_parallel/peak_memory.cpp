@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <map>
 
-#include "experiments/claims/tensor_parallel/probe.h"
-#include "models/parallel_trainer.h"
-#include "models/predict/grid_cost.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
+#include "models/training/parallel_trainer.h"
+#include "models/cost_model/grid_cost.h"
 
 namespace thinwire::claims {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/claims/context.h"
-#include "models/grid_sharding.h"
+#include "models/layout/grid_sharding.h"
 
 namespace thinwire::claims {
 namespace {

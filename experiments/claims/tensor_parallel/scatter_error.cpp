@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "experiments/claims/interval.h"
-#include "experiments/claims/tensor_parallel/probe.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
 
 namespace thinwire::claims {
 namespace {

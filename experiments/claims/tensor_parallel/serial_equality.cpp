@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <map>
 
-#include "experiments/claims/tensor_parallel/probe.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
 
 namespace thinwire::claims {
 namespace {

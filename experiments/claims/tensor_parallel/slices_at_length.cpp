@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/slice_cells.h"
+#include "experiments/claims/tensor_parallel/cells/slice_cells.h"
 
 namespace thinwire::claims {
 namespace {

@@ -1,6 +1,6 @@
 // tensor_parallel.C15: gradients of token-sliced training against those of the whole model in one go. The stages of a pipeline run in this
 // process by the schedule's own lists of instructions, so that all gradients are at hand; the executor of train_gpt is held against the
-// single device by models.test_token_sliced_training.
+// single device by models.training.test_token_sliced_training.
 #include <cstdio>
 #include <deque>
 #include <map>
@@ -8,9 +8,9 @@
 
 #include "core/random.h"
 #include "experiments/claims/claim.h"
-#include "models/gpt.h"
-#include "models/schedule/schedule.h"
-#include "models/schedule/token_slices.h"
+#include "models/gpt/gpt.h"
+#include "models/parallel/schedule/schedule.h"
+#include "models/parallel/schedule/token_slices.h"
 
 namespace thinwire::claims {
 namespace {

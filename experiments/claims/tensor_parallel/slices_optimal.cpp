@@ -5,7 +5,7 @@
 
 #include "core/random.h"
 #include "experiments/claims/claim.h"
-#include "models/schedule/token_slices.h"
+#include "models/parallel/schedule/token_slices.h"
 
 namespace thinwire::claims {
 namespace {

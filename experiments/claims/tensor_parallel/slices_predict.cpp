@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "core/statistics.h"
-#include "experiments/claims/tensor_parallel/slice_cells.h"
+#include "experiments/claims/tensor_parallel/cells/slice_cells.h"
 
 namespace thinwire::claims {
 namespace {

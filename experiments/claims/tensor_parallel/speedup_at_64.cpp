@@ -2,7 +2,7 @@
 // table gives for them. "At 64 GPUs" of docs/tensor-parallel.md is printed from these tables.
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/machine_box.h"
+#include "experiments/claims/tensor_parallel/cells/machine_box.h"
 
 namespace thinwire::claims {
 namespace {

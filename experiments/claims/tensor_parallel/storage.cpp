@@ -1,8 +1,8 @@
 // tensor_parallel.C1: 3-D stores exactly 1/q^3 of X, W and Y on every rank; what is saved for the backward pass is reported apart.
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/probe.h"
-#include "models/grid_check_cases.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
+#include "models/parallel/tensor/grid_check_cases.h"
 
 namespace thinwire::claims {
 namespace {

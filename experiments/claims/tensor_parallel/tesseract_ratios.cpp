@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/machine_box.h"
+#include "experiments/claims/tensor_parallel/cells/machine_box.h"
 
 namespace thinwire::claims {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/probe.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
 
 namespace thinwire::claims {
 namespace {

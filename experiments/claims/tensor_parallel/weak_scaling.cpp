@@ -1,7 +1,7 @@
 // tensor_parallel.C9: growth of the step per sequence from 8 to 64 ranks by the cost model, against the 3-D paper's table.
 #include <cstdio>
 
-#include "experiments/claims/tensor_parallel/machine_box.h"
+#include "experiments/claims/tensor_parallel/cells/machine_box.h"
 
 namespace thinwire::claims {
 namespace {

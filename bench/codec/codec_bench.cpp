@@ -1,0 +1,290 @@
+#include "bench/codec/codec_bench.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "bench/codec/codec_check.h"
+#include "bench/harness/inputs.h"
+#include "bench/harness/timing.h"
+#include "core/clock.h"
+#include "core/formulas.h"
+#include "core/statistics.h"
+#include "kernels/codec/codecs/autoencoder.h"
+#include "kernels/codec/message.h"
+#include "kernels/matrix/product.h"
+#include "kernels/memory_rate.h"
+
+namespace thinwire::bench {
+namespace {
+
+/// Restores the number of OpenMP threads.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs());
+  }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
+
+/// What is measured, and what a trained codec was fitted on: never the same data.
+struct Input {
+  Tensor measured;
+  std::vector<Tensor> training;
+  std::unique_ptr<Series> series;
+};
+
+Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
+  const std::int64_t columns = x.shape().columns();
+  Tensor part(Shape{count, columns});
+  std::copy_n(x.as<float>().data() + first * columns, count * columns, part.as<float>().data());
+  return part;
+}
+
+/// `fits`: whether a codec wants to see other data before.
+Input load_input(const CellParameters& p, bool fits) {
+  const TrafficSource source(p);
+  CaptureQuery query;
+  query.traffic = p.text("class");
+  query.tensor = p.text("tensor");
+  query.point = p.text("point");
+  query.batch = p.integer("batch");
+  query.seq = p.integer("seq");
+  query.parts = static_cast<int>(p.integer("parts"));
+  if (query.tensor.empty()) {
+    const auto names = source.names(query);
+    if (!names.empty()) query.tensor = names.front();
+  }
+  Input input;
+  input.series = source.find(query, 1, Shape{p.integer("batch"), p.integer("seq"), p.integer("hidden")});
+  const int last = input.series->steps - 1;
+  if (last > 0) {
+    input.measured = input.series->load(last, 0);
+    for (int step = 0; fits && step < std::min(last, 4); ++step) input.training.push_back(input.series->load(step, 0));
+  } else {  // one tensor only: fit on its first half, measure the second
+    const Tensor whole = input.series->load(0, 0);
+    const std::int64_t rows = whole.shape().rows(), half = rows / 2;
+    if (half > 0) input.training.push_back(rows_of(whole, 0, half));
+    input.measured = rows_of(whole, half, rows - half);
+  }
+  return input;
+}
+
+/// The products inside encode and decode, run bare with the same shapes: what BLAS alone would take.
+struct BareProducts {
+  std::function<void()> encode, decode;
+};
+
+BareProducts bare_products(CodecStack& stack, ConstTensorView x, std::vector<float>& scratch) {
+  const std::int64_t n = x.shape().rows(), h = x.shape().columns();
+  const auto prepare = [&](std::int64_t e) {
+    // left [n, e], right [h, e] and the expanded [n, h].
+    scratch.assign(static_cast<std::size_t>((n + h) * e + n * h), 0.5f);
+    return std::array<float*, 3>{scratch.data(), scratch.data() + n * e, scratch.data() + (n + h) * e};
+  };
+  const float* data = x.as<float>().data();
+  if (auto* ae = dynamic_cast<Autoencoder*>(stack.codec.get())) {
+    const std::int64_t e = ae->width_for(h);
+    const auto [left, right, out] = prepare(e);
+    return {[=, l = left, r = right] { matrix_product(Op::plain, Op::transposed, n, e, h, data, r, l); },
+            [=, l = left, r = right, o = out] { matrix_product(Op::plain, Op::transposed, n, h, e, l, r, o); }};
+  }
+  if (stack.expression.codec.name == "powersgd") {
+    const std::int64_t r = std::min({n, h, stack.expression.codec.parameters.integer("rank")});
+    const auto [left, right, out] = prepare(r);
+    return {[=, l = left, q = right] {
+              matrix_product(Op::plain, Op::plain, n, r, h, data, q, l);
+              matrix_product(Op::transposed, Op::plain, h, r, n, data, l, q);
+            },
+            [=, l = left, q = right, o = out] { matrix_product(Op::plain, Op::transposed, n, h, r, l, q, o); }};
+  }
+  return {};
+}
+
+double timed_us(const std::function<void()>& body) {
+  const Stopwatch watch;
+  body();
+  return static_cast<double>(watch.elapsed_ns()) * 1e-3;
+}
+
+/// One message, as a sender with its wrappers and then a receiver would handle it.
+class Message {
+ public:
+  Message(CodecStack& stack, ConstTensorView x) : stack_(stack), x_(x), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
+    key_.tensor = hash_name("bench");
+  }
+  void encode() {
+    ++key_.step;
+    size_ = encode_message(stack_, x_, key_, {payload_.data(), payload_.capacity()}, scratch_);
+  }
+  void decode() { decode_message(stack_, {payload_.data(), size_}, key_, out_.view()); }
+  std::size_t payload_bytes() const { return size_; }
+
+ private:
+  CodecStack& stack_;
+  ConstTensorView x_;
+  MessageKey key_;
+  Tensor out_;
+  MessageScratch scratch_;
+  Buffer payload_;
+  std::size_t size_ = 0;
+};
+
+void time_codec(const CellParameters& p, CodecStack& stack, ConstTensorView x, results::CellRow& row, std::vector<results::SampleRow>& samples) {
+  Message message(stack, x);
+  std::vector<float> scratch;
+  const BareProducts bare = bare_products(stack, x, scratch);
+  std::vector<double> encode, decode, encode_cpu, decode_cpu, memory, blas_encode, blas_decode;
+  // Everything that is compared takes turns, so that a busy moment of the machine hits all of it.
+  for (RepetitionLoop loop(stop_rule(p)); loop.next();) {
+    const std::int64_t cpu0 = process_cpu_ns();
+    const double e = timed_us([&] { message.encode(); });
+    const std::int64_t cpu1 = process_cpu_ns();
+    const double d = timed_us([&] { message.decode(); });
+    const std::int64_t cpu2 = process_cpu_ns();
+    loop.add(e + d);
+    if (loop.warming_up()) {
+      if (bare.encode) bare.encode(), bare.decode();
+      continue;
+    }
+    encode.push_back(e);
+    decode.push_back(d);
+    encode_cpu.push_back(static_cast<double>(cpu1 - cpu0) * 1e-3);
+    decode_cpu.push_back(static_cast<double>(cpu2 - cpu1) * 1e-3);
+    if (memory.size() < 3 || loop.repetition() % 8 == 0) memory.push_back(measure_memory_rate(x.bytes(), 0, 0.0).gb_per_s);
+    if (bare.encode) {
+      blas_encode.push_back(timed_us(bare.encode));
+      blas_decode.push_back(timed_us(bare.decode));
+    }
+    results::SampleRow sample;
+    sample.traffic = row.traffic;
+    sample.repetition = static_cast<std::int64_t>(encode.size()) - 1;
+    sample.encode_us = e;
+    sample.decode_us = d;
+    sample.total_us = e + d;
+    samples.push_back(sample);
+  }
+  const auto bytes = static_cast<double>(x.bytes()), payload = static_cast<double>(message.payload_bytes());
+  row.payload_bytes = static_cast<std::int64_t>(message.payload_bytes());
+  row.encode_us = median(encode);
+  row.decode_us = median(decode);
+  row.total_us = row.encode_us + row.decode_us;
+  std::vector<double> totals(encode.size());
+  for (std::size_t i = 0; i < encode.size(); ++i) totals[i] = encode[i] + decode[i];
+  row.total_iqr_us = summarize(totals).interquartile_range;
+  row.encode_cpu_us = median(encode_cpu);
+  row.decode_cpu_us = median(decode_cpu);
+  row.repetitions = static_cast<std::int64_t>(encode.size());
+  row.memcpy_gbps = median(memory);
+  row.encode_gbps = gigabytes_per_second(bytes, row.encode_us);
+  row.decode_gbps = gigabytes_per_second(bytes, row.decode_us);
+  row.bound_fraction_encode = bound_fraction(bytes, payload, row.memcpy_gbps, row.encode_us);
+  row.bound_fraction_decode = bound_fraction(payload, bytes, row.memcpy_gbps, row.decode_us);
+  if (!blas_encode.empty()) {
+    row.blas_fraction_encode = median(blas_encode) / row.encode_us;
+    row.blas_fraction_decode = median(blas_decode) / row.decode_us;
+  }
+}
+
+/// Fits, verifies and times one codec; fills `row`.
+void measure_row(BenchContext& context, const CellParameters& p, const Input& input, results::CellRow& row, std::vector<results::SampleRow>& samples) {
+  CodecStack stack = make_codec(row.codec, parse_form(row.form));
+  if (stack.codec->traits().needs_fit) {
+    std::vector<ConstTensorView> training;
+    for (const Tensor& t : input.training) training.push_back(t.view());
+    stack.codec->fit(training);
+  }
+  const CodecCheck check = check_codec(stack, input.measured.view());
+  check.error.fill(row);
+  row.payload_bytes = static_cast<std::int64_t>(check.payload_bytes);
+  if (!context.check_only) time_codec(p, stack, input.measured.view(), row, samples);
+}
+
+results::CellRow codec_row(BenchContext& context, const CellParameters& p, const std::string& expression, const Input& input,
+                           std::vector<results::SampleRow>& samples) {
+  results::CellRow row;
+  row.traffic = "codec";
+  row.operation = "encode_decode";
+  row.protocol = "point_to_point";
+  row.compute = "real";
+  row.dtype = "f32";
+  row.codec = expression;
+  row.form = p.text("form");
+  row.tensor = input.series->tensor;
+  row.source = input.series->source;
+  row.corpus = input.series->corpus;
+  row.hidden = input.measured.shape().columns();
+  row.threads = omp_get_max_threads();
+  row.oversubscription = static_cast<double>(row.threads) / omp_get_num_procs();
+  row.dense_bytes = static_cast<std::int64_t>(input.measured.bytes());
+  const auto failed = [&](results::Status status, const Error& error) {
+    row.status = results::name_of(status);
+    row.reason = error.what();
+  };
+  try {
+    measure_row(context, p, input, row, samples);
+  } catch (const WrongResult& error) {
+    failed(results::Status::wrong, error);
+  } catch (const UsageError& error) {
+    failed(results::Status::failed, error);
+  } catch (const EnvironmentError& error) {
+    failed(results::Status::skipped, error);
+  }
+  return row;
+}
+
+std::vector<std::string> expressions(const std::string& text) {
+  std::vector<std::string> list;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) list.push_back(word);
+  if (list.empty()) throw UsageError("--codec is empty; give one or more codec expressions, see --list");
+  return list;
+}
+
+void run_group(BenchContext& context, std::span<const Cell> cells) {
+  if (context.world.size() != 1)
+    throw UsageError("bench_codec measures one process; start it without mpirun (or with -n 1), not on " + std::to_string(context.world.size()) + " ranks");
+  for (const Cell& cell : cells) {
+    context.start(cell);
+    const CellParameters& p = cell.parameters;
+    guarded(context, cell, [&] {
+      const ThreadCount threads(static_cast<int>(p.integer("threads")));
+      const std::vector<std::string> codecs = expressions(p.text("codec"));
+      const bool fits = std::ranges::any_of(codecs, [](const std::string& e) { return make_codec(e).codec->traits().needs_fit; });
+      const Input input = load_input(p, fits);
+      Measured measured;
+      for (const std::string& expression : codecs)
+        measured.rows.push_back(codec_row(context, p, expression, input, measured.samples));
+      context.finish(cell, std::move(measured));
+    });
+  }
+}
+
+}  // namespace
+
+BenchProgram codec_bench() {
+  BenchProgram program;
+  program.name = "bench_codec";
+  program.summary = "Encode and decode speed of codecs against memcpy, verified before it is timed";
+  program.options = {{"codec", "cast quantize:bits=8 quantize:bits=2 topk randomk autoencoder powersgd", "one or more codec expressions, separated by spaces"},
+                     {"form", "fair", "fair or released"},
+                     {"threads", "0", "OpenMP threads; 0: every core that this process may use"},
+                     {"batch", "32", "batch x seq = rows"},
+                     {"seq", "512", "batch x seq = rows"},
+                     {"hidden", "512", "columns (generated tensors; a captured one has its own)"},
+                     {"class", "tp_forward", "captured: traffic class of the tensor"},
+                     {"tensor", "", "captured: name of the tensor; empty: the first one of its class and shape"},
+                     {"point", "late", "captured: early or late in training"},
+                     {"parts", "2", "captured: number of parts that the tensor was split into"}};
+  for (const BenchOption& option : input_options()) program.options.push_back(option);
+  program.run_group = run_group;
+  return program;
+}
+
+}  // namespace thinwire::bench

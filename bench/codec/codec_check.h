@@ -1,0 +1,28 @@
+// Verifies a codec on one tensor before it is timed, against scalar float64 references that share no code with
+// the codecs.
+#pragma once
+
+#include <string>
+
+#include "bench/harness/error_metrics.h"
+#include "kernels/codec/registry.h"
+
+namespace thinwire::bench {
+
+struct CodecCheck {
+  ErrorMetrics error;           ///< decoded tensor against the input
+  std::string reference;        ///< what it was compared with, in words
+  std::size_t payload_bytes = 0;
+};
+
+/// Encodes and decodes `x` with the codec of `stack` (no wrappers) under an evaluation key, so no state is left
+/// behind. Throws WrongResult when
+///  - the payload is larger than declared, decoding twice differs, decode_add is not out + decode, or a payload
+///    that lost its last byte is accepted;
+///  - the result disagrees with the codec's reference: none (bit-equal), cast and quantize (scalar formula),
+///    topk and randomk (kept values equal x in f16; for topk the lost energy is the least possible), autoencoder
+///    (float64 products), powersgd (the error is orthogonal to the result); other codecs: only the first group,
+///    and bit-equality where they call themselves lossless.
+CodecCheck check_codec(CodecStack& stack, ConstTensorView x);
+
+}  // namespace thinwire::bench

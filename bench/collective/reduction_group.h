@@ -1,0 +1,72 @@
+// Sums over ranks of gradients: data-parallel (one reduction) and tied embeddings (two steps or one fused).
+// Cells that differ in the codec and protocol only share inputs and the dense twin.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bench/harness/inputs.h"
+#include "bench/harness/measure.h"
+#include "bench/harness/twin.h"
+
+namespace thinwire::bench {
+
+/// The sum of a tensor over all ranks, as one reduction or as a chain of reductions over sub-groups.
+struct ReductionPlan {
+  TrafficClass traffic = TrafficClass::dp_gradient;
+  std::string operation = "all_reduce";  ///< for the record; "reduce_scatter" runs that form (single step only)
+  std::vector<std::unique_ptr<Communicator>> steps;  ///< reduced over one after another
+  std::unique_ptr<Series> series;        ///< this rank's input
+  int part = 0;
+  std::vector<std::pair<std::unique_ptr<Series>, int>> everybody;  ///< inputs of all ranks whose sum this is, for the reference
+  /// Which of how many equal parts of the result this rank verifies; 0 parts: the rank's of the world's.
+  int share = 0, shares = 0;
+  /// The result is compared with what these reductions, dense in f32, make of the same input, instead of with the float64 sum.
+  std::vector<std::unique_ptr<Communicator>> compared_with = {};
+  /// `steps` are those of the released form: then a dense codec, which has no forms, goes with it.
+  bool released_steps = false;
+  /// False: another sum than the reference by design (a released defect); its error is recorded, whatever it is.
+  bool verified = true;
+};
+
+class ReductionGroup {
+ public:
+  ReductionGroup(BenchContext& context, const CellParameters& parameters, ReductionPlan plan);
+  void run(std::span<const Cell> cells);
+
+ private:
+  struct Pending {
+    Cell cell;
+    Measured measured;
+    CodecLaps laps;
+    bool good = true;
+  };
+  /// Dense channels of one algorithm; they live as long as the group, as those of a cell do.
+  struct DenseTwin {
+    std::vector<Channel> channels;
+    std::vector<Tensor> outs;
+  };
+  void twin_round();
+  Shape result_shape() const;
+  void measure(Pending& pending);
+  OperationReport reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key);
+  std::vector<Channel> make_channels(const ChannelOptions& options);
+  RowBlock result_block() const;
+
+  BenchContext& context_;
+  ReductionPlan plan_;
+  ComputePlan compute_;
+  DType wire_;
+  int repetitions_, serial_;
+  std::vector<Tensor> inputs_, wire_inputs_;
+  std::vector<double> reference_;  ///< my block of the float64 sum at the last step
+  Twin twin_;
+  std::vector<DenseTwin> twins_;
+};
+
+/// The options that both benches share.
+std::vector<BenchOption> reduction_options();
+
+}  // namespace thinwire::bench

@@ -1,0 +1,92 @@
+// One CUDA device as a bench sees it: memory, a stream, and times on the device's own clock.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/device/device_abi.h"
+#include "kernels/codec/cuda/device_codec.h"
+#include "results/row.h"
+
+namespace thinwire::bench {
+
+/// Whether a device's kernels run on the host, block by block. Results hold there; times say nothing about a GPU.
+inline bool is_emulated(Device device) { return device_name(device).starts_with("emulated"); }
+
+class DeviceUnderTest {
+ public:
+  /// `lead_bytes`: of the fill that precedes everything that is timed. EnvironmentError when there is no such device.
+  DeviceUnderTest(int ordinal, std::size_t lead_bytes)
+      : device_{DeviceKind::cuda, ordinal}, backend_(device_backend(DeviceKind::cuda)), stream_(backend_.create_stream(ordinal)), lead_bytes_(lead_bytes) {
+    begin_ = backend_.create_event(ordinal), end_ = backend_.create_event(ordinal);
+    lead_ = allocate(lead_bytes);
+  }
+  ~DeviceUnderTest() {
+    backend_.destroy_event(begin_), backend_.destroy_event(end_);
+    backend_.destroy_stream(stream_);
+  }
+  DeviceUnderTest(const DeviceUnderTest&) = delete;
+  DeviceUnderTest& operator=(const DeviceUnderTest&) = delete;
+
+  /// Lives as long as this object.
+  void* allocate(std::size_t bytes) {
+    memory_.emplace_back(std::max<std::size_t>(bytes, 16), device_);
+    return memory_.back().data();
+  }
+  void copy(void* to, const void* from, std::size_t bytes) { backend_.copy(to, from, bytes, stream_); }
+  /// Between host and device, done on return.
+  void transfer(void* to, const void* from, std::size_t bytes) {
+    copy(to, from, bytes);
+    backend_.synchronize(stream_);
+  }
+  /// Microseconds of what `body` queues. A fill goes before it: while the device is busy with that the host queues the rest, so that no launch
+  /// is waited for, and afterwards the caches hold nothing of the operands.
+  double timed_us(const std::function<void()>& body) {
+    backend_.fill_zero(lead_, lead_bytes_, stream_);
+    backend_.record(begin_, stream_);
+    body();
+    backend_.record(end_, stream_);
+    backend_.synchronize(stream_);
+    return backend_.elapsed_ms(begin_, end_) * 1e3;
+  }
+  /// Calls entry point `name`. EnvironmentError where a library of CUDA is missing, RuntimeFailure with CUDA's text for other errors.
+  template <typename Function, typename... Arguments>
+  void call(const char* name, Arguments... arguments) {
+    const int code = reinterpret_cast<Function*>(device_module_symbol(name))(arguments..., device_.ordinal, stream_.handle);
+    if (code == 0) return;
+    const auto text = reinterpret_cast<thinwire_cuda_error_text_fn*>(device_module_symbol("thinwire_cuda_error_text"));
+    if (code == THINWIRE_CUDA_NO_BLAS) throw EnvironmentError(text(code));
+    throw RuntimeFailure(std::string(name) + " failed: " + text(code));
+  }
+  DeviceSeam seam() {
+    const auto text = reinterpret_cast<thinwire_cuda_error_text_fn*>(device_module_symbol("thinwire_cuda_error_text"));
+    return {[](const std::string& name) { return device_module_symbol(name); }, [this](std::size_t bytes) { return allocate(bytes); },
+            [this](void* to, const void* from, std::size_t bytes) { transfer(to, from, bytes); }, [text](int code) { return std::string(text(code)); },
+            device_.ordinal, stream_.handle};
+  }
+  /// Device name and kind of time. Times of an emulated device are kept, but nothing may be concluded from them.
+  void mark(results::CellRow& row) const {
+    row.device = row.compute = device_name(device_);
+    if (row.status == "OK" && is_emulated(device_)) {
+      row.status = results::name_of(results::Status::mistrusted);
+      row.reason = "the device is emulated on the host: results hold, times say nothing about a GPU";
+    }
+  }
+
+ private:
+  Device device_;
+  DeviceBackend& backend_;
+  Stream stream_;
+  Event begin_, end_;
+  std::vector<Buffer> memory_;
+  std::size_t lead_bytes_;
+  void* lead_ = nullptr;
+};
+
+/// Of the fill before timed work: larger than a device's caches, but not much longer than the work.
+inline std::size_t lead_bytes_for(std::size_t tensor_bytes) { return std::clamp<std::size_t>(tensor_bytes, 4096, std::size_t{256} << 20); }
+
+}  // namespace thinwire::bench

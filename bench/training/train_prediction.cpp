@@ -1,0 +1,254 @@
+#include "bench/training/train_prediction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "collectives/link/emulated_network.h"
+#include "core/statistics.h"
+#include "kernels/codec/registry.h"
+#include "models/parallel/channels/epilogue.h"
+
+namespace thinwire::bench {
+namespace {
+
+/// What a class cost one rank per step.
+struct ClassCost {
+  double operations = 0, link_bytes = 0, codec_us = 0;
+};
+
+/// Messages, one after the other, of one sum over n ranks.
+double messages_of_sum(const std::string& codec, Protocol protocol, int n) {
+  if (codec == "none") return 2.0 * (n - 1);
+  const int rounds = make_codec(codec).codec->traits().rounds;
+  if (protocol == Protocol::gather || (protocol == Protocol::automatic && rounds == 0)) return n - 1;
+  return 2.0 * (n - 1) * std::max(1, rounds);
+}
+
+class Costs {
+ public:
+  Costs(const TrainRun& run, const ClusterMachine& machine) : run_(run), machine_(machine), slices_(run.config.slices()) {
+    const auto stages = static_cast<std::size_t>(run.config.mesh.pp);
+    stage_.resize(stages);
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      const int stage = mesh_coordinates(run.config.mesh, static_cast<int>(rank)).pp;
+      std::vector<double> forward, backward, rest;
+      std::vector<std::vector<double>> slice_forward(slices_.size()), slice_backward(slices_.size());
+      std::map<std::pair<TrafficClass, std::string>, std::vector<ClassCost>> classes;
+      for (const StepRecord& s : run.ranks[rank]) {
+        forward.push_back(s.forward_us);
+        backward.push_back(s.backward_us);
+        rest.push_back(s.compute_us - s.forward_us - s.backward_us);
+        for (std::size_t n = 0; n < s.slice_forward_us.size(); ++n) {
+          slice_forward[n].push_back(s.slice_forward_us[n]);
+          slice_backward[n].push_back(s.slice_backward_us[n]);
+        }
+        // A class may travel in two groups (embedding: replicas, then stages): one record each.
+        std::map<std::pair<TrafficClass, std::string>, ClassCost> step;
+        for (const TrafficRecord& t : s.traffic) {
+          ClassCost& sum = step[{t.traffic, t.codec}];
+          sum.operations += static_cast<double>(t.operations);
+          sum.link_bytes += static_cast<double>(t.total.link_bytes);
+          sum.codec_us += t.total.encode_us + t.total.decode_us;
+        }
+        for (const auto& [key, sum] : step) classes[key].push_back(sum);
+      }
+      Stage& at = stage_[static_cast<std::size_t>(stage)];
+      at.forward = std::max(at.forward, median(forward));
+      at.backward = std::max(at.backward, median(backward));
+      at.rest = std::max(at.rest, median(rest));
+      at.slice_forward.resize(slices_.size());
+      at.slice_backward.resize(slices_.size());
+      for (std::size_t n = 0; n < slices_.size() && !slice_forward[n].empty(); ++n) {
+        at.slice_forward[n] = std::max(at.slice_forward[n], median(slice_forward[n]));
+        at.slice_backward[n] = std::max(at.slice_backward[n], median(slice_backward[n]));
+      }
+      for (const auto& [key, steps] : classes) {
+        std::vector<double> codec;
+        for (const ClassCost& c : steps) codec.push_back(c.codec_us);
+        ClassCost& slowest = at.classes[key];
+        slowest.operations = std::max(slowest.operations, steps.front().operations);
+        slowest.link_bytes = std::max(slowest.link_bytes, steps.front().link_bytes);
+        slowest.codec_us = std::max(slowest.codec_us, median(codec));
+      }
+    }
+  }
+
+  StepCosts costs() {
+    const TrainConfig& c = run_.config;
+    const double micro = static_cast<double>(c.micro_batches()), passes = micro * c.virtual_stages * static_cast<double>(slices_.size());
+    StepCosts costs;
+    for (int s = 0; s < c.mesh.pp; ++s) {
+      const Stage& at = stage_[static_cast<std::size_t>(s)];
+      StageWork work;
+      work.forward_us = at.forward / micro / c.virtual_stages;
+      work.backward_us = at.backward / micro / c.virtual_stages;
+      // Slices of different lengths have sums of different sizes; together they are these.
+      work.forward_sums_us = (sums_us(at, TrafficClass::tp_forward, c.mesh.tp) + sums_us(at, TrafficClass::control, c.mesh.tp)) / passes;
+      work.backward_sums_us = sums_us(at, TrafficClass::tp_backward, c.mesh.tp) / passes;
+      for (std::size_t n = 0; n < slices_.size() && slices_.size() > 1; ++n) {
+        work.slice_forward_us.push_back(at.slice_forward[n] / micro);
+        work.slice_backward_us.push_back(at.slice_backward[n] / micro);
+      }
+      costs.stage.push_back(work);
+      costs.gradient_us.push_back(exposed_gradients_us(at, work));
+      const auto [replicas, stages] = embedding_us(at);
+      costs.table_us.push_back(replicas);
+      costs.embedding_us = std::max(costs.embedding_us, stages);
+      costs.optimizer_us = std::max(costs.optimizer_us, at.rest);
+    }
+    costs.optimizer_us += norm_us();
+    costs.sums_after_sends = true;
+    costs.sends = c.blocking_sends ? SendMode::departing : SendMode::eager;
+    costs.forward_message_us = [this](int sender, int, int slice) { return message_us(sender, 1, TrafficClass::pp_forward, true, slice); };
+    costs.backward_message_us = [this, stages = c.mesh.pp, m = static_cast<int>(micro)](int sender, int i, int slice) {
+      const auto rule = run_.config.compress.find(TrafficClass::pp_backward);
+      const bool only_last = rule != run_.config.compress.end() && rule->second.epilogue_only;
+      return message_us(sender, -1, TrafficClass::pp_backward, !only_last || in_epilogue(i, sender, stages, m), slice);
+    };
+    return costs;
+  }
+
+ private:
+  struct Stage {
+    double forward = 0, backward = 0, rest = 0;
+    std::vector<double> slice_forward, slice_backward;
+    std::map<std::pair<TrafficClass, std::string>, ClassCost> classes;
+  };
+
+  /// How many ranks lie between neighbours along an axis (or two).
+  int stride(int tp, int pp, int dp) const { return mesh_rank(run_.config.mesh, {tp, pp, dp}); }
+
+  /// The group that sums a class: tensor ranks or replicas.
+  LinkModel link_of(TrafficClass traffic) const {
+    const MeshShape& m = run_.config.mesh;
+    const bool tensor = traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward || traffic == TrafficClass::control;
+    return group_link(machine_, traffic, tensor ? stride(std::min(1, m.tp - 1), 0, 0) : stride(0, 0, std::min(1, m.dp - 1)), tensor ? m.tp : m.dp);
+  }
+  /// Between first and last stage, of all replicas or of one.
+  LinkModel table_link(bool all_replicas) const {
+    const MeshShape& m = run_.config.mesh;
+    const int span = stride(m.tp - 1, m.pp - 1, all_replicas ? m.dp - 1 : 0) + 1;
+    return group_link(machine_, TrafficClass::embedding, std::max(1, std::min(m.tp, span)), (span + m.tp - 1) / m.tp);
+  }
+
+  double sums_us(const Stage& at, TrafficClass traffic, int n) const {
+    const LinkModel link = link_of(traffic);
+    double sum = 0;
+    for (const auto& [key, cost] : at.classes) {
+      if (key.first != traffic || n < 2) continue;
+      const auto rule = run_.config.compress.find(traffic);
+      const Protocol protocol = rule == run_.config.compress.end() ? Protocol::automatic : rule->second.protocol;
+      sum += cost.operations * messages_of_sum(key.second, protocol, n) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+    }
+    return sum;
+  }
+
+  // The table's own gradient: fused, one ring over first and last stage of all replicas; else over replicas, then over the two.
+  std::pair<double, double> embedding_us(const Stage& at) const {
+    const TrainConfig& c = run_.config;
+    double bytes = 0, codec = 0;
+    for (const auto& [key, cost] : at.classes)
+      if (key.first == TrafficClass::embedding) bytes += cost.link_bytes, codec += cost.codec_us;
+    if (bytes == 0) return {0, 0};
+    const double d = c.mesh.dp;
+    const bool fused = c.embedding_sync == "fused";
+    const LinkModel stages = table_link(fused), replicas = link_of(TrafficClass::embedding);
+    if (fused) return {0, 2 * (2 * d - 1) * stages.latency_us + 8e-3 * bytes / stages.gbps + codec};
+    // A ring over n ranks sends 2 (n - 1) / n of the table: the replicas' share of both rings' bytes.
+    const double share = 2 * (d - 1) / d / (2 * (d - 1) / d + 1);
+    return {2 * (d - 1) * replicas.latency_us + share * (8e-3 * bytes / replicas.gbps + codec),
+            2 * stages.latency_us + (1 - share) * (8e-3 * bytes / stages.gbps + codec)};
+  }
+
+  // Two numbers, summed over tensor, pipeline and replica group in turn: rings over an emulated link, the library's trees elsewhere.
+  double norm_us() const {
+    double messages = 0;
+    for (const int n : {run_.config.mesh.tp, run_.config.mesh.pp, run_.config.mesh.dp})
+      messages += EmulatedLink::is_emulated(run_.link) ? 2.0 * (n - 1) : 2.0 * std::ceil(std::log2(n));
+    return messages * machine_.between.latency_us;
+  }
+
+  // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends.
+  double exposed_gradients_us(const Stage& at, const StageWork& work) const {
+    const double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp) + sums_us(at, TrafficClass::gradient_scatter, run_.config.mesh.dp) +
+                       sums_us(at, TrafficClass::weight_gather, run_.config.mesh.dp);
+    if (!run_.config.overlap) return all;
+    const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp, share = (layers - 1) / layers;
+    return all - std::min(all * share, work.backward_us * share);
+  }
+
+  // The sender's encoding and the receiver's decoding lie on a message's way; records of a rank hold what it sent and what it decoded.
+  double message_us(int sender, int towards, TrafficClass traffic, bool coded, int slice) const {
+    const Stage& at = stage_[static_cast<std::size_t>(sender)];
+    const ClassCost* chosen = nullptr;
+    for (const auto& [key, cost] : at.classes)
+      if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || (key.second != "none") == coded)) chosen = &cost;
+    if (chosen == nullptr) return 0;
+    const double messages = std::max(1.0, messages_sent(sender, traffic, coded));
+    const int p = run_.config.mesh.pp, from = stride(0, sender, 0), to = stride(0, (sender + towards + p) % p, 0);
+    const bool inside = from / machine_.ranks_per_node == to / machine_.ranks_per_node;
+    const LinkModel link = group_link(machine_, traffic, inside ? 1 : stride(0, 1, 0), inside ? 1 : machine_.ranks_per_node + 1);
+    // Of a micro-batch's bytes and codec work a slice has the share of its tokens.
+    const double share = static_cast<double>(slices_[static_cast<std::size_t>(slice)]) / static_cast<double>(run_.config.seq);
+    return link.message_us(share * chosen->link_bytes / messages) + share * chosen->codec_us / messages;
+  }
+
+  double messages_sent(int sender, TrafficClass traffic, bool coded) const {
+    const TrainConfig& c = run_.config;
+    const int micro = static_cast<int>(c.micro_batches());
+    const auto rule = c.compress.find(traffic);
+    if (rule == c.compress.end() || !rule->second.epilogue_only) return static_cast<double>(micro) * c.virtual_stages;
+    const int last = std::min(c.mesh.pp - sender, micro);
+    return coded ? last : micro - last;
+  }
+
+  const TrainRun& run_;
+  const ClusterMachine machine_;
+  const std::vector<int> slices_;
+  std::vector<Stage> stage_;
+};
+
+}  // namespace
+
+ClusterMachine machine_of(const EmulatedLink& link) {
+  ClusterMachine machine;
+  machine.ranks_per_node = link.ranks_per_node;
+  machine.between = {link.latency_us, link.gbps};
+  machine.inside.latency_us = link.inside_latency_us;
+  if (link.inside_gbps > 0) machine.inside.gbps = link.inside_gbps;
+  return machine;
+}
+
+StepCosts step_costs(const TrainRun& run, const ClusterMachine& machine) {
+  auto costs = std::make_shared<Costs>(run, machine);
+  StepCosts result = costs->costs();
+  // The closures look into `costs`.
+  result.forward_message_us = [costs, f = result.forward_message_us](int sender, int micro, int slice) { return f(sender, micro, slice); };
+  result.backward_message_us = [costs, f = result.backward_message_us](int sender, int micro, int slice) { return f(sender, micro, slice); };
+  return result;
+}
+
+std::vector<results::TrainingPredictionRow> prediction_rows(const StepPrediction& prediction, const std::string& plan, const std::string& link) {
+  std::vector<results::TrainingPredictionRow> rows = {{{}, plan, link, "step", prediction.step_us * 1e-3}};
+  for (const StepPart part : all_step_parts)
+    rows.push_back({{}, plan, link, name_of(part), prediction.exposed_us[static_cast<std::size_t>(part)] * 1e-3});
+  return rows;
+}
+
+std::string describe_prediction(const StepPrediction& prediction, double measured_us, const LinkModel& link) {
+  char line[256];
+  std::snprintf(line, sizeof line, "step model         %.2f ms (%+.1f %%) on %.3g Gbit/s with %.0f us latency\n  exposed          ", prediction.step_us * 1e-3,
+                100 * (prediction.step_us / measured_us - 1), link.gbps, link.latency_us);
+  std::string text = line;
+  for (const StepPart part : all_step_parts) {
+    std::snprintf(line, sizeof line, "%s%s %.2f", part == all_step_parts.front() ? "" : ", ", name_of(part).c_str(),
+                  prediction.exposed_us[static_cast<std::size_t>(part)] * 1e-3);
+    text += line;
+  }
+  return text + " ms\n";
+}
+
+}  // namespace thinwire::bench

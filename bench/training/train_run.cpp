@@ -1,0 +1,349 @@
+#include "bench/training/train_run.h"
+
+#include <cmath>
+#include <optional>
+
+#include "bench/harness/gather_texts.h"
+#include "bench/harness/link_trust.h"
+#include "bench/training/product_peak.h"
+#include "bench/training/timeline.h"
+#include "bench/training/train_program.h"
+#include "bench/training/train_report.h"
+#include "bench/training/train_resume.h"
+#include "bench/training/train_tables.h"
+#include "bench/training/train_prediction.h"
+#include "collectives/link/emulated_network.h"
+#include "collectives/link/link_calibration.h"
+#include "collectives/link/link_drain.h"
+#include "collectives/process/machine.h"
+#include "core/clock.h"
+#include "core/device/device_module.h"
+#include "core/error.h"
+#include "core/process/log.h"
+#include "core/memory_counter.h"
+#include "core/device/placement.h"
+#include "core/process/real_time.h"
+#include "core/statistics.h"
+#include "core/process/stop_request.h"
+#include "models/training/checkpoint/checkpoint.h"
+#include "models/training/parallel_trainer.h"
+#include "models/cost_model/machine_file.h"
+#include "results/files/files.h"
+
+namespace thinwire::bench {
+namespace {
+
+/// Classes that are to be compressed but have nobody to talk to on this mesh.
+void warn_about_idle_rules(const TrainConfig& config) {
+  for (const auto& [traffic, rule] : config.compress) {
+    const std::string name = name_of(traffic);
+    const bool of_grid = config.tensor_parallel != "1d" && (traffic == TrafficClass::weight_gather || traffic == TrafficClass::gradient_scatter);
+    const int ranks = of_grid || name.starts_with("tp_")                                         ? config.mesh.tp
+                      : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.mesh.pp
+                                                                                      : config.mesh.dp;
+    const bool also_replicas = traffic == TrafficClass::embedding && config.mesh.dp > 1;
+    if (rule.active() && ranks < 2 && !also_replicas)
+      log_warning("compress." + name + " = " + rule.codec + ": a mesh of " +
+                  describe_mesh(config.mesh).substr(5, describe_mesh(config.mesh).find('\n') - 5) +
+                  " has no such traffic");
+  }
+}
+
+class Training {
+ public:
+  Training(BenchContext& context, const Cell& cell)
+      : context_(context),
+        cell_(cell),
+        world_(context.world),
+        config_(train_config_of(cell.parameters)),
+        plan_(plan_of(cell.parameters, config_)),
+        // Times mean nothing across two runs: a timed cell starts anew.
+        resume_(config_.compute == ComputeMode::real ? context.resume : std::string(), cell.cell_id) {
+    config_.check();
+    require_ranks(config_.mesh, world_.size());
+    if (context.check_only)
+      throw UsageError(
+          "train_gpt has nothing that --check could verify alone; the tests compare it with a single rank "
+          "(ctest -L parity)");
+    wants_timeline_ = cell.parameters.flag("timeline") || context.run_options.contains("trace");
+    if (world_.rank() == 0) warn_about_idle_rules(config_);
+  }
+
+  /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
+  std::optional<Measured> run() {
+    const Corpus corpus = Corpus::open(config_.text);
+    const std::int64_t held_before = buffer_bytes();
+    reset_buffer_bytes_peak();
+    if (const auto peak = context_.run_options.find("peak-tflops"); peak != context_.run_options.end()) {
+      const bool host = config_.device == DeviceKind::host;
+      const PlacementScope here(host ? Device() : Device{config_.device, Machine::rank_here() % device_module().devices()});
+      peak_ = product_peak(world_, config_.model.compute, peak->second);
+    }
+    trainer_ = ParallelTrainer::make(world_, config_, corpus);
+    const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_) : std::string();
+    if (!goes_on.empty()) note(goes_on);
+    if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
+    if (config_.compute == ComputeMode::real)
+      train();
+    else
+      time();
+    if (context_.stopped) return std::nullopt;
+    peak_bytes_ = buffer_bytes_peak() - held_before;
+    return report(corpus);
+  }
+
+  /// The record is written: what was saved for an early end has served.
+  void forget_saved_state() const {
+    if (resume_.enabled() && world_.rank() == 0) resume_.remove();
+  }
+
+ private:
+  void resume() {
+    const ResumeReport resumed = load_checkpoint(world_, *trainer_, config_, config_.resume);
+    checkpoint_ = config_.resume + " (step " + std::to_string(resumed.steps) + ")";
+    if (resumed.steps >= config_.steps)
+      throw UsageError("--resume " + config_.resume + " holds step " + std::to_string(resumed.steps) +
+                       " already; --steps " + std::to_string(config_.steps) + " must be beyond it");
+    note("resumed from " + checkpoint_);
+    if (resumed.codec_state == CodecStateUse::reset) note("codec state starts anew (--codec-state reset)");
+    for (const std::string& remark : resumed.remarks) note(remark);
+  }
+
+  /// Into journal and log, from one rank.
+  void note(const std::string& text) {
+    if (world_.rank() != 0) return;
+    log_info(text);
+    context_.note(cell_, text);
+  }
+
+  void train() {
+    TrainProgress progress(world_.rank() == 0, config_);
+    while (trainer_->steps_taken() < config_.steps) {
+      const bool last = trainer_->steps_taken() + 1 == config_.steps;
+      take_step(last);
+      const std::int64_t done = trainer_->steps_taken();
+      const StepRecord& step = steps_.back();
+      if (last || (config_.eval_interval > 0 && done % config_.eval_interval == 0))
+        validation_[step.step] = trainer_->validate();
+      if (!config_.checkpoint.empty() &&
+          (last || (config_.save_interval > 0 && done % config_.save_interval == 0))) {
+        save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
+        checkpoint_ = config_.checkpoint + " (step " + std::to_string(done) + ")";
+        context_.note(cell_, "saved " + checkpoint_);
+      }
+      if (!last && stop_agreed()) return save_for_later();
+      const auto found = validation_.find(step.step);
+      progress.show(step, found == validation_.end() ? results::not_measured : found->second);
+    }
+  }
+
+  /// SIGUSR1 reaches the ranks at different moments; they stop after the same step.
+  bool stop_agreed() {
+    if (!resume_.enabled() && config_.checkpoint.empty()) return false;
+    const std::int32_t mine = stop_requested() ? 1 : 0;
+    std::int32_t any = 0;
+    world_.all_reduce(&mine, &any, 1, DType::i32, ReduceOp::max)->wait();
+    return any != 0;
+  }
+
+  void save_for_later() {
+    const std::string done = " (step " + std::to_string(trainer_->steps_taken()) + ")";
+    if (resume_.enabled()) {
+      resume_.save(world_, *trainer_, config_, steps_, validation_);
+      note("asked to stop: saved " + resume_.checkpoint() + done + "; the same sweep goes on from it");
+    } else {
+      save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
+      note("asked to stop: saved " + config_.checkpoint + done + "; go on with --resume " + config_.checkpoint);
+    }
+    context_.stopped = true;
+  }
+
+  void time() {
+    TrainProgress progress(world_.rank() == 0, config_);
+    // So many ranks that mostly nap leave the machine to what it needs itself; more of them would not.
+    std::optional<RealTimePriority> undisturbed;
+    const Waiter::Quiet naps(100);
+    world_.barrier();  // a rank that is late must not find the cores taken
+    if (Machine::oversubscription() <= 8) undisturbed.emplace();
+    if (!undisturbed || !undisturbed->granted())
+      note("no real-time priority (needs root or CAP_SYS_NICE, and at most 8 ranks to a core): other jobs on this machine show in the times");
+    step();  // buffers grow, connections open
+    trainer_->set_compute(ComputeMode::serial);
+    for (int i = 0; i < config_.serial_steps; ++i) step();
+    trainer_->set_compute(ComputeMode::replay);
+    trainer_->drain_link(drain_.get());
+    for (std::int64_t i = 0; i < config_.steps; ++i) {
+      world_.barrier();  // a step's time starts on all ranks alike
+      take_step(i + 1 == config_.steps);
+      steps_.back().step = i;
+      progress.show(steps_.back(), results::not_measured);
+    }
+  }
+
+  void take_step(bool last) {
+    const bool traced = last && wants_timeline_;
+    if (traced) Trace::start();
+    steps_.push_back(step());
+    if (traced) spans_ = Trace::stop();
+    if (since_news_.seconds() > 10) {  // a sweep ends what it hears nothing of
+      since_news_ = Stopwatch();
+      context_.note(cell_, "step " + std::to_string(trainer_->steps_taken()) + " taken");
+    }
+  }
+
+  StepRecord step() {
+    try {
+      return trainer_->step();
+    } catch (const RuntimeFailure& error) {
+      // Nothing of the diverged state is saved: what is on disk is the last good one.
+      std::string reason = error.what();
+      while (reason.ends_with('.')) reason.pop_back();
+      throw RuntimeFailure(
+          reason +
+          (!checkpoint_.empty() ? ". The last good checkpoint is " + checkpoint_
+           : !config_.checkpoint.empty()
+               ? std::string(". No checkpoint was written yet")
+               : std::string(". There is no checkpoint (--checkpoint FILE.h5 --checkpoint-interval N)")));
+    }
+  }
+
+  Measured report(const Corpus& corpus) {
+    TrainRun run;
+    run.config = config_;
+    run.plan = plan_;
+    run.link = context_.link;
+    run.corpus = corpus.hash();
+    run.oversubscription = Machine::oversubscription();
+    if (config_.device != DeviceKind::host) {
+      run.device = device_name({config_.device, 0});
+      run.oversubscription = static_cast<double>(Machine::ranks_here()) / device_module().devices();
+    }
+    run.validation = validation_;
+    if (peak_) run.peak_gflops = peak_->gflops, run.peak = peak_->from;
+    std::vector<std::string> by_rank;
+    for (const std::string& text : gather_texts(world_, to_text(steps_)))
+      run.ranks.push_back(steps_from_text(resume_.earlier(run.ranks.size()) + text));
+    for (const std::string& text : gather_texts(world_, std::to_string(peak_bytes_))) run.peak_bytes.push_back(std::stoll(text));
+    if (wants_timeline_) by_rank = gather_texts(world_, to_text(spans_));
+    Measured measured;
+    if (world_.rank() == 0) {
+      measured.rows = training_rows(run);
+      measured.training = training_tables(run);
+      measured.samples = step_samples(run);
+      if (wants_timeline_) measured.training.timeline = timeline_rows(by_rank, plan_, context_.link);
+      write_trace(measured.training.timeline);
+      std::fputs(describe_run(run, measured.training, corpus).c_str(), context_.text);
+      std::fflush(context_.text);
+    }
+    judge_link(measured);
+    predict(run, measured);
+    if (measured.rows.empty()) measured.rows.emplace_back();  // only rank 0's count, but every rank has some
+    return measured;
+  }
+
+  void write_trace(const std::vector<results::TimelineRow>& timeline) const {
+    const auto path = context_.run_options.find("trace");
+    if (path != context_.run_options.end())
+      results::write_file_atomically(path->second, chrome_trace(timeline, config_.mesh));
+  }
+
+  /// Beside a measured step what the step model makes of the same work, bytes and link. Collective.
+  void predict(const TrainRun& run, Measured& measured) {
+    if (config_.compute == ComputeMode::real || world_.size() < 2) return;
+    if (config_.tensor_parallel != "1d") {
+      if (world_.rank() == 0) std::fputs("step model         none: it does not know grids of the tensor group\n", context_.text);
+      return;
+    }
+    ClusterMachine machine;  // one rank to a node where nothing else is known
+    LinkModel& link = machine.between;
+    if (const auto file = context_.run_options.find("machine"); file != context_.run_options.end()) {
+      const MachineFile measured_links = MachineFile::read(file->second);
+      const auto found = measured_links.links.find(context_.link);
+      if (found == measured_links.links.end())
+        throw UsageError(file->second + " has no link \"" + context_.link + "\"; measure it: bench_collective --link " + context_.link + " --fit " + file->second);
+      link = found->second;
+    } else if (EmulatedLink::is_emulated(context_.link)) {
+      machine = machine_of(EmulatedLink::parse(context_.link));
+    } else if (std::isnan(nominal_link_gbps(context_.link))) {
+      return;  // of memory that all ranks share no link model is known
+    } else {
+      link.latency_us = measure_latency_us(world_);
+      std::vector<double> rates;
+      for (const results::LinkRow& row : measured.links)
+        if (row.direction == "both_ways") rates.push_back(row.measured_gbps);
+      link.gbps = rates.empty() ? nominal_link_gbps(context_.link) : median(rates);
+    }
+    if (world_.rank() != 0 || measured.training.time.empty()) return;
+    const Schedule schedule = pipeline_schedule(config_);
+    const StepPrediction prediction = predict_step(schedule, step_costs(run, machine));
+    measured.training.prediction = prediction_rows(prediction, plan_, context_.link);
+    std::fputs(describe_prediction(prediction, measured.training.time.front().step_ms * 1e3, link).c_str(), context_.text);
+    std::fflush(context_.text);
+  }
+
+  /// The link is held against its nominal rate with the size of each class's messages, which rank 0 tells the others: between
+  /// stages one way, else all ranks at once.
+  void judge_link(Measured& measured) {
+    constexpr std::size_t most = 16;
+    std::int64_t sizes[most] = {}, one_way[most] = {};
+    if (world_.rank() == 0)
+      for (std::size_t i = 0; i < std::min(most, measured.training.traffic.size()); ++i) {
+        const results::TrainingTrafficRow& row = measured.training.traffic[i];
+        if (row.traffic == "control") continue;
+        sizes[i] = row.payload_bytes / std::max<std::int64_t>(1, row.operations);
+        one_way[i] = row.traffic.starts_with("pp_");
+      }
+    world_.broadcast(sizes, sizeof sizes, 0)->wait();
+    world_.broadcast(one_way, sizeof one_way, 0)->wait();
+    Measured probe;
+    for (std::size_t i = 0; i < most; ++i) {
+      results::CellRow row;
+      row.payload_bytes = sizes[i];
+      row.operation = one_way[i] != 0 ? "send_recv" : "all_reduce";
+      probe.rows.push_back(row);
+    }
+    LinkTrust(context_).judge(probe);
+    if (world_.rank() != 0) return;
+    measured.links = std::move(probe.links);
+    for (std::size_t i = 0; i < measured.rows.size(); ++i) {
+      results::CellRow& row = measured.rows[i];
+      for (std::size_t k = 0; k < std::min(most, measured.training.traffic.size()); ++k)
+        if (measured.training.traffic[k].traffic == row.traffic &&
+            measured.training.traffic[k].codec == row.codec) {
+          row.link_gbps = probe.rows[k].link_gbps;
+          if (config_.compute == ComputeMode::real) continue;  // bytes and losses do not depend on the rate
+          row.status = probe.rows[k].status;
+          row.reason = probe.rows[k].reason;
+        }
+    }
+  }
+
+  BenchContext& context_;
+  const Cell& cell_;
+  Communicator& world_;
+  TrainConfig config_;
+  std::string plan_, checkpoint_;
+  TrainResume resume_;
+  std::int64_t peak_bytes_ = 0;
+  std::optional<ProductPeak> peak_;
+  bool wants_timeline_ = false;
+  Stopwatch since_news_;
+  std::unique_ptr<LinkDrain> drain_ = LinkDrain::open(context_.link);  ///< before trainer_, whose channels use it
+  std::unique_ptr<ParallelTrainer> trainer_;
+  std::vector<StepRecord> steps_;
+  std::map<std::int64_t, double> validation_;
+  std::vector<TraceSpan> spans_;
+};
+
+}  // namespace
+
+void run_training(BenchContext& context, const Cell& cell) {
+  context.start(cell);
+  Training training(context, cell);
+  std::optional<Measured> measured = training.run();
+  if (!measured) return;
+  context.finish(cell, std::move(*measured));
+  training.forget_saved_state();
+}
+
+}  // namespace thinwire::bench

@@ -1,0 +1,218 @@
+// What the operations of a channel share: which protocol and transport it takes, its queue, and its order with other channels.
+#include "collectives/channel/channel_state.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "collectives/communicator/device_communicator.h"
+#include "collectives/process/machine.h"
+#include "core/process/trace.h"
+
+namespace thinwire {
+namespace {
+
+bool is_pipeline(TrafficClass traffic) {
+  return traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
+}
+
+bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
+  // The types of the rounds are known only to the codec; bytes carry everything but sums, sums are of floats.
+  return traits.rounds > 0 && std::all_of(traits.operators.begin(), traits.operators.end(), [&](ReduceOp op) {
+           return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op);
+         });
+}
+
+Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack, const Communicator& comm) {
+  const CodecTraits& traits = stack.codec->traits();
+  const bool dense = stack.expression.is_dense();
+  const std::string codec = "codec " + stack.expression.canonical();
+  if (options.traffic == TrafficClass::control && !dense) {
+    throw UsageError(codec + ": control traffic (norms, loss, look-ups) is never compressed; use codec none");
+  }
+  switch (options.protocol) {
+    case Protocol::automatic:
+      if (is_pipeline(options.traffic)) return Protocol::point_to_point;
+      if (dense) return Protocol::dense;
+      if (rounds_possible(traits, comm)) return Protocol::rounds;
+      if (traits.gather) return Protocol::gather;
+      break;
+    case Protocol::dense:
+      if (!dense)
+        throw UsageError(
+            codec +
+            " cannot use protocol dense, which sums tensors as they are; use rounds, gather or two_shot");
+      return Protocol::dense;
+    case Protocol::rounds:
+      if (traits.rounds == 0)
+        throw UsageError(codec +
+                         " is not a sequence of dense reductions, so protocol rounds cannot sum it; use "
+                         "gather or two_shot");
+      if (!rounds_possible(traits, comm))
+        throw UsageError(
+            codec + ": protocol rounds needs a reduction operator that this communicator lacks; use gather");
+      return Protocol::rounds;
+    case Protocol::gather:
+    case Protocol::two_shot:
+    case Protocol::point_to_point:
+      if (traits.gather) return options.protocol;
+      throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) +
+                       " cannot carry it; use rounds");
+  }
+  throw UsageError(
+      codec + " can neither be summed by rounds nor be gathered on this communicator; choose another codec");
+}
+
+}  // namespace
+
+namespace {
+
+// Channels that exist. Whoever waits for one operation advances all of them: else two ranks that wait for
+// operations of two channels in different orders would each keep the other's rounds from going on. Used by
+// one thread.
+std::vector<ChannelState*>& live_channels() {
+  static auto* channels = new std::vector<ChannelState*>;
+  return *channels;
+}
+
+}  // namespace
+
+namespace {
+
+/// Over the ranks of `group`, for tensors that lie where the thread computes.
+std::unique_ptr<Communicator> communicator_here(Communicator& group, const ChannelOptions& options) {
+  const Device here = current_device();
+  if (here.kind == DeviceKind::host) return group.host_side().duplicate();
+  const bool messages = options.protocol == Protocol::point_to_point || is_pipeline(options.traffic);
+  if (group.serves(here)) return messages ? group.duplicate_for_messages() : group.duplicate();
+  // Our own ring adds on the host.
+  const DeviceUse use = options.algorithm == DenseAlgorithm::ring ? DeviceUse::host_memory : messages ? DeviceUse::messages : DeviceUse::collectives;
+  return make_device_communicator(group, here, use);
+}
+
+}  // namespace
+
+ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
+    : stream(device.kind == DeviceKind::host ? nullptr : std::make_unique<ChannelStream>(device)),
+      comm(communicator_here(group, channel_options)),
+      options(std::move(channel_options)),
+      stack(make_codec(options.codec, options.form)),
+      ring(comm->host_side()) {
+  protocol = choose_protocol(options, stack, *comm);
+  if (options.operation != ReduceOp::sum && (!dense() || options.average))
+    throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
+  if (options.reuse_payloads && (traits().stateful || wrapped()))
+    throw UsageError("codec " + stack.expression.canonical() + " cannot reuse payloads: every message changes what it remembers; use a codec without state and without wrappers");
+  // Activations have a backward pass through the codec that carried them; nothing else does.
+  const bool copies = options.form == Form::released && traits().backward == BackwardRule::masked;  // see reduction_backward
+  stack.codec->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
+  if (stream != nullptr && options.algorithm == DenseAlgorithm::ring && dynamic_cast<StagingCommunicator*>(comm.get()) == nullptr)
+    throw UsageError("our own ring adds on the host, which " + comm->transport() + " does not reach; use the library's reductions on " + name_of(device));
+  if (stream != nullptr) {
+    [[maybe_unused]] static const bool flushes = [] {
+      Trace::before_stop([] {
+        for (ChannelState* channel : live_channels()) channel->settle(true);
+      });
+      return true;
+    }();
+  }
+  live_channels().push_back(this);
+}
+
+ChannelState::~ChannelState() {
+  std::erase(live_channels(), this);
+  // Its memory may still be in use, and its stream goes first. Not while the stack unwinds: the stream may never come there.
+  if (stream != nullptr && std::uncaught_exceptions() == 0) {
+    try {
+      stream->synchronize();
+    } catch (const Error&) {  // the next call on the device says it again
+    }
+  }
+  for (const auto& operation : unsettled) operation->forget_events();  // their owners may ask once more
+}
+
+RequestPtr ChannelState::ring_all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) {
+  const auto start = [=, this](const void* from, void* to) { return ring.all_reduce(from, to, elements, dtype, op); };
+  if (stream == nullptr) return start(send, receive);
+  return dynamic_cast<StagingCommunicator&>(*comm).all_reduce_by(send, receive, elements * static_cast<std::int64_t>(size_of(dtype)), start);
+}
+
+RequestPtr ChannelState::ring_reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
+  // `counts` are the channel's and live as long as the transfer.
+  const auto start = [=, this](const void* from, void* to) { return ring.reduce_scatter(from, to, counts, dtype, op); };
+  if (stream == nullptr) return start(send, receive);
+  const auto width = static_cast<std::int64_t>(size_of(dtype));
+  std::int64_t total = 0;
+  for (const std::int64_t count : counts) total += count;
+  return dynamic_cast<StagingCommunicator&>(*comm).reduce_scatter_by(send, total * width, receive, counts[static_cast<std::size_t>(rank())] * width, start);
+}
+
+RequestPtr ChannelState::ring_all_gather(const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> places) {
+  const auto start = [=, this](const void* from, void* to) { return ring.all_gather(from, to, counts); };
+  if (stream == nullptr) return start(send, receive);
+  return dynamic_cast<StagingCommunicator&>(*comm).all_gather_by(send, counts[static_cast<std::size_t>(rank())], receive, counts, places, start);
+}
+
+void ChannelState::settle(bool all) {
+  Waiter waiter;
+  while (!unsettled.empty()) {
+    if (!unsettled.front()->end_has_come()) {
+      if (!all) return;
+      waiter.pause();
+      continue;
+    }
+    const std::shared_ptr<Operation::State> operation = std::move(unsettled.front());
+    unsettled.pop_front();
+    operation->settle();
+  }
+}
+
+void ChannelState::progress_all() {
+  for (std::size_t i = 0; i < live_channels().size(); ++i) {
+    if (!live_channels()[i]->queue.empty()) live_channels()[i]->progress();
+  }
+}
+
+void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
+  if (stream != nullptr) settle(false);
+  queue.push_back(std::move(operation));
+  progress();
+}
+
+// Strictly first in, first out, with one relief: point-to-point messages with no collective before them may
+// be in flight together (their codec work is one section each), so that two ranks may send to each other at
+// once.
+void ChannelState::progress() {
+  for (std::size_t i = 0; i < queue.size();) {
+    const std::shared_ptr<Operation::State> operation = queue[i];
+    if (operation->collective() && i > 0) return;
+    const auto drop = [&] { queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i)); };
+    bool finished = false;
+    try {
+      finished = operation->advance();
+    } catch (...) {
+      drop();
+      throw;
+    }
+    if (finished) {
+      drop();
+    } else if (operation->collective()) {
+      return;
+    } else {
+      ++i;
+    }
+  }
+}
+
+std::unique_ptr<Buffer> ChannelState::borrow() {
+  if (pool.empty()) return std::make_unique<Buffer>();
+  std::unique_ptr<Buffer> buffer = std::move(pool.back());
+  pool.pop_back();
+  return buffer;
+}
+
+void ChannelState::give_back(std::unique_ptr<Buffer> buffer) {
+  pool.push_back(std::move(buffer));
+}
+
+}  // namespace thinwire

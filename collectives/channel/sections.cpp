@@ -1,0 +1,58 @@
+#include "collectives/channel/sections.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "core/statistics.h"
+
+namespace thinwire {
+
+void Sections::set_mode(ComputeMode mode) {
+  if (mode == ComputeMode::serial && mode_ != ComputeMode::serial) memory_.clear();
+  mode_ = mode;
+}
+
+SectionMemory& Sections::find(const SectionKey& key) {
+  const auto found = memory_.find(key);
+  if (found == memory_.end()) {
+    throw UsageError(
+        "replay has no remembered duration of this operation; run it with ComputeMode::serial first, "
+        "with the same kind of operation and shape");
+  }
+  return found->second;
+}
+
+void Sections::remember(const SectionKey& key, const SectionTime& time, std::int64_t value) {
+  SectionMemory& memory = memory_[key];
+  memory.wall_us.push_back(time.wall_us);
+  memory.cpu_us.push_back(time.cpu_us);
+  memory.value = value;
+}
+
+SectionTime Sections::replay(const SectionKey& key, std::int64_t& value) {
+  const std::int64_t start = now_ns();
+  const SectionMemory& memory = find(key);
+  const SectionTime time{scale_ * median(memory.wall_us), scale_ * median(memory.cpu_us)};
+  value = memory.value;
+  sleep_until_ns(start + static_cast<std::int64_t>(time.wall_us * 1e3));
+  // The wake-up is late by the timer's latency; the operation's total has it, the section's own time does
+  // not.
+  return time;
+}
+
+void Sections::remember_round(const SectionKey& key, const Round& round) {
+  SectionMemory& memory = memory_[key];
+  memory.send.reserve(round.send.size());
+  memory.receive.reserve(round.receive.size());
+  if (!round.send.empty()) std::memcpy(memory.send.data(), round.send.data(), round.send.size());
+  memory.round = {{memory.send.data(), round.send.size()},
+                  {memory.receive.data(), round.receive.size()},
+                  round.dtype,
+                  round.op};
+}
+
+const Round& Sections::remembered_round(const SectionKey& key) {
+  return find(key).round;
+}
+
+}  // namespace thinwire

@@ -1,0 +1,187 @@
+// The door to NCCL: thin functions over libnccl.so.2, which is opened on the first call.
+#include "collectives/communicator/device_nccl.h"
+
+#include "core/device/cuda_scope.cuh"
+#include "core/dtype.h"
+#include "kernels/cuda/vendor_library.h"
+
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define THINWIRE_HAS_NCCL 1
+#endif
+
+using namespace thinwire;
+using thinwire::cuda::on_device;
+
+THINWIRE_CUDA_ENTRY thinwire_nccl_version_fn thinwire_nccl_version;
+THINWIRE_CUDA_ENTRY thinwire_nccl_unique_id_fn thinwire_nccl_unique_id;
+THINWIRE_CUDA_ENTRY thinwire_nccl_create_fn thinwire_nccl_create;
+THINWIRE_CUDA_ENTRY thinwire_nccl_state_fn thinwire_nccl_state;
+THINWIRE_CUDA_ENTRY thinwire_nccl_destroy_fn thinwire_nccl_destroy;
+THINWIRE_CUDA_ENTRY thinwire_nccl_abort_fn thinwire_nccl_abort;
+THINWIRE_CUDA_ENTRY thinwire_nccl_group_fn thinwire_nccl_group;
+THINWIRE_CUDA_ENTRY thinwire_nccl_all_reduce_fn thinwire_nccl_all_reduce;
+THINWIRE_CUDA_ENTRY thinwire_nccl_reduce_scatter_fn thinwire_nccl_reduce_scatter;
+THINWIRE_CUDA_ENTRY thinwire_nccl_reduce_fn thinwire_nccl_reduce;
+THINWIRE_CUDA_ENTRY thinwire_nccl_all_gather_fn thinwire_nccl_all_gather;
+THINWIRE_CUDA_ENTRY thinwire_nccl_broadcast_fn thinwire_nccl_broadcast;
+THINWIRE_CUDA_ENTRY thinwire_nccl_send_fn thinwire_nccl_send;
+THINWIRE_CUDA_ENTRY thinwire_nccl_receive_fn thinwire_nccl_receive;
+
+#ifdef THINWIRE_HAS_NCCL
+
+namespace {
+
+struct Nccl {
+  bool open = false;
+  decltype(&ncclGetVersion) version = nullptr;
+  decltype(&ncclGetUniqueId) unique_id = nullptr;
+  decltype(&ncclCommInitRankConfig) create = nullptr;
+  decltype(&ncclCommGetAsyncError) state = nullptr;
+  decltype(&ncclCommDestroy) destroy = nullptr;
+  decltype(&ncclCommAbort) abort = nullptr;
+  decltype(&ncclGroupStart) group_start = nullptr;
+  decltype(&ncclGroupEnd) group_end = nullptr;
+  decltype(&ncclAllReduce) all_reduce = nullptr;
+  decltype(&ncclReduceScatter) reduce_scatter = nullptr;
+  decltype(&ncclReduce) reduce = nullptr;
+  decltype(&ncclAllGather) all_gather = nullptr;
+  decltype(&ncclBroadcast) broadcast = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) receive = nullptr;
+
+  Nccl() {
+    cuda::VendorLibrary library("libnccl.so.2");
+    library.find(version, "ncclGetVersion");
+    library.find(unique_id, "ncclGetUniqueId");
+    library.find(create, "ncclCommInitRankConfig");
+    library.find(state, "ncclCommGetAsyncError");
+    library.find(destroy, "ncclCommDestroy");
+    library.find(abort, "ncclCommAbort");
+    library.find(group_start, "ncclGroupStart");
+    library.find(group_end, "ncclGroupEnd");
+    library.find(all_reduce, "ncclAllReduce");
+    library.find(reduce_scatter, "ncclReduceScatter");
+    library.find(reduce, "ncclReduce");
+    library.find(all_gather, "ncclAllGather");
+    library.find(broadcast, "ncclBroadcast");
+    library.find(send, "ncclSend");
+    library.find(receive, "ncclRecv");
+    open = library.complete();
+  }
+};
+const Nccl& nccl() {
+  static const Nccl library;
+  return library;
+}
+
+int code_of(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress ? 0 : THINWIRE_CUDA_NCCL_ERROR + static_cast<int>(result);
+}
+template <typename Call>
+int with_nccl(const Call& call) {
+  return nccl().open ? code_of(call(nccl())) : THINWIRE_CUDA_NO_NCCL;
+}
+
+bool type_of(int dtype, ncclDataType_t& type) {
+  switch (static_cast<DType>(dtype)) {
+    case DType::f32: type = ncclFloat32; return true;
+    case DType::f64: type = ncclFloat64; return true;
+    case DType::f16: type = ncclFloat16; return true;
+    case DType::bf16: type = ncclBfloat16; return true;
+    case DType::i8: type = ncclInt8; return true;
+    case DType::u8: type = ncclUint8; return true;
+    case DType::i32: type = ncclInt32; return true;
+    case DType::i64: type = ncclInt64; return true;
+    case DType::u16: break;
+  }
+  return false;
+}
+ncclComm_t comm(void* communicator) { return static_cast<ncclComm_t>(communicator); }
+cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
+ncclRedOp_t op_of(int op) { return op == nccl_max ? ncclMax : ncclSum; }
+
+template <typename Call>
+int with_type(int dtype, const Call& call) {
+  ncclDataType_t type{};
+  if (!type_of(dtype, type)) return THINWIRE_CUDA_NCCL_ERROR + static_cast<int>(ncclInvalidArgument);
+  return with_nccl([&](const Nccl& n) { return call(n, type); });
+}
+
+}  // namespace
+
+int thinwire_nccl_version(int* version) {
+  return with_nccl([&](const Nccl& n) { return n.version(version); });
+}
+int thinwire_nccl_unique_id(void* id) {
+  static_assert(sizeof(ncclUniqueId) == nccl_unique_id_bytes);
+  return with_nccl([&](const Nccl& n) { return n.unique_id(static_cast<ncclUniqueId*>(id)); });
+}
+int thinwire_nccl_create(void** communicator, int ranks, const void* id, int rank, int ordinal) {
+  *communicator = nullptr;
+  return on_device(ordinal, [&] {
+    return with_nccl([&](const Nccl& n) {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      ncclComm_t made = nullptr;
+      const ncclResult_t result = n.create(&made, ranks, *static_cast<const ncclUniqueId*>(id), rank, &config);
+      *communicator = made;
+      return result;
+    });
+  });
+}
+int thinwire_nccl_state(void* communicator, int* state) {
+  ncclResult_t seen = ncclSuccess;
+  const int code = with_nccl([&](const Nccl& n) { return n.state(comm(communicator), &seen); });
+  *state = seen == ncclInProgress ? nccl_at_work : code_of(seen);
+  return code;
+}
+int thinwire_nccl_destroy(void* communicator) {
+  return with_nccl([&](const Nccl& n) { return n.destroy(comm(communicator)); });
+}
+int thinwire_nccl_abort(void* communicator) {
+  return with_nccl([&](const Nccl& n) { return n.abort(comm(communicator)); });
+}
+int thinwire_nccl_group(int begin) {
+  return with_nccl([&](const Nccl& n) { return begin ? n.group_start() : n.group_end(); });
+}
+int thinwire_nccl_all_reduce(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, void* stream) {
+  return with_type(dtype, [&](const Nccl& n, ncclDataType_t t) { return n.all_reduce(send, receive, count, t, op_of(op), comm(communicator), on(stream)); });
+}
+int thinwire_nccl_reduce_scatter(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, void* stream) {
+  return with_type(dtype, [&](const Nccl& n, ncclDataType_t t) { return n.reduce_scatter(send, receive, count, t, op_of(op), comm(communicator), on(stream)); });
+}
+int thinwire_nccl_reduce(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, int root, void* stream) {
+  return with_type(dtype, [&](const Nccl& n, ncclDataType_t t) { return n.reduce(send, receive, count, t, op_of(op), root, comm(communicator), on(stream)); });
+}
+int thinwire_nccl_all_gather(void* communicator, const void* send, void* receive, std::size_t bytes, void* stream) {
+  return with_nccl([&](const Nccl& n) { return n.all_gather(send, receive, bytes, ncclUint8, comm(communicator), on(stream)); });
+}
+int thinwire_nccl_broadcast(void* communicator, const void* send, void* receive, std::size_t bytes, int root, void* stream) {
+  return with_nccl([&](const Nccl& n) { return n.broadcast(send, receive, bytes, ncclUint8, root, comm(communicator), on(stream)); });
+}
+int thinwire_nccl_send(void* communicator, const void* data, std::size_t bytes, int to, void* stream) {
+  return with_nccl([&](const Nccl& n) { return n.send(data, bytes, ncclUint8, to, comm(communicator), on(stream)); });
+}
+int thinwire_nccl_receive(void* communicator, void* data, std::size_t bytes, int from, void* stream) {
+  return with_nccl([&](const Nccl& n) { return n.receive(data, bytes, ncclUint8, from, comm(communicator), on(stream)); });
+}
+
+#else  // built without NCCL's header
+
+int thinwire_nccl_version(int*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_unique_id(void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_create(void**, int, const void*, int, int) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_state(void*, int*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_destroy(void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_abort(void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_group(int) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_all_reduce(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_reduce_scatter(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_reduce(void*, const void*, void*, std::size_t, int, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_all_gather(void*, const void*, void*, std::size_t, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_broadcast(void*, const void*, void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_send(void*, const void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_receive(void*, void*, std::size_t, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
+
+#endif

@@ -1,0 +1,70 @@
+// The mesh of ranks of 3D parallelism. Every group follows from one order string, as pure data that tests
+// inspect.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator/communicator.h"
+#include "kernels/codec/codec.h"
+
+namespace thinwire {
+
+/// Extents of the mesh and which axis varies fastest with the rank: "tp-pp-dp" puts tensor-parallel
+/// neighbours on adjacent ranks, then pipeline stages, then replicas.
+struct MeshShape {
+  int tp = 1, pp = 1, dp = 1;
+  std::string order = "tp-pp-dp";
+  int ranks() const { return tp * pp * dp; }
+};
+
+struct MeshCoordinates {
+  int tp = 0, pp = 0, dp = 0;
+  bool operator==(const MeshCoordinates&) const = default;
+};
+
+/// Lists of world ranks. Each rank is in exactly one tp, pp and dp group; in an embedding group only when it
+/// holds the first or the last stage (they share the tied table; with one stage the group is that rank
+/// alone).
+struct MeshGroups {
+  std::vector<std::vector<int>> tp, pp, dp, embedding;
+};
+
+/// Throws UsageError for extents below 1 or an order that is no permutation of tp, pp, dp.
+void check_mesh(const MeshShape& shape);
+MeshCoordinates mesh_coordinates(const MeshShape& shape, int rank);
+int mesh_rank(const MeshShape& shape, const MeshCoordinates& coordinates);
+/// Groups in ascending order of their first rank; members in ascending order of their coordinate.
+MeshGroups mesh_groups(const MeshShape& shape);
+/// Who sums the tied table's gradient in one fused reduction (Optimus-CC, papers/optimus_cc.md section 2.4): per tensor coordinate
+/// first and last stage of all replicas, which hold the same rows of the vocabulary. `released`: all of them at once, as
+/// megatron/mpu/initialize.py of the authors' code, which for tp > 1 sums different rows (section 7, defect 1).
+std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, Form form);
+/// Which of the groups `rank` is in; -1: none.
+int group_of(const std::vector<std::vector<int>>& groups, int rank);
+/// One line per group kind, for --show-mesh.
+std::string describe_mesh(const MeshShape& shape);
+
+/// The groups of this rank as communicators. Construction is collective over `world`; throws UsageError
+/// saying what to launch when the product of the extents is not the number of ranks.
+class ProcessMesh {
+ public:
+  ProcessMesh(Communicator& world, MeshShape shape);
+  const MeshShape& shape() const { return shape_; }
+  const MeshCoordinates& coordinates() const { return coordinates_; }
+  Communicator& tp() { return *tp_; }
+  Communicator& pp() { return *pp_; }
+  Communicator& dp() { return *dp_; }
+  /// First and last stage of my tensor and replica coordinates; null on the stages between.
+  Communicator* embedding() { return embedding_.get(); }
+  bool first_stage() const { return coordinates_.pp == 0; }
+  bool last_stage() const { return coordinates_.pp == shape_.pp - 1; }
+
+ private:
+  MeshShape shape_;
+  MeshCoordinates coordinates_;
+  std::unique_ptr<Communicator> tp_, pp_, dp_, embedding_;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,190 @@
+#include "collectives/link/emulated_network.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "core/error.h"
+#include "core/clock.h"
+
+namespace thinwire {
+namespace {
+
+/// "10gbit" -> 10, "400mbit" -> 0.4; 0 when it is neither.
+double gbps_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  if (error != std::errc() || !(value > 0)) return 0;
+  return unit == "gbit" ? value : unit == "mbit" ? value * 1e-3 : 0;
+}
+
+/// "20us" -> 20, "1.5ms" -> 1500; negative when it is neither.
+double us_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  if (error != std::errc() || !(value >= 0)) return -1;
+  return unit == "us" ? value : unit == "ms" ? value * 1e3 : -1;
+}
+
+std::int64_t duration_ns(std::int64_t bytes, double gbps) {
+  return gbps > 0 ? static_cast<std::int64_t>(8.0 * static_cast<double>(bytes) / gbps) : 0;
+}
+
+/// free = max(free, least) + length; returns the new value.
+std::int64_t take(std::atomic<std::int64_t>& free, std::int64_t least, std::int64_t length) {
+  std::int64_t before = free.load();
+  while (!free.compare_exchange_weak(before, std::max(before, least) + length)) {
+  }
+  return std::max(before, least) + length;
+}
+
+}  // namespace
+
+/// What a card sends is served in order; what it receives may be reserved long before it comes, so gaps stay open for others.
+struct alignas(64) EmulatedNetwork::Card {
+  struct Busy {
+    std::int64_t begin, end;
+  };
+  static constexpr int most = 60;
+  std::atomic<std::int64_t> egress_free_ns;
+  std::atomic_flag locked;  // clear when zero, as new shared memory is (C++20)
+  int count;
+  Busy busy[most];  ///< ingress, in order, neither touching nor overlapping
+};
+
+EmulatedLink EmulatedLink::parse(const std::string& text) {
+  EmulatedLink link;
+  const auto refuse = [&](const std::string& part, const std::string& why) -> void {
+    throw UsageError("link '" + text + "': '" + part + "' " + why +
+                     "; write emulated:RATE[,latency=20us][,frame=BYTES][,node=RANKS][,inside=RATE][,inside_latency=2us] with rates as 10gbit or 400mbit");
+  };
+  if (!is_emulated(text)) refuse(text, "is no emulated link");
+  std::size_t from = std::strlen("emulated:");
+  for (bool first = true; from <= text.size(); first = false) {
+    const std::size_t to = std::min(text.find(',', from), text.size());
+    const std::string part = text.substr(from, to - from);
+    from = to + 1;
+    if (first) {
+      if ((link.gbps = gbps_of(part)) == 0) refuse(part, "is no rate");
+      continue;
+    }
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (name == "latency" || name == "inside_latency") {
+      const double us = us_of(value);
+      if (us < 0) refuse(part, "is no time");
+      (name == "latency" ? link.latency_us : link.inside_latency_us) = us;
+    } else if (name == "inside") {
+      if ((link.inside_gbps = gbps_of(value)) == 0) refuse(part, "is no rate");
+    } else if (name == "frame") {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), link.frame_bytes);
+      if (error != std::errc() || end != value.data() + value.size() || link.frame_bytes < 1) refuse(part, "is no number of bytes");
+    } else if (name == "node") {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), link.ranks_per_node);
+      if (error != std::errc() || end != value.data() + value.size() || link.ranks_per_node < 1) refuse(part, "is no number of ranks");
+    } else {
+      refuse(part, "is unknown");
+    }
+  }
+  return link;
+}
+
+EmulatedNetwork::EmulatedNetwork(Communicator& world, const EmulatedLink& link) : link_(link) {
+  const int nodes = (world.size() + link.ranks_per_node - 1) / link.ranks_per_node;
+  bytes_ = sizeof(Card) * static_cast<std::size_t>(nodes);
+  // Rank 0 makes the memory; its name is gone again as soon as everybody has it.
+  struct Told {
+    char name[64];
+    int error;
+  } told{};
+  int file = -1;
+  if (world.rank() == 0) {
+    std::snprintf(told.name, sizeof told.name, "/thinwire-network-%d-%llx", static_cast<int>(getpid()), static_cast<unsigned long long>(now_ns()));
+    file = shm_open(told.name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0) told.error = errno;
+  }
+  world.broadcast(&told, sizeof told, 0)->wait();
+  if (world.rank() != 0 && told.error == 0) file = shm_open(told.name, O_RDWR, 0);
+  void* memory = file < 0 ? MAP_FAILED : mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int mine = memory == MAP_FAILED ? (told.error != 0 ? told.error : errno) : 0;
+  if (file >= 0) close(file);
+  std::int32_t worst = mine, all = 0;
+  world.all_reduce(&worst, &all, 1, DType::i32, ReduceOp::max)->wait();
+  if (world.rank() == 0) shm_unlink(told.name);
+  if (memory != MAP_FAILED) cards_ = static_cast<Card*>(memory);
+  if (all != 0)
+    throw EnvironmentError("an emulated link needs memory that all ranks share: " + std::string(std::strerror(all)) +
+                           "; start all ranks on one machine, with a writable /dev/shm");
+  if (world.rank() == 0)
+    for (int i = 0; i < nodes; ++i) new (&cards_[i]) Card{};
+  world.barrier();
+}
+
+EmulatedNetwork::~EmulatedNetwork() {
+  if (cards_ != nullptr) munmap(static_cast<void*>(cards_), bytes_);
+}
+
+// When the last byte is through.
+std::int64_t EmulatedNetwork::through(Card& card, std::int64_t first, std::int64_t length, std::int64_t now) {
+  while (card.locked.test_and_set(std::memory_order_acquire)) sched_yield();
+  int past = 0;
+  while (past < card.count && card.busy[past].end <= now) ++past;
+  std::copy(card.busy + past, card.busy + card.count, card.busy);
+  card.count -= past;
+  int at = 0;
+  std::int64_t begin = first;
+  for (; at < card.count && begin + length > card.busy[at].begin; ++at) begin = std::max(begin, card.busy[at].end);
+  const std::int64_t end = begin + length;
+  const bool joins_before = at > 0 && card.busy[at - 1].end == begin, joins_behind = at < card.count && card.busy[at].begin == end;
+  if (joins_before && joins_behind) {
+    card.busy[at - 1].end = card.busy[at].end;
+    std::copy(card.busy + at + 1, card.busy + card.count, card.busy + at);
+    --card.count;
+  } else if (joins_before) {
+    card.busy[at - 1].end = end;
+  } else if (joins_behind) {
+    card.busy[at].begin = begin;
+  } else {
+    const bool full = card.count == Card::most, covered = full && at == card.count - 1;
+    if (full) {  // no room to remember a gap: the last two messages become one, and with them what came between
+      card.busy[card.count - 2].end = card.busy[card.count - 1].end;
+      --card.count;
+      at = std::min(at, card.count);
+    }
+    if (!covered) {
+      std::copy_backward(card.busy + at, card.busy + card.count, card.busy + card.count + 1);
+      card.busy[at] = {begin, end};
+      ++card.count;
+    }
+  }
+  card.locked.clear(std::memory_order_release);
+  return end;
+}
+
+EmulatedNetwork::Times EmulatedNetwork::reserve(int from, int to, std::int64_t bytes, std::int64_t now_ns) {
+  if (node_of(from) == node_of(to)) {
+    const std::int64_t left = now_ns + duration_ns(bytes, link_.inside_gbps);
+    return {left, left + static_cast<std::int64_t>(link_.inside_latency_us * 1e3)};
+  }
+  const std::int64_t length = duration_ns(bytes, link_.gbps);
+  if (bytes <= link_.frame_bytes) {
+    take(cards_[node_of(from)].egress_free_ns, now_ns, length);
+    return {now_ns + length, now_ns + length + static_cast<std::int64_t>(link_.latency_us * 1e3)};
+  }
+  const std::int64_t left = take(cards_[node_of(from)].egress_free_ns, now_ns, length);
+  // Its first byte reaches the other card one latency after it left this one.
+  const std::int64_t first = left - length + static_cast<std::int64_t>(link_.latency_us * 1e3);
+  return {left, through(cards_[node_of(to)], first, length, now_ns)};
+}
+
+}  // namespace thinwire

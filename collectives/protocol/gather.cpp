@@ -1,0 +1,191 @@
+// Protocol `gather`: all ranks' payloads travel as they are; every receiver decodes them all and sums, in
+// rank order, so that all ranks hold equal bits.
+#include <utility>
+
+#include "collectives/channel/channel_state.h"
+
+namespace thinwire {
+namespace {
+
+/// Encodes x into channel.payload; returns the payload's size.
+std::int64_t encode_payload(Operation::State& op, ConstTensorView x, const MessageKey& key) {
+  ChannelState& c = op.channel;
+  const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
+  c.payload.reserve(most);
+  if (most == 0) return 0;
+  const std::int64_t bytes = op.compute(Stage::encode, [&] {
+    return c.stack.codec->encode(x, key, {c.payload.data(), most});
+  });
+  op.report.payload_bytes += bytes;
+  return bytes;
+}
+
+/// The same for what is only moved: the payload of an earlier operation where the channel may send it again. Its bytes are in `payload`,
+/// which stays valid until the next operation of this key.
+struct Payload {
+  std::byte* data = nullptr;
+  std::int64_t bytes = 0;
+};
+Payload encode_once(Operation::State& op, ConstTensorView x, const MessageKey& key) {
+  ChannelState& c = op.channel;
+  if (!c.options.reuse_payloads) {
+    const std::int64_t bytes = encode_payload(op, x, key);
+    return {c.payload.data(), bytes};
+  }
+  ChannelState::Encoded& kept = c.encoded[key.state_key()];
+  if (kept.step == key.step) {
+    op.skip_section();
+    ++op.report.reused_payloads;
+    op.report.payload_bytes += kept.bytes;
+  } else {
+    std::swap(c.payload, kept.payload);
+    kept.bytes = encode_payload(op, x, key);
+    std::swap(c.payload, kept.payload);
+    kept.step = key.step;
+  }
+  return {kept.payload.data(), kept.bytes};
+}
+
+std::span<const std::byte> received_from(const ChannelState& c, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  return {c.received.data() + c.offsets[r], static_cast<std::size_t>(c.sizes[r])};
+}
+
+/// Adds all received payloads into `sum`, in rank order; keeps this rank's own decoded tensor where wanted.
+void decode_sum(ChannelState& c, const MessageKey& key, TensorView sum, TensorView own) {
+  Codec& codec = *c.stack.codec;
+  codec.decode(received_from(c, 0), key, sum);
+  for (int r = 1; r < c.size(); ++r) codec.decode_add(received_from(c, r), key, sum);
+  if (own.elements() > 0) codec.decode(received_from(c, c.rank()), key.with_pass(Pass::evaluate), own);
+}
+
+}  // namespace
+
+Task gather_all_reduce(Operation::State& op) {
+  ChannelState& c = op.channel;
+  const ConstTensorView x = local_input(op);
+  const std::int64_t bytes = encode_payload(op, x, op.key);
+  co_await exchange_sizes(op, bytes, c.traits().fixed_size);
+  c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
+  op.report.algorithm = "library all_gather of payloads (counted as ring)";
+  co_await op.transfer(ring_all_gather_bytes(c.sizes, c.rank()), [&] {
+    return c.comm->all_gather_v(c.payload.data(), bytes, c.received.data(), c.sizes, c.offsets);
+  });
+  TensorView own;
+  if (wants_own_decoded(c)) {
+    c.own.reshape(x.shape());
+    own = c.own.view();
+  }
+  if (x.elements() > 0) {
+    op.compute(Stage::decode, [&] {
+      decode_sum(c, op.key, op.out, own);
+      average(op, op.out);
+    });
+  }
+  after_reduce(op, x, own, op.out);
+}
+
+Task gather_reduce(Operation::State& op) {
+  ChannelState& c = op.channel;
+  const bool root = op.peer == c.rank();
+  const auto root_index = static_cast<std::size_t>(op.peer);
+  if (c.wrapped() && c.traits().feedback == FeedbackSource::reduced) {
+    throw UsageError(op.describe() + ": a wrapper needs the reduced tensor on every rank; use all_reduce");
+  }
+  const ConstTensorView x = local_input(op);
+  const std::int64_t bytes = encode_payload(op, x, op.key);
+  co_await exchange_sizes(op, bytes, c.traits().fixed_size);
+  c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
+  // Everything goes to the root, nothing anywhere else.
+  const std::vector<std::int64_t> nothing(static_cast<std::size_t>(c.size()), 0);
+  c.peer_sizes = nothing;
+  c.peer_sizes[root_index] = bytes;
+  const std::vector<std::int64_t>& arriving = root ? c.sizes : nothing;
+  op.report.algorithm = "payloads sent to the root";
+  co_await op.transfer(direct_all_to_all_bytes(c.peer_sizes, arriving, c.rank()), [&] {
+    return c.comm->all_to_all_v(c.payload.data(), c.peer_sizes, nothing, c.received.data(), arriving,
+                                c.offsets);
+  });
+  TensorView own;
+  if (wants_own_decoded(c) && x.elements() > 0) {
+    c.own.reshape(x.shape());
+    own = c.own.view();
+  }
+  if (x.elements() > 0 && root) {
+    op.compute(Stage::decode, [&] {
+      decode_sum(c, op.key, op.out, own);
+      average(op, op.out);
+    });
+  } else if (own.elements() > 0) {
+    op.compute(Stage::decode, [&] {
+      c.stack.codec->decode({c.payload.data(), static_cast<std::size_t>(bytes)}, op.key.with_pass(Pass::evaluate), own);
+    });
+  }
+  after_reduce(op, x, own, root ? ConstTensorView(op.out) : ConstTensorView());
+}
+
+// Blocks of all ranks, each encoded by its owner; the owner, too, keeps the decoded one.
+Task coded_all_gather(Operation::State& op) {
+  ChannelState& c = op.channel;
+  Codec& codec = *c.stack.codec;
+  const int n = c.size(), me = c.rank();
+  const std::int64_t rows = op.out.shape().rows();
+  const ConstTensorView x = local_input(op);
+  const Payload mine = encode_once(op, x, piece_key(op, me));
+  co_await exchange_sizes(op, mine.bytes, c.traits().fixed_size && rows % n == 0);
+  c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
+  op.report.algorithm = "library all_gather of payloads (counted as ring)";
+  co_await op.transfer(ring_all_gather_bytes(c.sizes, me), [&] {
+    return c.comm->all_gather_v(mine.data, mine.bytes, c.received.data(), c.sizes, c.offsets);
+  });
+  op.compute(Stage::decode, [&] {
+    for (int r = 0; r < n; ++r) {
+      const RowBlock block = shard_rows(rows, r, n);
+      if (block.count == 0) continue;
+      const TensorView target = rows_of(op.out, block);
+      codec.decode(received_from(c, r), piece_key(op, r), target);
+      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
+        if (r == me)
+          (*wrapper)->after_encode(x, target, op.key);
+        else
+          (*wrapper)->after_decode(target, piece_key(op, r));
+      }
+    }
+  });
+}
+
+Task coded_broadcast(Operation::State& op) {
+  ChannelState& c = op.channel;
+  const bool root = op.peer == c.rank();
+  Payload payload;
+  ConstTensorView x;
+  if (root) {
+    x = local_input(op);
+    payload = encode_once(op, x, op.key);
+  }
+  // Only the root has encoded, so only the root knows the size.
+  c.sizes.assign(1, payload.bytes);
+  constexpr std::int64_t word = sizeof(std::int64_t);
+  co_await op.transfer(chain_broadcast_bytes(word, c.rank(), c.size(), op.peer),
+                       [&] { return c.host_comm().broadcast(c.sizes.data(), word, op.peer); });
+  const std::int64_t bytes = c.sizes[0];
+  if (!root) {
+    c.payload.reserve(static_cast<std::size_t>(bytes));
+    payload = {c.payload.data(), bytes};
+  }
+  op.report.algorithm = "library broadcast of a payload (counted as chain)";
+  co_await op.transfer(chain_broadcast_bytes(bytes, c.rank(), c.size(), op.peer),
+                       [&] { return c.comm->broadcast(payload.data, bytes, op.peer); });
+  if (op.out.elements() == 0) co_return;
+  op.compute(Stage::decode, [&] {
+    c.stack.codec->decode({payload.data, static_cast<std::size_t>(bytes)}, op.key, op.out);
+    for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
+      if (root)
+        (*wrapper)->after_encode(x, op.out, op.key);
+      else
+        (*wrapper)->after_decode(op.out, op.key);
+    }
+  });
+}
+
+}  // namespace thinwire

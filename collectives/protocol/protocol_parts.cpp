@@ -1,0 +1,101 @@
+// Pieces that several protocols share.
+#include <algorithm>
+
+#include "collectives/channel/channel_state.h"
+#include "kernels/values.h"
+
+namespace thinwire {
+
+ConstTensorView rows_of(ConstTensorView x, const RowBlock& block) {
+  const std::int64_t columns = x.shape().columns();
+  return x.flat_slice(block.first * columns, block.count * columns).reshaped({block.count, columns});
+}
+
+TensorView rows_of(TensorView x, const RowBlock& block) {
+  const std::int64_t columns = x.shape().columns();
+  return x.flat_slice(block.first * columns, block.count * columns).reshaped({block.count, columns});
+}
+
+MessageKey piece_key(const Operation::State& op, int i) {
+  return op.key.with_slice(op.key.slice * 2 * op.channel.size() + i);
+}
+
+ConstTensorView local_input(Operation::State& op) {
+  ChannelState& c = op.channel;
+  if (!c.wrapped()) return op.in;
+  c.local.reshape(op.in.shape());
+  op.compute(Stage::encode, [&] {
+    copy_values(c.local.view(), op.in);
+    for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
+  });
+  return std::as_const(c.local).view();
+}
+
+bool wants_own_decoded(const ChannelState& channel) {
+  return channel.traits().feedback == FeedbackSource::own_decoded &&
+         std::any_of(channel.stack.wrappers.begin(), channel.stack.wrappers.end(),
+                     [](const auto& wrapper) { return wrapper->needs_own_decoded(); });
+}
+
+void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced) {
+  ChannelState& c = op.channel;
+  if (!c.wrapped()) return;
+  op.compute(Stage::decode, [&] {
+    if (!c.options.average && reduced.elements() > 0) {
+      c.mean.reshape(reduced.shape());
+      scale_values(c.mean.view(), reduced, 1.0f / static_cast<float>(c.size()));
+      reduced = std::as_const(c.mean).view();
+    }
+    for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
+      (*wrapper)->after_reduce(local, own, reduced, op.key);
+    }
+  });
+}
+
+void average(Operation::State& op, TensorView sum) {
+  if (!op.channel.options.average || op.channel.size() == 1) return;
+  scale_values(sum, sum, 1.0f / static_cast<float>(op.channel.size()));
+}
+
+std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets) {
+  constexpr std::int64_t alignment = 64;
+  offsets.resize(sizes.size());
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    offsets[i] = end;
+    end += (sizes[i] + alignment - 1) / alignment * alignment;
+  }
+  return end;
+}
+
+Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed) {
+  ChannelState& c = op.channel;
+  const int n = c.size();
+  c.sizes.assign(static_cast<std::size_t>(n), bytes);
+  if (fixed || n == 1) co_return;
+  c.sizes[static_cast<std::size_t>(c.rank())] = bytes;
+  c.peer_sizes.assign(1, bytes);
+  const std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t));
+  co_await op.transfer(ring_all_gather_bytes(words, c.rank()), [&] {
+    return c.host_comm().all_gather(c.peer_sizes.data(), sizeof(std::int64_t), c.sizes.data());
+  });
+}
+
+Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive,
+                                            std::int64_t elements, DType dtype, ReduceOp reduce_op) {
+  ChannelState& c = op.channel;
+  const bool ring = c.options.algorithm == DenseAlgorithm::ring;
+  op.report.algorithm = ring ? "ring all_reduce" : "library all_reduce (counted as ring)";
+  const LinkBytes link =
+      ring_all_reduce_bytes(elements, static_cast<std::int64_t>(size_of(dtype)), c.rank(), c.size());
+  // By value: the transfer may begin after this function has returned.
+  return op.transfer(link, [=, &c] {
+    return ring ? c.ring_all_reduce(send, receive, elements, dtype, reduce_op)
+                : c.comm->all_reduce(send, receive, elements, dtype, reduce_op);
+  });
+}
+
+void to_wire(ConstTensorView from, void* to, DType wire) { convert_values(from.data(), from.dtype(), to, wire, from.elements()); }
+void from_wire(const void* from, DType wire, TensorView to) { convert_values(from, wire, to.data(), to.dtype(), to.elements()); }
+
+}  // namespace thinwire

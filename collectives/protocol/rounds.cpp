@@ -1,0 +1,138 @@
+// Protocol `rounds`: the codec gives a fixed sequence of dense reductions (dense = 1 sum; auto-encoder,
+// shared-seed Random-K = 1 sum of codes; PowerSGD = sum P, orthonormalise, sum Q).
+#include <utility>
+
+#include "collectives/channel/channel_state.h"
+
+namespace thinwire {
+namespace {
+
+std::int64_t elements_of(const Round& round) {
+  return static_cast<std::int64_t>(round.send.size() / size_of(round.dtype));
+}
+
+/// own_decoded of the current rounds, where a wrapper wants it.
+ConstTensorView own_of_rounds(Operation::State& op) {
+  ChannelState& c = op.channel;
+  if (!wants_own_decoded(c)) return {};
+  c.own.reshape(op.in.shape());
+  op.compute(Stage::decode, [&] { c.stack.codec->own_decoded(op.key, c.own.view()); });
+  return std::as_const(c.own).view();
+}
+
+}  // namespace
+
+Task rounds_all_reduce(Operation::State& op) {
+  ChannelState& c = op.channel;
+  Codec& codec = *c.stack.codec;
+  const int n = c.size();
+  const ConstTensorView x = local_input(op);
+  const int rounds = c.traits().rounds;
+  for (int r = 0; r < rounds; ++r) {
+    const Round round = op.compute_round([&] { return codec.begin_round(r, x, op.key, n); });
+    op.report.payload_bytes += static_cast<std::int64_t>(round.send.size());
+    co_await reduce_over_ranks(op, round.send.data(), round.receive.data(), elements_of(round), round.dtype,
+                               round.op);
+  }
+  const ConstTensorView own = own_of_rounds(op);
+  // A reduction that ends in part of the result still ran in full on every rank: the meter has counted all of
+  // it.
+  const bool partial = op.kind != OperationKind::all_reduce;
+  if (partial) c.sum.reshape(x.shape());
+  const TensorView sum = partial ? c.sum.view() : op.out;
+  op.compute(Stage::decode, [&] {
+    codec.end_rounds(op.key, n, sum);
+    average(op, sum);
+  });
+  after_reduce(op, x, own, sum);
+  if (!partial) co_return;
+  const bool scatter = op.kind == OperationKind::reduce_scatter;
+  op.report.algorithm =
+      scatter ? "all_reduce by rounds, slice kept" : "all_reduce by rounds, kept at the root";
+  if (!scatter && op.peer != c.rank()) co_return;
+  const ConstTensorView kept = scatter
+                                   ? rows_of(ConstTensorView(sum), shard_rows(x.shape().rows(), c.rank(), n))
+                                   : ConstTensorView(sum);
+  op.compute(Stage::decode, [&] {
+    copy_bytes(op.out.data(), kept.data(), kept.bytes());
+  });
+}
+
+// One round on independent row blocks: the blocks' send buffers are laid side by side and reduce-scattered at
+// once. The codec holds one message at a time, so a rank encodes its own block last and hands the reduced one
+// back to it.
+Task rounds_reduce_scatter(Operation::State& op) {
+  ChannelState& c = op.channel;
+  Codec& codec = *c.stack.codec;
+  const int n = c.size(), me = c.rank();
+  const ConstTensorView x = local_input(op);
+  const bool wants_own = wants_own_decoded(c);
+  if (wants_own) c.own.reshape(x.shape());
+  const std::int64_t rows = x.shape().rows();
+
+  c.sizes.assign(static_cast<std::size_t>(n), 0);
+  c.offsets.assign(static_cast<std::size_t>(n), 0);
+  Round mine;  // its type and operator are those of every block
+  c.wire_in.reserve(2 * x.bytes());
+  // Blocks travel contiguously, but a block's place is known only when the ones before it are encoded: encode
+  // in rank order into `payload`, own block last, then gather the parts in order.
+  c.payload.reserve(2 * x.bytes() + 64 * static_cast<std::size_t>(n));
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(n), 0);
+  mine = op.compute_round([&] {
+    std::size_t used = 0;
+    Round last;
+    for (int i = 1; i <= n; ++i) {
+      const int d = (me + i) % n;
+      const RowBlock block = shard_rows(rows, d, n);
+      if (block.count == 0) continue;
+      const MessageKey key = piece_key(op, d);
+      const Round round = codec.begin_round(0, rows_of(x, block), key, n);
+      TW_ASSERT(used + round.send.size() <= c.payload.capacity(), "a round larger than twice its tensor");
+      copy_bytes(c.payload.data() + used, round.send.data(), round.send.size());
+      parts[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(used);
+      c.sizes[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(round.send.size());
+      used += round.send.size();
+      if (wants_own) codec.own_decoded(key, rows_of(c.own.view(), block));
+      last = round;
+    }
+    std::size_t place = 0;
+    for (int d = 0; d < n; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      const auto bytes = static_cast<std::size_t>(c.sizes[i]);
+      copy_bytes(c.wire_in.data() + place, c.payload.data() + parts[i], bytes);
+      place += bytes;
+    }
+    // As one round: everything sent, my block received into the codec's own memory. Without rows of my own
+    // nothing is received.
+    const bool has_rows = c.sizes[static_cast<std::size_t>(me)] > 0;
+    return Round{
+        {c.wire_in.data(), place}, has_rows ? last.receive : std::span<std::byte>{}, last.dtype, last.op};
+  });
+  op.report.payload_bytes = static_cast<std::int64_t>(mine.send.size());
+  std::vector<std::int64_t>& remembered = c.round_sizes[x.elements()];
+  if (c.sections.mode() == ComputeMode::replay)
+    c.sizes = remembered;
+  else
+    remembered = c.sizes;
+  const LinkBytes link = ring_reduce_scatter_bytes(c.sizes, me);
+  c.peer_sizes = c.sizes;
+  for (std::int64_t& bytes : c.peer_sizes) bytes /= static_cast<std::int64_t>(size_of(mine.dtype));
+  const bool ring = c.options.algorithm == DenseAlgorithm::ring;
+  op.report.algorithm =
+      ring ? "ring reduce_scatter of codes" : "library reduce_scatter of codes (counted as ring)";
+  co_await op.transfer(link, [&] {
+    return ring ? c.ring_reduce_scatter(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
+                                        mine.op)
+                : c.comm->reduce_scatter_v(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
+                                           mine.op);
+  });
+  if (op.out.elements() > 0) {
+    op.compute(Stage::decode, [&] {
+      codec.end_rounds(piece_key(op, me), n, op.out);
+      average(op, op.out);
+    });
+  }
+  after_reduce(op, x, wants_own ? std::as_const(c.own).view() : ConstTensorView(), {});
+}
+
+}  // namespace thinwire

@@ -1,0 +1,154 @@
+// Protocol `two_shot`: pieces encoded per destination and exchanged directly, summed in fp32 by their owners,
+// encoded again and all-gathered. All ranks, the owner too, decode the same payloads and so hold equal bits.
+#include <utility>
+
+#include "collectives/channel/channel_state.h"
+
+namespace thinwire {
+namespace {
+
+/// The first shot: `sum` (my row block) = sum over ranks of what their pieces for me decode to. Fills
+/// channel.own with the decoded own pieces where a wrapper wants them.
+Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
+  ChannelState& c = op.channel;
+  Codec& codec = *c.stack.codec;
+  const int n = c.size(), me = c.rank();
+  const auto mine = static_cast<std::size_t>(me);
+  const std::int64_t rows = x.shape().rows(), columns = x.shape().columns();
+  const auto block_of = [&](int d) { return shard_rows(rows, d, n); };
+
+  // Every piece has room for its largest payload.
+  std::vector<std::int64_t> room(static_cast<std::size_t>(n), 0), places;
+  for (int d = 0; d < n; ++d) {
+    const RowBlock block = block_of(d);
+    if (block.count > 0)
+      room[static_cast<std::size_t>(d)] =
+          static_cast<std::int64_t>(codec.max_payload_bytes({block.count, columns}));
+  }
+  c.payload.reserve(static_cast<std::size_t>(aligned_offsets(room, places)));
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(n), 0);
+  for (int d = 0; d < n; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (room[i] == 0) continue;
+    sent[i] = op.compute(Stage::encode, [&] {
+      return codec.encode(rows_of(x, block_of(d)), piece_key(op, d),
+                          {c.payload.data() + places[i], static_cast<std::size_t>(room[i])});
+    });
+    op.report.payload_bytes += sent[i];
+  }
+
+  // Pieces for me have my block's shape; only payloads of varying size need to be announced.
+  std::vector<std::int64_t> arriving(static_cast<std::size_t>(n), sent[mine]);
+  if (!c.traits().fixed_size && n > 1) {
+    std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t)),
+        word_places(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < word_places.size(); ++i)
+      word_places[i] = static_cast<std::int64_t>(i * sizeof(std::int64_t));
+    co_await op.transfer(direct_all_to_all_bytes(words, words, me), [&] {
+      return c.host_comm().all_to_all_v(sent.data(), words, word_places, arriving.data(), words, word_places);
+    });
+  }
+  c.sizes = arriving;
+  c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
+  const LinkBytes link = direct_all_to_all_bytes(sent, c.sizes, me);
+  // My own piece stays where it is.
+  c.peer_sizes = sent;
+  c.peer_sizes[mine] = 0;
+  arriving[mine] = 0;
+  co_await op.transfer(link, [&] {
+    return c.comm->all_to_all_v(c.payload.data(), c.peer_sizes, places, c.received.data(), arriving,
+                                c.offsets);
+  });
+
+  const bool wants_own = wants_own_decoded(c);
+  if (wants_own) c.own.reshape(x.shape());
+  op.compute(Stage::decode, [&] {
+    const auto own_piece = [&](int d) {
+      const auto i = static_cast<std::size_t>(d);
+      return std::span<const std::byte>(c.payload.data() + places[i], static_cast<std::size_t>(sent[i]));
+    };
+    for (int r = 0; r < n && sum.elements() > 0; ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      const std::span<const std::byte> piece =
+          r == me ? own_piece(me)
+                  : std::span<const std::byte>(c.received.data() + c.offsets[i],
+                                               static_cast<std::size_t>(c.sizes[i]));
+      if (r == 0)
+        codec.decode(piece, piece_key(op, me), sum);
+      else
+        codec.decode_add(piece, piece_key(op, me), sum);
+    }
+    for (int d = 0; d < n && wants_own; ++d) {
+      if (room[static_cast<std::size_t>(d)] > 0)
+        codec.decode(own_piece(d), piece_key(op, d).with_pass(Pass::evaluate), rows_of(c.own.view(), block_of(d)));
+    }
+  });
+}
+
+ConstTensorView own_view(const ChannelState& c) {
+  return wants_own_decoded(c) ? c.own.view() : ConstTensorView();
+}
+
+}  // namespace
+
+Task gather_reduce_scatter(Operation::State& op) {
+  ChannelState& c = op.channel;
+  if (c.wrapped() && c.traits().feedback == FeedbackSource::reduced) {
+    throw UsageError(
+        op.describe() +
+        ": a wrapper needs the whole reduced tensor on every rank; use protocol rounds, or all_reduce");
+  }
+  const ConstTensorView x = local_input(op);
+  co_await exchange_pieces(op, x, op.out);
+  op.report.algorithm = "direct all_to_all of pieces";
+  if (c.options.average && op.out.elements() > 0) op.compute(Stage::decode, [&] { average(op, op.out); });
+  after_reduce(op, x, own_view(c), {});
+}
+
+Task two_shot_all_reduce(Operation::State& op) {
+  ChannelState& c = op.channel;
+  Codec& codec = *c.stack.codec;
+  const int n = c.size(), me = c.rank();
+  const ConstTensorView x = local_input(op);
+  const std::int64_t rows = x.shape().rows(), columns = x.shape().columns();
+  const RowBlock mine = shard_rows(rows, me, n);
+  c.sum.reshape({mine.count, columns});
+  co_await exchange_pieces(op, x, c.sum.view());
+
+  // Second shot. Wrappers see it as a message of its own (the server's error of 1-bit Adam).
+  const MessageKey key = piece_key(op, n + me);
+  const std::size_t most = mine.count > 0 ? codec.max_payload_bytes(c.sum.shape()) : 0;
+  c.payload.reserve(most);
+  std::int64_t bytes = 0;
+  if (most > 0) {
+    bytes = op.compute(Stage::encode, [&] {
+      for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.sum.view(), key);
+      return codec.encode(std::as_const(c.sum).view(), key, {c.payload.data(), most});
+    });
+    op.report.payload_bytes += bytes;
+  }
+  co_await exchange_sizes(op, bytes, c.traits().fixed_size && rows % n == 0);
+  c.received.reserve(static_cast<std::size_t>(aligned_offsets(c.sizes, c.offsets)));
+  op.report.algorithm = "direct all_to_all of pieces, library all_gather of sums (counted as ring)";
+  co_await op.transfer(ring_all_gather_bytes(c.sizes, me), [&] {
+    return c.comm->all_gather_v(c.payload.data(), bytes, c.received.data(), c.sizes, c.offsets);
+  });
+  op.compute(Stage::decode, [&] {
+    for (int r = 0; r < n; ++r) {
+      const RowBlock block = shard_rows(rows, r, n);
+      if (block.count == 0) continue;
+      const auto i = static_cast<std::size_t>(r);
+      codec.decode({c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i])},
+                   piece_key(op, n + r), rows_of(op.out, block));
+    }
+    if (mine.count > 0) {
+      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
+        (*wrapper)->after_encode(std::as_const(c.sum).view(), rows_of(op.out, mine), key);
+      }
+    }
+    average(op, op.out);
+  });
+  after_reduce(op, x, own_view(c), op.out);
+}
+
+}  // namespace thinwire

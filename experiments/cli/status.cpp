@@ -1,0 +1,70 @@
+// sweep status: the cells counted by what became of them.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "core/clock.h"
+#include "experiments/slurm/job_report.h"
+#include "experiments/study/selection.h"
+#include "experiments/cli/study_options.h"
+#include "experiments/cli/verb.h"
+
+namespace thinwire::sweep {
+namespace {
+
+void print_other_builds(std::span<const PlannedCell> cells, std::span<const CellState> states, const std::string& bin) {
+  ProgramCodes codes(bin);
+  std::map<std::string, std::size_t> counts;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (is_from_other_code(cells[i], states[i], codes)) ++counts[cells[i].program];
+  for (const auto& [program, count] : counts)
+    std::printf("%6zu cells were measured by another build of %s (sweep run asks what to do: --if-code-changed)\n", count, program.c_str());
+}
+
+struct StatusOptions : StudyOptions {
+  std::optional<double> watch;
+};
+
+int show(const StatusOptions& options, JobCounts& jobs) {
+  const std::vector<PlannedCell> cells = planned(options);
+  const Places places = places_of(options);
+  const std::vector<CellState> states = states_of(cells, places.out);
+  print_summary(cells, states, {});
+  jobs = print_jobs(cells, states, places.out);
+  print_other_builds(cells, states, places.bin);
+  return exit_status_of(states);
+}
+
+// Asks a shared controller as seldom as serves: the pause doubles while nothing changes. Reads only: it may be killed at any time.
+int status(const StatusOptions& options) {
+  constexpr double longest = 300;
+  JobCounts jobs;
+  int result = show(options, jobs);
+  if (!options.watch) return result;
+  double pause = *options.watch;
+  while (jobs.waiting + jobs.running > 0) {
+    std::printf("(again in %.0f s)\n\n", pause);
+    std::fflush(stdout);
+    sleep_until_ns(now_ns() + static_cast<std::int64_t>(pause * 1e9));
+    const JobCounts before = jobs;
+    result = show(options, jobs);
+    pause = jobs == before ? std::min(2 * pause, std::max(longest, *options.watch)) : *options.watch;
+  }
+  return result;
+}
+
+}  // namespace
+
+VerbBody add_status_verb(CLI::App& verb) {
+  auto options = std::make_shared<StatusOptions>();
+  add_study_options(verb, *options, /*needs_study=*/false);
+  verb.add_option("--watch", options->watch, "again every SECONDS (at least 10; longer while nothing changes) until no job is left")
+      ->expected(0, 1)
+      ->default_str("15")
+      ->check(CLI::Range(10, 86400));
+  return [options] { return status(*options); };
+}
+
+}  // namespace thinwire::sweep

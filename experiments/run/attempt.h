@@ -1,0 +1,74 @@
+// One start of a launch's program, watched to its end.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/run/failure_streak.h"
+#include "experiments/run/launcher.h"
+#include "experiments/run/progress.h"
+#include "experiments/run/run_hooks.h"
+#include "results/journal.h"
+#include "results/record.h"
+
+namespace thinwire::sweep {
+
+class Attempt {
+ public:
+  /// `number` counts the starts that these cells have had, this one included: 1, 2, ... with --retries. Records of the attempt
+  /// carry it (THINWIRE_ATTEMPT in /provenance).
+  Attempt(const Places& places, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
+          Progress& progress, FailureStreak& streak);
+
+  enum class End { ended, hung, interrupted, too_many_failures };
+  /// Starts the program, follows its journal, and returns when nothing of it is left.
+  End watch();
+
+  /// Cells without a new record, in the order given.
+  std::vector<PlannedCell> unfinished(std::span<const PlannedCell> cells);
+  /// Cells whose new record says FAILED or TIMEOUT, with its reason.
+  const std::map<std::string, std::string>& failed_records() const { return failed_records_; }
+  bool made_progress() const { return !finished_.empty(); }
+
+  /// The cell to blame for an early end: the one whose failure the journal names first, else the last one started; empty: none.
+  std::string blamed() const;
+  /// What the journal or the log says of the end.
+  std::string reason() const;
+  /// Text behind "SKIPPED: " when the launcher gave up for lack of rights or means, else empty.
+  std::string skip_reason() const;
+  /// The program ended early because it was asked to, and keeps what it needs to go on: nobody is to blame.
+  bool stopped_on_request() const;
+  const std::string& id() const { return id_; }
+  /// Adds to the launch's journal, once its program has ended.
+  void note(const std::string& event, const PlannedCell& cell, const std::string& reason);
+
+ private:
+  std::string record_of(const PlannedCell& cell) const { return results::record_path(places_.out, cell.cell_id); }
+  bool note_if_finished(const PlannedCell& cell);
+  bool read_journal();
+  End end_early(Process& process);
+
+  const Places& places_;
+  const RunHooks& hooks_;
+  const Launch& launch_;
+  int number_;
+  Progress& progress_;
+  FailureStreak& streak_;
+  std::string id_;
+  results::JournalReader journal_;
+  std::map<std::string, const PlannedCell*> cells_;
+  std::map<std::string, std::uint64_t> before_;  ///< inode of the record that the cell had, 0: none
+  std::vector<std::string> started_;
+  std::set<std::string> finished_;
+  std::map<std::string, std::string> failed_records_;
+  std::string failed_, failure_reason_;
+  std::optional<Ending> ending_;
+  std::optional<results::Journal> notes_;
+  Stopwatch news_;
+};
+
+}  // namespace thinwire::sweep

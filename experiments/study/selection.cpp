@@ -1,0 +1,57 @@
+#include "experiments/study/selection.h"
+
+#include "core/error.h"
+#include "core/process/log.h"
+#include "results/provenance.h"
+
+namespace thinwire::sweep {
+
+using results::RecordState;
+using results::Status;
+
+const std::string& ProgramCodes::of(const std::string& program) {
+  const auto [at, is_new] = codes_.try_emplace(program);
+  if (is_new) at->second = results::code_of(results::hash_of_binary(bin_ + "/" + program));
+  return at->second;
+}
+
+bool is_from_other_code(const PlannedCell& cell, const CellState& state, ProgramCodes& codes) {
+  if (state.record != RecordState::finished) return false;
+  if (state.status != Status::ok && state.status != Status::wrong && state.status != Status::mistrusted) return false;
+  const std::string& now = codes.of(cell.program);
+  return !now.empty() && state.code != now;
+}
+
+std::vector<PlannedCell> cells_to_run(std::span<const PlannedCell> cells, std::span<const CellState> states, const Choice& choice,
+                                      const std::string& bin, const std::string& out) {
+  ProgramCodes codes(bin);
+  std::vector<PlannedCell> todo;
+  std::set<std::string> changed;
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (states[i].record == RecordState::damaged)
+      log_warning(results::record_path(out, cells[i].cell_id) + ": " + states[i].reason + "; the cell runs again");
+    bool again = states[i].record != RecordState::finished || choice.redo.contains(states[i].status);
+    if (!again && is_from_other_code(cells[i], states[i], codes)) {
+      changed.insert(cells[i].program);
+      ++others;
+      again = choice.if_code_changed == IfCodeChanged::redo;
+    }
+    if (again) todo.push_back(cells[i]);
+  }
+  if (others == 0) return todo;
+  std::string programs;
+  for (const std::string& program : changed) programs += (programs.empty() ? "" : ", ") + program;
+  const std::string what = std::to_string(others) + " of " + std::to_string(cells.size()) + " cells in " + out +
+                           " were measured by another build of " + programs;
+  if (choice.if_code_changed == IfCodeChanged::error)
+    throw UsageError(what + "; measure them again with --if-code-changed redo, let them stand beside new ones with --if-code-changed keep, or " +
+                     "choose another folder with --out");
+  if (choice.if_code_changed == IfCodeChanged::keep)
+    log_warning(what + " and stand (--if-code-changed keep); /provenance tells them apart");
+  else
+    log_info(what + "; they run again");
+  return todo;
+}
+
+}  // namespace thinwire::sweep

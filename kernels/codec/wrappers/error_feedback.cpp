@@ -1,0 +1,44 @@
+// Error feedback `ef`: Seide et al. 2014; Karimireddy et al., "Error Feedback Fixes SignSGD" (ICML 2019).
+//   x += beta * e;   message = C(x);   e = x - decoded(message)
+// For codecs whose own contribution has no decoded form of its own (PowerSGD) e = x - reduced mean: local input
+// minus *global* result (papers/gradient_compression.md section 2.3). With beta = 1 nothing is lost: over any
+// number of steps, applied + stored = received (summed over ranks). The stored part stays bounded only where the codec
+// sooner or later sends every direction; a fixed projection (a fitted auto-encoder) never sends what it drops.
+#include "kernels/codec/registry.h"
+#include "kernels/codec/wrappers/residuals.h"
+#include "kernels/codec/state.h"
+
+namespace thinwire {
+namespace {
+
+class ErrorFeedback final : public Wrapper {
+ public:
+  ErrorFeedback(float beta, FeedbackSource source) : beta_(beta), source_(source) {}
+
+  bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
+  void before_encode(TensorView x, const MessageKey& key) override { residuals_.add_to(x, beta_, key); }
+  void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) override { residuals_.store(x, own_decoded, key); }
+  void after_decode(TensorView, const MessageKey&) override {}
+  void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean, const MessageKey& key) override {
+    residuals_.store(local, source_ == FeedbackSource::own_decoded ? own_decoded : reduced_mean, key);
+  }
+  void save_state(StateWriter& to) const override { residuals_.save(to); }
+  void load_state(StateReader& from) override { residuals_.load(from); }
+
+ private:
+  float beta_;
+  FeedbackSource source_;
+  Residuals residuals_{"ef"};
+};
+
+const bool registered = register_wrapper(
+    {.name = "ef",
+     .summary = "error feedback: what a message lost is added to the next message of the same tensor",
+     .source = "Karimireddy et al., ICML 2019 (arXiv 1901.09847); PowerSGD's residual: Vogels et al. 2019",
+     .parameters = {{"beta", ParameterSpec::Kind::real, "1", 0, 1, {}, "share of the residual that is kept; below 1 the lost part is forgotten"}},
+     .make = [](const Parameters& p, const CodecTraits& traits) -> std::unique_ptr<Wrapper> {
+       return std::make_unique<ErrorFeedback>(static_cast<float>(p.real("beta")), traits.feedback);
+     }});
+
+}  // namespace
+}  // namespace thinwire

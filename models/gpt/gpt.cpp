@@ -1,0 +1,232 @@
+#include "models/gpt/gpt.h"
+
+#include <algorithm>
+
+#include "kernels/nn/elementwise.h"
+#include "models/layers/token_dropout.h"
+
+namespace thinwire {
+namespace {
+
+GptConfig checked(const GptConfig& config) {
+  config.check();
+  return config;
+}
+
+}  // namespace
+
+void GptConfig::check() const {
+  for (const auto& [name, value] : {std::pair{"vocab", vocab},
+                                    {"hidden", hidden},
+                                    {"layers", layers},
+                                    {"heads", heads},
+                                    {"sequence", max_seq}})
+    if (value < 1)
+      throw UsageError(std::string("Model size '") + name + "' is " + std::to_string(value) +
+                       "; it must be at least 1.");
+  if (hidden % heads != 0)
+    throw UsageError("Hidden size " + std::to_string(hidden) + " is not a multiple of the " +
+                     std::to_string(heads) + " attention heads. Choose --hidden as a multiple of --heads.");
+  if (!(dropout >= 0 && dropout < 1))
+    throw UsageError("Dropout rate " + std::to_string(dropout) + " is not in [0, 1).");
+}
+
+std::int64_t GptConfig::parameters() const {
+  return (vocab + max_seq) * hidden + layers * (12 * hidden * hidden + 13 * hidden) + 2 * hidden;
+}
+
+template <typename T>
+Gpt<T>::Gpt(const GptConfig& config, const GptPart& part, const GptRuntime<T>& runtime)
+    : config_(checked(config)),
+      part_(part),
+      runtime_{runtime.tensor ? runtime.tensor : &alone_, runtime.clock ? runtime.clock : &own_clock_},
+      recompute_(runtime.recompute) {
+  const auto layers = static_cast<int>(config.layers);
+  if (part_.layers < 0) part_.layers = layers - part_.first_layer;
+  TW_ASSERT(part_.first_layer >= 0 && part_.first_layer + part_.layers <= layers);
+  const BlockConfig block{config.hidden, config.heads, config.layers, config.dropout, config.seed, config.compute};
+  if (part_.embedding || part_.head) {
+    // In a pipeline the first and the last stage hold the table; the first stage's copy is the one that counts.
+    const SplitGroups copies = part_.whole() ? SplitGroups{} : SplitGroups{{"embedding", 2, part_.embedding ? 0 : 1}};
+    token_.emplace(token_table<T>(config.vocab, config.hidden, config.seed, tensor(), copies));
+    parameters_.push_back(&*token_);
+  }
+  if (part_.embedding) {
+    embedding_.emplace(config.vocab, config.max_seq, config.hidden, config.seed, runtime_);
+    parameters_.push_back(&embedding_->position);
+  }
+  // A table that is held for the head alone is complete with the head; one that is looked up in, with the embedding.
+  layers_.resize(parameters_.size(), part_.embedding ? -1 : layers);
+  for (int l = 0; l < part_.layers; ++l) {
+    blocks_.push_back(std::make_unique<Block<T>>(part_.first_layer + l, block, runtime_));
+    blocks_.back()->collect(parameters_);
+    layers_.resize(parameters_.size(), part_.first_layer + l);
+  }
+  if (part_.head) {
+    head_.emplace(config.vocab, config.hidden, layers, runtime_, config.compute);
+    head_->collect(parameters_);
+    layers_.resize(parameters_.size(), layers);
+  }
+}
+
+template <typename T>
+const T* Gpt<T>::input_of(std::size_t block, const Activations& saved) const {
+  return data_of<T>(block == 0 ? saved.input : saved.blocks[block - 1].output);
+}
+
+template <typename T>
+void Gpt<T>::drop_embedded(const PassContext& pass, T* x) const {
+  drop_tokens<T>(pass, runtime_.tensor->own_rows(pass.rows()), config_.hidden, pass.train ? config_.dropout : 0.0,
+                 {config_.seed, "embedding.dropout", pass.step}, x, x);
+}
+
+template <typename T>
+void Gpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                         TrafficObserver<T>* observer) {
+  if (observer && !placement().on_host()) throw UsageError("Captured traffic is read on the host; capture with the model on the host (--device host).");
+  if (std::max(pass.seq, pass.length) > config_.max_seq)
+    throw UsageError("Sequence of " + std::to_string(std::max(pass.seq, pass.length)) + " tokens exceeds the model's maximum of " +
+                     std::to_string(config_.max_seq) + ".");
+  TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
+  place_batch(pass, batch, saved);
+  run_placed(gradient_scale, saved, observer);
+}
+
+template <typename T>
+void Gpt<T>::place_batch(const PassContext& pass, const TokenBatch& batch, Activations& saved) const {
+  saved.pass = pass;
+  if (part_.embedding) saved.tokens.set(batch.tokens);
+  if (part_.head) saved.targets.set(batch.targets);
+}
+
+template <typename T>
+void Gpt<T>::run_placed(double gradient_scale, Activations& saved, TrafficObserver<T>* observer) {
+  const PassContext& pass = saved.pass;
+  const std::int64_t own = tensor().own_rows(pass.rows()).count;
+  saved.blocks.resize(blocks_.size());
+  if (pass.sliced()) {
+    TW_ASSERT(saved.prefix != nullptr && !tensor().sequence_parallel());
+    saved.prefix->resize(blocks_.size());
+  }
+  const auto cache = [&](std::size_t l) { return pass.sliced() ? &(*saved.prefix)[l] : nullptr; };
+  if (part_.embedding) {
+    T* x = shaped<T>(saved.input, {own, config_.hidden});
+    embedding_->forward(pass, saved.tokens.data(), *token_, x);
+    if (pass.train && config_.dropout > 0)
+      runtime_.clock->run("embedding dropout", -1, pass.micro, [&] { drop_embedded(pass, x); });
+  }
+  for (std::size_t l = 0; l < blocks_.size(); ++l) {
+    const int layer = part_.first_layer + static_cast<int>(l);
+    if (observer && layer > 0) observer->boundary_activation(layer, own, config_.hidden, input_of(l, saved));
+    if (!recompute_) {
+      blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer, cache(l));
+      continue;
+    }
+    blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer, cache(l));
+    std::swap(again_.output, saved.blocks[l].output);
+  }
+  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.data(), gradient_scale, saved.head);
+}
+
+template <typename T>
+double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
+                       TrafficObserver<T>* observer) {
+  run_forward(pass, batch, gradient_scale, saved, observer);
+  return part_.head ? read_number(saved.head.loss) : 0;
+}
+
+template <typename T>
+void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradient, TrafficObserver<T>* observer,
+                      const LayerDone& layer_done) {
+  const PassContext& pass = saved.pass;
+  const std::int64_t own = tensor().own_rows(pass.rows()).count;
+  const std::int64_t table = token_ ? token_->elements() : 0;
+  ComputeClock& clock = *runtime_.clock;
+  if (part_.head) shaped<T>(gradient, {own, config_.hidden});
+  T* d = data_of<T>(gradient);
+  if (part_.head) {
+    head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, work_.narrow, d);
+    if (observer) observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_->table_gradient));
+    clock.run("add table gradient", -1, pass.micro, [&] { nn::add_into<T>(table, data_of<T>(head_->table_gradient), token_->g()); });
+    if (layer_done) layer_done(static_cast<int>(config_.layers));
+  }
+  for (std::size_t l = blocks_.size(); l-- > 0;) {
+    const int layer = part_.first_layer + static_cast<int>(l);
+    typename Block<T>::Saved* kept = &saved.blocks[l];
+    Tensor* cache = pass.sliced() ? &(*saved.prefix)[l] : nullptr;
+    if (recompute_) {
+      PassContext again = pass;
+      if (again.why == Pass::train) again.why = Pass::recompute;
+      blocks_[l]->forward(again, input_of(l, saved), again_, work_, nullptr, cache);
+      kept = &again_;
+    }
+    blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d, cache);
+    if (observer && layer > 0) observer->boundary_gradient(layer, own, config_.hidden, d);
+    if (boundary_ && layer > 0) {
+      boundary_(layer, pass, gradient);
+      TW_ASSERT(data_of<T>(gradient) == d, "a boundary hook must leave the tensor where it is");
+    }
+    if (layer_done) layer_done(layer);
+  }
+  if (!part_.embedding) return;
+  if (pass.train && config_.dropout > 0)
+    clock.run("embedding dropout backward", -1, pass.micro, [&] { drop_embedded(pass, d); });
+  // The look-up's share goes through a buffer of its own when somebody wants to see it.
+  T* first_use = token_->g();
+  if (observer || boundary_) {
+    const bool fresh = first_use_.elements() != table;
+    first_use = shaped<T>(first_use_, token_->value.shape());
+    if (observer || fresh) {
+      TW_ASSERT(!(observer && boundary_), "an observer would see sums of several micro-batches");
+      first_use_.fill_zero();
+    }
+  }
+  embedding_->backward(pass, placed_tokens(saved.tokens, batch), *token_, d, first_use);
+  if (observer) {
+    observer->embedding_gradient(true, config_.vocab, config_.hidden, first_use);
+    nn::add_into<T>(table, first_use, token_->g());
+  }
+  if (layer_done) layer_done(-1);
+}
+
+template <typename T>
+double Gpt<T>::forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
+                       TrafficObserver<T>* observer) {
+  TW_ASSERT(part_.whole());
+  PassContext pass{batch.batch, batch.seq, train, step, batch.first_sample};
+  pass.why = train ? Pass::train : Pass::evaluate;
+  return forward(pass, batch, gradient_scale, saved, observer);
+}
+
+template <typename T>
+void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, TrafficObserver<T>* observer) {
+  backward(batch, saved, gradient_, observer);
+}
+
+template <typename T>
+Parameter<T>& Gpt<T>::parameter(const std::string& name) {
+  std::string known;
+  for (Parameter<T>* p : parameters_) {
+    if (p->name() == name) return *p;
+    known += " " + p->name();
+  }
+  throw UsageError("The model has no parameter '" + name + "'. It has:" + known);
+}
+
+template <typename T>
+void Gpt<T>::join_table_gradients() {
+  if (!boundary_ || !token_ || first_use_.elements() == 0) return;
+  nn::add_into<T>(token_->elements(), data_of<T>(first_use_), token_->g());
+  first_use_.fill_zero();
+}
+
+template <typename T>
+void Gpt<T>::zero_gradients() {
+  if (boundary_ && first_use_.elements() > 0) first_use_.fill_zero();
+  for (Parameter<T>* p : parameters_) p->gradient.fill_zero();
+}
+
+template class Gpt<float>;
+template class Gpt<double>;
+
+}  // namespace thinwire

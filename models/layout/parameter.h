@@ -1,0 +1,83 @@
+// A trainable tensor of a model: value, gradient, and where it lies.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "models/layout/layout.h"
+
+namespace thinwire {
+
+template <typename T>
+struct Parameter {
+  ParameterLayout layout;
+  bool decays = false;  ///< weight decay acts on matrices, not on biases and layernorm vectors
+  Tensor value, gradient;
+
+  Parameter() = default;
+  Parameter(ParameterLayout where, bool with_decay)
+      : layout(std::move(where)),
+        decays(with_decay),
+        value(layout.local(), dtype_of<T>),
+        gradient(layout.local(), dtype_of<T>) {
+    value.fill_zero();
+    gradient.fill_zero();
+  }
+  const std::string& name() const { return layout.name(); }
+  std::int64_t elements() const { return value.elements(); }
+  T* w() { return static_cast<T*>(value.view().data()); }
+  const T* w() const { return static_cast<const T*>(value.view().data()); }
+  T* g() { return static_cast<T*>(gradient.view().data()); }
+  const T* g() const { return static_cast<const T*>(gradient.view().data()); }
+  void fill(T constant) {
+    const std::vector<T> constants(static_cast<std::size_t>(elements()), constant);
+    copy_and_wait(w(), constants.data(), value.bytes());
+  }
+};
+
+template <typename T>
+using ParameterList = std::vector<Parameter<T>*>;
+
+/// Pointer to a tensor's data after giving it this shape; memory is kept when it suffices.
+template <typename T>
+T* shaped(Tensor& tensor, Shape shape) {
+  tensor.reshape(shape, dtype_of<T>);
+  return static_cast<T*>(tensor.view().data());
+}
+
+/// A tensor's elements, where its type is known from the context.
+template <typename T>
+const T* data_of(const Tensor& tensor) {
+  TW_ASSERT(tensor.dtype() == dtype_of<T>);
+  return static_cast<const T*>(tensor.view().data());
+}
+template <typename T>
+T* data_of(Tensor& tensor) {
+  TW_ASSERT(tensor.dtype() == dtype_of<T>);
+  return static_cast<T*>(tensor.view().data());
+}
+
+/// A view of memory that lies where the thread computes (placement). The constructors from a typed pointer say: on the host.
+template <typename T>
+TensorView placed(T* data, Shape shape) {
+  return {data, dtype_of<T>, shape, current_device()};
+}
+template <typename T>
+ConstTensorView placed(const T* data, Shape shape) {
+  return {data, dtype_of<T>, shape, current_device()};
+}
+
+/// The one number of a tensor [1] of f64; waits for the device it lies on, which is the thread's (placement) or the host.
+inline double read_number(const Tensor& number) {
+  TW_ASSERT(number.dtype() == DType::f64 && number.elements() == 1);
+  double value = 0;
+  copy_and_wait(&value, number.view().data(), sizeof value);
+  return value;
+}
+
+/// Sums a buffer over a group of ranks, in place. Empty on one device: then nothing is split.
+template <typename T>
+using GroupSum = std::function<void(std::span<T>)>;
+
+}  // namespace thinwire

@@ -1,0 +1,93 @@
+#include "models/optimizer/optimizer.h"
+
+#include <cmath>
+
+#include "kernels/nn/sums.h"
+
+namespace thinwire {
+namespace {
+
+template <typename T>
+std::vector<OptimizerPart<T>> whole(const ParameterList<T>& parameters) {
+  std::vector<OptimizerPart<T>> parts;
+  for (Parameter<T>* p : parameters) parts.push_back({p, {0, -1}, nullptr, p->layout.counts_in_norm()});
+  return parts;
+}
+
+}  // namespace
+
+template <typename T>
+Optimizer<T>::Optimizer(std::vector<OptimizerPart<T>> parts, const nn::AdamW& options) : parts_(std::move(parts)), options_(options) {
+  for (OptimizerPart<T>& part : parts_) {
+    const Shape& shape = part.parameter->value.shape();
+    if (part.rows.count < 0) part.rows = {0, shape.rows()};
+    for (auto* moments : {&first_, &second_}) {
+      moments->emplace_back(shape.rank() == 1 ? shape : Shape{part.rows.count, shape.columns()}, dtype_of<T>);
+      moments->back().fill_zero();
+    }
+  }
+}
+
+template <typename T>
+Optimizer<T>::Optimizer(const ParameterList<T>& parameters, const nn::AdamW& options) : Optimizer(whole(parameters), options) {}
+
+template <typename T>
+const T* Optimizer<T>::gradient_of(const OptimizerPart<T>& part) const {
+  return part.parameter->g() + part.rows.first * part.parameter->value.shape().columns();
+}
+
+template <typename T>
+void Optimizer<T>::add_sum_of_squares(double* sum) const {
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i].counts) nn::add_sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]), sum);
+}
+
+template <typename T>
+double Optimizer<T>::sum_of_squares() const {
+  Tensor total({1}, DType::f64);
+  total.fill_zero();
+  add_sum_of_squares(data_of<double>(total));
+  return read_number(total);
+}
+
+template <typename T>
+double Optimizer<T>::gradient_norm() const {
+  return std::sqrt(sum_of_squares());
+}
+
+template <typename T>
+void Optimizer<T>::check_finite() const {
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (!std::isfinite(nn::sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]))))
+      throw RuntimeFailure("The gradient of '" + parts_[i].parameter->name() + "' is not finite after " + std::to_string(steps_) +
+                           " optimizer steps. Lower the learning rate or lengthen its warm-up.");
+}
+
+template <typename T>
+void Optimizer<T>::apply(double learning_rate, double scale) {
+  ++steps_;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const OptimizerPart<T>& part = parts_[i];
+    Parameter<T>& p = *part.parameter;
+    T* weights = part.master ? data_of<T>(*part.master) : p.w() + part.rows.first * p.value.shape().columns();
+    nn::adamw_step<T>(options_, p.decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale, first_[i].elements(),
+                      gradient_of(part), weights, data_of<T>(first_[i]), data_of<T>(second_[i]));
+  }
+}
+
+template <typename T>
+double Optimizer<T>::step(double learning_rate, double max_norm) {
+  const double norm = gradient_norm();
+  if (!std::isfinite(norm)) {
+    check_finite();
+    throw RuntimeFailure("The global gradient norm overflowed after " + std::to_string(steps_) +
+                         " optimizer steps. Lower the learning rate.");
+  }
+  apply(learning_rate, nn::clip_factor(norm, max_norm));
+  return norm;
+}
+
+template class Optimizer<float>;
+template class Optimizer<double>;
+
+}  // namespace thinwire

@@ -1,0 +1,59 @@
+// AdamW over a list of parameters, with global-norm clipping that counts every element once. A rank may own a block of a
+// parameter's rows only (ZeRO-1, Rajbhandari et al. 2020): then it holds moments, and a copy of the weights in full precision, of
+// those rows alone.
+#pragma once
+
+#include <vector>
+
+#include "collectives/communicator/cost_terms.h"
+#include "kernels/nn/optimizer.h"
+#include "models/layout/parameter.h"
+
+namespace thinwire {
+
+/// What one rank updates of a parameter.
+template <typename T>
+struct OptimizerPart {
+  Parameter<T>* parameter = nullptr;
+  RowBlock rows{0, -1};      ///< of the parameter seen as a matrix; count -1: all
+  Tensor* master = nullptr;  ///< the rows' weights where they are not the parameter's own (ZeRO-1)
+  bool counts = true;        ///< whether this rank adds these elements to the global norm
+};
+
+template <typename T>
+class Optimizer {
+ public:
+  Optimizer(std::vector<OptimizerPart<T>> parts, const nn::AdamW& options);
+  /// Whole parameters, as on one device.
+  Optimizer(const ParameterList<T>& parameters, const nn::AdamW& options);
+
+  /// *sum (f64, where the thread computes) += this rank's share of the squared global L2 norm of the gradients.
+  void add_sum_of_squares(double* sum) const;
+  /// The share alone; waits for a device.
+  double sum_of_squares() const;
+  /// sqrt of it, on one device.
+  double gradient_norm() const;
+  /// Updates with gradients times `scale`.
+  void apply(double learning_rate, double scale);
+  /// One device: clips to max_norm and applies; returns the norm before. RuntimeFailure naming the first parameter whose gradient
+  /// is not finite.
+  double step(double learning_rate, double max_norm);
+  /// RuntimeFailure naming the first parameter here whose gradient is not finite; returns when all are.
+  void check_finite() const;
+
+  std::int64_t steps_taken() const { return steps_; }
+  void set_steps_taken(std::int64_t steps) { steps_ = steps; }
+  const std::vector<OptimizerPart<T>>& parts() const { return parts_; }
+  /// Moments of part i, [its rows, columns].
+  Tensor& first_moment(std::size_t i) { return first_[i]; }
+  Tensor& second_moment(std::size_t i) { return second_[i]; }
+
+ private:
+  const T* gradient_of(const OptimizerPart<T>& part) const;
+  std::vector<OptimizerPart<T>> parts_;
+  nn::AdamW options_;
+  std::vector<Tensor> first_, second_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace thinwire

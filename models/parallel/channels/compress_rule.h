@@ -1,0 +1,24 @@
+// Which messages of a traffic class are compressed, and by what.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/channel/traffic.h"
+
+namespace thinwire {
+
+/// What compresses one traffic class, where, and when. Outside of it the class travels dense.
+struct CompressRule {
+  std::string codec = "none";
+  Protocol protocol = Protocol::automatic;
+  std::string layers = "all";     ///< "all" or ranges of global layer numbers, "0-3,6"; a stage boundary counts as the layer behind it
+  std::string stages = "all";     ///< likewise, pipeline stages (for pp: the sending stage)
+  std::int64_t warmup_steps = 0;  ///< dense before this step
+  bool at_evaluation = true;      ///< whether validation sees the compressed forward pass
+  bool stacked = false;           ///< dp_gradient: matrices of one shape travel as one message (low rank: two sums for all of them)
+  bool epilogue_only = false;     ///< pp_backward: only the messages that nothing hides (models/parallel/channels/epilogue.h)
+  bool active() const { return codec != "none"; }
+};
+
+}  // namespace thinwire

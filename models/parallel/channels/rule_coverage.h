@@ -1,0 +1,24 @@
+// Which messages of a traffic class a compression rule covers. Every rank asks with the same numbers, so both ends decide alike.
+#pragma once
+
+#include "kernels/codec/codec.h"
+#include "models/parallel/channels/compress_rule.h"
+#include "models/parallel/channels/number_ranges.h"
+
+namespace thinwire {
+
+class RuleCoverage {
+ public:
+  /// `stages`, `micro_batches`: of the pipeline and of one step, what CompressRule::epilogue_only goes by. UsageError for layers or stages
+  /// that cannot be read.
+  RuleCoverage(TrafficClass traffic, const CompressRule& rule, int stages, int micro_batches);
+  /// `layer`: of the message (a boundary counts as the layer behind it); `stage`: of its sender, or of the group.
+  bool covers(int layer, int stage, const MessageKey& key) const;
+
+ private:
+  CompressRule rule_;
+  int pipeline_stages_, micro_batches_;
+  NumberRanges layers_, stages_;
+};
+
+}  // namespace thinwire

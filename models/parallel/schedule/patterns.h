@@ -1,0 +1,20 @@
+// The orders of computation that make_schedule knows, and the messages around each computation.
+#pragma once
+
+#include "models/parallel/schedule/schedule.h"
+
+namespace thinwire::schedules {
+
+/// Appends forward (backward) of a micro-batch through a chunk, with the receive in front of it and the send
+/// behind it where the chunk is not at that end of the model. Receives stand directly before their use: a
+/// stage never waits for more than it needs.
+void add_forward(Schedule& schedule, int stage, int micro, int chunk, int slice = 0);
+void add_backward(Schedule& schedule, int stage, int micro, int chunk, int slice = 0);
+
+// Each fills schedule.stage of a schedule whose extents are set and sound.
+void fill_gpipe(Schedule& schedule);
+void fill_one_forward_one_backward(Schedule& schedule);
+void fill_interleaved(Schedule& schedule);
+void fill_terapipe(Schedule& schedule);
+
+}  // namespace thinwire::schedules

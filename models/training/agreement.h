@@ -1,0 +1,14 @@
+// One rank's failure becomes the same exception on all ranks, so that nobody waits for a rank that has given up.
+#pragma once
+
+#include <functional>
+
+#include "collectives/communicator/communicator.h"
+
+namespace thinwire {
+
+/// Collective. Every rank runs `body`; when any of them throws, all throw the error of the lowest such rank, in its type. A body that
+/// communicates must leave its partners satisfied before it throws.
+void run_in_agreement(Communicator& world, const std::function<void()>& body);
+
+}  // namespace thinwire

@@ -1,0 +1,305 @@
+#include "models/training/config/train_config.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
+#include "kernels/codec/registry.h"
+#include "models/parallel/channels/number_ranges.h"
+#include "models/training/config/released_form.h"
+#include "models/parallel/schedule/token_slices.h"
+#include "models/parallel/tensor/tensor_grid.h"
+
+namespace thinwire {
+namespace {
+
+std::string str(std::int64_t value) {
+  return std::to_string(value);
+}
+
+void at_least(const char* flag, std::int64_t value, std::int64_t least) {
+  if (value < least)
+    throw UsageError(std::string("--") + flag + " is " + str(value) + "; it must be at least " + str(least));
+}
+
+void within(const char* flag, double value, bool good, const char* range) {
+  if (!good)
+    throw UsageError(std::string("--") + flag + " is " + std::to_string(value) + "; it must be " + range);
+}
+
+/// The nearest multiple of `of` to `value`, at least `of`.
+std::int64_t nearest_multiple(std::int64_t value, std::int64_t of) {
+  return std::max<std::int64_t>(1, (value + of / 2) / of) * of;
+}
+
+// The schedule's own rules, with the settings that its numbers come from.
+void check_schedule(const TrainConfig& c) {
+  try {
+    (void)pipeline_schedule(c);
+  } catch (const UsageError& error) {
+    throw UsageError(std::string(error.what()) + " (--schedule " + c.schedule + (c.token_slices == "1" ? "" : ", --token-slices " + c.token_slices) + ", --pp " + str(c.mesh.pp) +
+                     ", --virtual-stages " + str(c.virtual_stages) + ", micro-batches = global batch " +
+                     str(c.global_batch) + " / (dp " + str(c.mesh.dp) + " x micro-batch " +
+                     str(c.micro_batch) + "))");
+  }
+}
+
+void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule) {
+  if (!rule.active()) return;
+  const std::string name = "compress." + name_of(traffic);
+  if (traffic == TrafficClass::control)
+    throw UsageError(name + ": control traffic (norms, loss, look-ups) is never compressed; remove it");
+  if (c.dtype == DType::f64)
+    throw UsageError(name + " = " + rule.codec +
+                     " beside --dtype f64: the parity mode compares exact sums and compresses nothing; use "
+                     "--dtype f32, or codec none");
+  try {
+    const CodecStack stack = make_codec(rule_in_form(c, traffic).codec, c.form);
+    const bool pipeline = traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
+    if (pipeline && rule.protocol != Protocol::automatic && rule.protocol != Protocol::point_to_point)
+      throw UsageError("protocol " + name_of(rule.protocol) +
+                       " sums over ranks, but this class goes from stage to stage; use automatic");
+    if (pipeline && !stack.codec->traits().gather)
+      throw UsageError("codec " + rule.codec +
+                       " has no payload of its own and cannot be sent from stage to stage; choose another");
+    if (!pipeline && rule.protocol == Protocol::point_to_point)
+      throw UsageError(
+          "protocol point_to_point joins two stages, but this class is summed over ranks; use automatic");
+    // The mask or code of a message is kept for the whole tensor; a reduce-scatter encodes it block by block.
+    if (traffic == TrafficClass::tp_forward && c.sequence_parallel && c.mesh.tp > 1 &&
+        stack.codec->traits().backward != BackwardRule::straight_through)
+      throw UsageError("codec " + rule.codec +
+                       " sends back another gradient than that of the decoded tensor, which sequence "
+                       "parallelism cannot; choose a codec with a straight-through "
+                       "gradient (quantize, cast), or --sequence-parallel false");
+    if (rule.protocol == Protocol::rounds && stack.codec->traits().rounds == 0)
+      throw UsageError(
+          "codec " + rule.codec +
+          " is not a sequence of dense reductions, so protocol rounds cannot sum it; use gather or two_shot");
+    if ((rule.protocol == Protocol::gather || rule.protocol == Protocol::two_shot) &&
+        !stack.codec->traits().gather)
+      throw UsageError("codec " + rule.codec + " has no payload of its own, so protocol " +
+                       name_of(rule.protocol) + " cannot carry it; use rounds");
+    if (rule.epilogue_only && (c.mesh.pp < 2 || c.schedule != "1f1b" || c.virtual_stages != 1))
+      throw UsageError("epilogue_only means the last backward messages of a 1f1b pipeline of two stages or more, not interleaved; here --pp is " +
+                       str(c.mesh.pp) + ", --schedule " + c.schedule + ", --virtual-stages " + str(c.virtual_stages));
+    const bool activation = pipeline || traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward;
+    std::vector<int> tokens = c.slices();  // a slice is a message of its own
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (const int slice : tokens) {
+      if (!activation || stack.expression.codec.name != "powersgd") break;
+      const std::int64_t rows = c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
+      const Parameters& p = stack.expression.codec.parameters;
+      const std::int64_t elements = rows * c.model.hidden, n = p.integer("rows") > 0 ? p.integer("rows") : rows;
+      if (elements % n != 0)
+        throw UsageError("rows " + str(n) + " do not divide the " + str(elements) + " elements of these messages (" + str(rows) + " x " +
+                         str(c.model.hidden) + ")");
+      const std::int64_t rank = p.integer("rank"), most = std::min(n, elements / n);
+      if (rank > most)
+        throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(n) + " rows of " +
+                         str(elements / n) + "); nothing would be saved");
+    }
+    if (traffic == TrafficClass::pp_backward) check_released(c);
+    for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
+      if (wrapper.name == "lep") {
+        if (stack.codec->traits().lossless) throw UsageError("lep: the codec loses nothing, so there is no error to pass on; drop +lep or choose a lossy codec");
+        if (!pipeline)
+          throw UsageError("lep passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
+                           "ranks; use +ef");
+      }
+    if (rule.stacked && stack.expression.codec.name != "powersgd")
+      throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use powersgd");
+    if (rule.stacked && rule.protocol != Protocol::automatic && rule.protocol != Protocol::rounds)
+      throw UsageError("stacked matrices travel by protocol rounds only");
+    if (rule.stacked && c.error_interval > 0)
+      throw UsageError("--error-interval measures matrix by matrix; set stacked to false, or the interval to 0");
+    if (rule.protocol == Protocol::dense)
+      throw UsageError("protocol dense carries tensors as they are; use automatic");
+  } catch (const UsageError& error) {
+    throw UsageError(name + ": " + error.what());
+  }
+  const auto covers = [&](const std::string& what, const std::string& ranges, std::int64_t count) {
+    const NumberRanges numbers = NumberRanges::parse(name + "." + what, ranges);
+    const bool some = [&] {
+      for (int i = 0; i < count; ++i)
+        if (numbers.contains(i)) return true;
+      return false;
+    }();
+    // The released code compares pipeline indices only: `way` beyond the last stage means all of them.
+    const bool any_stage = what == "stages" && c.form == Form::released;
+    if (some && numbers.largest() >= count && !any_stage)
+      throw UsageError(name + "." + what + " = " + ranges + " names " + str(numbers.largest()) + ", but there are only " + str(count) + " " + what +
+                       ", which count from 0");
+    if (some) return;
+    throw UsageError(name + "." + what + " = " + ranges + " names none of the " + str(count) + " " + what +
+                     ", which count from 0");
+  };
+  covers("layers", rule.layers, c.model.layers);
+  covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
+  at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
+  const bool sharded = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
+  const bool grid = parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d;  // its weights travel as these classes, too
+  if (sharded && !c.shard_optimizer && !grid)
+    throw UsageError(
+        name + ": this traffic exists only with --shard-optimizer true; give that, or compress dp_gradient");
+  if (traffic == TrafficClass::dp_gradient && c.shard_optimizer)
+    throw UsageError(
+        name +
+        ": with --shard-optimizer true gradients travel as gradient_scatter; compress that class instead");
+}
+
+// What cannot be cut along the tokens.
+void check_slices(const TrainConfig& c) {
+  const std::vector<int> slices = c.slices();
+  if (slices.size() == 1) return;
+  const std::string with = " does not go with --token-slices " + c.token_slices + "; ";
+  if (c.tensor_parallel != "1d") throw UsageError("--tensor-parallel " + c.tensor_parallel + with + "the attention of a grid works on whole sequences; use 1d");
+  if (c.sequence_parallel)
+    throw UsageError("--sequence-parallel" + with + "it cuts the tokens of a micro-batch into blocks across sequences, where slices cut every sequence");
+  if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "the released code knows whole micro-batches; use --form fair");
+  if (c.forward_us > 0) throw UsageError("--stage-forward-us" + with + "it states the time of a micro-batch, and slices of one differ; measure them");
+  for (const auto& [traffic, rule] : c.compress)
+    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder's weights belong to messages of whole micro-batches");
+  for (const int tokens : slices)
+    if (c.scatter_gather && c.micro_batch * tokens % c.mesh.tp != 0)
+      throw UsageError("scatter/gather splits the " + str(c.micro_batch * tokens) + " rows of a slice (micro-batch " + str(c.micro_batch) + " x " + str(tokens) +
+                       " tokens) over " + str(c.mesh.tp) + " tensor-parallel ranks, which do not divide them; choose other --token-slices");
+}
+
+// A recorded pass is a fixed list of work: nothing in it may wait for other ranks or change from step to step.
+void check_graphs(const TrainConfig& c) {
+  if (!c.graphs) return;
+  const auto refuse = [](const std::string& why) { throw UsageError("--graphs true records passes as a fixed list of work on a device; " + why); };
+  if (c.device == DeviceKind::host) refuse("give --device cuda");
+  if (c.mesh.tp > 1 || c.tensor_parallel != "1d") refuse("tensor parallelism talks to other ranks in the middle of them; use --tp 1");
+  if (c.model.dropout > 0) refuse("dropout drops other elements in each step; use --dropout 0");
+  if (c.recompute) refuse("recomputation exchanges its buffers; use --recompute none");
+  if (c.slices().size() > 1) refuse("slices of a micro-batch are not recorded; use --token-slices 1");
+}
+
+// What 2-D, 2.5-D and 3-D tensor parallelism need, and what was built for 1-D alone.
+void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
+  check_grid(grid, {c.micro_batch, c.model.hidden, c.model.heads});
+  check_grid_rules(c.compress, c.form);
+  const std::string with = " does not go with --tensor-parallel " + c.tensor_parallel + "; ";
+  if (c.sequence_parallel) throw UsageError("--sequence-parallel" + with + "a grid splits the batch and never keeps a whole activation");
+  if (c.scatter_gather) throw UsageError("--scatter-gather" + with + "boundary tensors are shards already");
+  if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "use --form fair");
+  for (const auto& [traffic, rule] : c.compress)
+    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder learns on whole rows of the hidden size");
+  if (!c.omit.empty()) throw UsageError("--omit" + with + "its messages cannot be left out yet; leave it empty");
+  if (c.error_interval > 0)
+    throw UsageError("--error-interval" + with + "errors of a grid's messages are not measured; set it to 0");
+}
+
+}  // namespace
+
+void TrainConfig::check() const {
+  model.check();
+  check_mesh(mesh);
+  at_least("global-batch", global_batch, 1);
+  at_least("micro-batch", micro_batch, 1);
+  at_least("seq", seq, 1);
+  at_least("steps", steps, 1);
+  at_least("virtual-stages", virtual_stages, 1);
+  at_least("eval-interval", eval_interval, 0);
+  at_least("eval-sequences", eval_sequences, 1);
+  at_least("error-interval", error_interval, 0);
+  at_least("checkpoint-interval", save_interval, 0);
+  at_least("serial-steps", serial_steps, 1);
+  within("compute-scale", compute_scale, compute_scale > 0 && compute_scale <= 1e6, "above 0, at most 1e6");
+  if (compute == ComputeMode::real && compute_scale != 1)
+    throw UsageError("compute-scale stretches timed waits; real compute takes its own time (use compute = timed)");
+  within("stage-forward-us", forward_us, forward_us >= 0 && forward_us <= 1e9, "0 (as measured) to 1e9");
+  within("stage-backward-us", backward_us, backward_us >= 0 && backward_us <= 1e9, "0 (as measured) to 1e9");
+  if ((forward_us > 0) != (backward_us > 0))
+    throw UsageError("stage-forward-us and stage-backward-us are stated together: a step of one measured and one stated pass says nothing");
+  if (compute == ComputeMode::real && forward_us > 0)
+    throw UsageError("stage-forward-us states what a timed pass waits; real compute takes its own time (use compute = timed)");
+  if (!omitted().empty() && compute == ComputeMode::real)
+    throw UsageError("omit = " + omit + " leaves messages out, so losses would be those of another training; only times mean something then (use compute = timed)");
+  at_least("warmup", trainer.schedule.warmup, 0);
+  at_least("schedule-steps", trainer.schedule.total, 1);
+  within("learning-rate", trainer.schedule.peak, trainer.schedule.peak > 0, "above 0");
+  within("floor", trainer.schedule.floor,
+         trainer.schedule.floor >= 0 && trainer.schedule.floor <= trainer.schedule.peak,
+         "from 0 to the learning rate");
+  within("beta1", trainer.adamw.beta1, trainer.adamw.beta1 >= 0 && trainer.adamw.beta1 < 1, "in [0, 1)");
+  within("beta2", trainer.adamw.beta2, trainer.adamw.beta2 >= 0 && trainer.adamw.beta2 < 1, "in [0, 1)");
+  within("epsilon", trainer.adamw.epsilon, trainer.adamw.epsilon > 0, "above 0");
+  within("weight-decay", trainer.adamw.weight_decay, trainer.adamw.weight_decay >= 0, "0 or more");
+  within("clip", trainer.max_norm, trainer.max_norm > 0, "above 0");
+  within("bucket-mib", bucket_mib, bucket_mib > 0, "above 0");
+
+  if (seq > model.max_seq)
+    throw UsageError("sequences of " + str(seq) + " tokens do not fit the " + str(model.max_seq) +
+                     " positions of the model; give --max-seq " + str(seq) + " or --seq " +
+                     str(model.max_seq));
+  const GridShape grid = parse_grid(tensor_parallel, mesh.tp);
+  if (grid.kind != GridKind::one_d)
+    check_grid_settings(*this, grid);
+  else if (model.heads % mesh.tp != 0)
+    throw UsageError(str(model.heads) + " attention heads cannot be split over " + str(mesh.tp) +
+                     " tensor-parallel ranks; choose --heads " + str(nearest_multiple(model.heads, mesh.tp)) +
+                     " or a --tp that divides " + str(model.heads));
+  const std::int64_t chunks = std::int64_t{mesh.pp} * virtual_stages;
+  if (model.layers % chunks != 0)
+    throw UsageError(str(model.layers) + " layers cannot be split evenly over " + str(chunks) +
+                     " model chunks (pp " + str(mesh.pp) + " x virtual stages " + str(virtual_stages) +
+                     "); choose --layers " + str(nearest_multiple(model.layers, chunks)) +
+                     ", or stages that divide " + str(model.layers));
+  const std::int64_t together = mesh.dp * micro_batch;
+  if (global_batch % together != 0)
+    throw UsageError("global batch " + str(global_batch) + " is not a multiple of " + str(together) +
+                     " (dp " + str(mesh.dp) + " x micro-batch " + str(micro_batch) +
+                     "); choose --global-batch " + str(nearest_multiple(global_batch, together)));
+  if ((sequence_parallel || scatter_gather) && micro_batch * seq % mesh.tp != 0)
+    throw UsageError(std::string(sequence_parallel ? "sequence parallelism" : "scatter/gather") +
+                     " splits the " + str(micro_batch * seq) + " rows of a micro-batch (micro-batch " +
+                     str(micro_batch) + " x seq " + str(seq) + ") over " + str(mesh.tp) +
+                     " tensor-parallel ranks, which do not divide them; choose a multiple of " +
+                     str(mesh.tp) + " for --seq");
+  check_schedule(*this);
+  check_slices(*this);
+  check_graphs(*this);
+  if (device != DeviceKind::host && dtype == DType::f64)
+    throw UsageError("--dtype f64 beside --device cuda: devices compute in f32 (and multiply in f32 or bf16); the parity mode is the host's (--device host)");
+  if (device != DeviceKind::host && compute != ComputeMode::real)
+    throw UsageError("--compute timed replays durations of the host, but a device runs its work beside the host and takes its own time; use --compute real, or --device host");
+  if (dtype != DType::f32 && dtype != DType::f64)
+    throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
+  if (embedding_sync != "two_step" && embedding_sync != "fused")
+    throw UsageError("--embedding-sync " + embedding_sync + ": two_step or fused");
+  for (const auto& [traffic, rule] : compress) check_rule(*this, traffic, rule);
+  if (compute != ComputeMode::real && (!checkpoint.empty() || !resume.empty()))
+    throw UsageError(
+        "--compute timed replays durations, so its weights mean nothing and are neither saved nor resumed; "
+        "drop --checkpoint and --resume, or use --compute real");
+  if (save_interval > 0 && checkpoint.empty())
+    throw UsageError("--checkpoint-interval " + str(save_interval) +
+                     " without a file; name it with --checkpoint FILE.h5");
+}
+
+std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices, static_cast<int>(seq)); }
+
+Schedule pipeline_schedule(const TrainConfig& c) {
+  return make_schedule(c.schedule, c.mesh.pp, static_cast<int>(c.micro_batches()), c.virtual_stages, static_cast<int>(c.slices().size()));
+}
+
+std::set<TrafficClass> TrainConfig::omitted() const {
+  std::set<TrafficClass> classes;
+  for (std::size_t from = 0; from < omit.size();) {
+    const std::size_t to = std::min(omit.find(',', from), omit.size());
+    const TrafficClass traffic = parse_traffic(omit.substr(from, to - from));
+    if (traffic == TrafficClass::control)
+      throw UsageError("omit = " + omit + ": control traffic (norms, loss, look-ups) belongs to computing; leave it out of the list");
+    classes.insert(traffic);
+    from = to + 1;
+  }
+  return classes;
+}
+
+}  // namespace thinwire

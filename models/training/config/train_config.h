@@ -1,0 +1,75 @@
+// Everything that decides a training run: model, data, mesh, schedule, optimizer, compression. Plain data; models/training/config/train_options.h
+// reads it from TOML and flags, the parallel trainer carries it out.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "collectives/communicator/process_mesh.h"
+#include "collectives/channel/traffic.h"
+#include "models/parallel/channels/compress_rule.h"
+#include "models/gpt/gpt.h"
+#include "models/parallel/schedule/schedule.h"
+#include "models/gpt/trainer.h"
+
+namespace thinwire {
+
+struct TrainConfig {
+  GptConfig model;  ///< model.max_seq >= seq
+  std::string text;  ///< file or folder; empty: the Python standard library's sources
+  MeshShape mesh;
+
+  // One step: global_batch sequences = dp x micro-batches x micro_batch.
+  std::int64_t global_batch = 8, micro_batch = 1, seq = 128;
+  std::int64_t steps = 100;
+  TrainerOptions trainer;
+
+  std::string schedule = "1f1b";
+  int virtual_stages = 1;
+  std::string token_slices = "1";  ///< how sequences are cut along their tokens for schedule terapipe: "4" equal slices, "32,16,16" these
+  std::string tensor_parallel = "1d";  ///< how the mesh.tp ranks split a layer: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ
+  bool sequence_parallel = false;
+  bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
+  bool shard_optimizer = false;     ///< ZeRO-1
+  bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
+  bool overlap = true;              ///< reduce gradients while the backward pass still runs
+  double bucket_mib = 4;            ///< dense gradients travel in buckets of about this size
+  std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
+  DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
+  bool graphs = false;              ///< on a device: passes are recorded as graphs and launched as a whole
+  DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
+  DType wire = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
+  std::map<TrafficClass, CompressRule> compress;
+  Form form = Form::fair;
+
+  std::int64_t eval_interval = 0;   ///< steps between validations; 0: only at the end
+  std::int64_t eval_sequences = 32;
+  std::int64_t error_interval = 0;  ///< every n steps compressed messages are compared with dense ones; 0: never
+
+  ComputeMode compute = ComputeMode::real;  ///< replay: `serial_steps` measured one rank at a time, then timed waits
+  int serial_steps = 2;
+  double forward_us = 0, backward_us = 0;  ///< timed: stated durations of one micro-batch through one chunk of a stage; 0: as measured
+  std::string omit;  ///< timed: traffic classes whose messages cost nothing, "dp_gradient,embedding"; a breakdown by differences
+  bool blocking_sends = false;  ///< a stage computes on only when the boundary tensors that it sent have left it
+  double compute_scale = 1;  ///< timed waits are this many times the measured durations, of model and codecs alike
+
+  std::string checkpoint;           ///< file to save to; empty: none
+  std::int64_t save_interval = 0;   ///< steps between checkpoints; 0: only at the end
+  std::string resume;               ///< checkpoint to start from
+  bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
+
+  /// `omit` as classes. UsageError naming a word that is no class of this list or may not be left out (control).
+  std::set<TrafficClass> omitted() const;
+  /// Tokens of each slice, `seq` in all; one entry where sequences stay whole. UsageError when token_slices does not fit `seq`.
+  std::vector<int> slices() const;
+  std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
+  /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
+  /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule, what no device does.
+  void check() const;
+};
+
+/// What every stage does in a step. UsageError for an impossible schedule.
+Schedule pipeline_schedule(const TrainConfig& config);
+
+}  // namespace thinwire

@@ -1,0 +1,334 @@
+#include "models/training/config/train_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+#include "core/error.h"
+
+namespace thinwire {
+namespace {
+
+using Kind = TrainOption::Kind;
+
+constexpr TrafficClass compressible[] = {TrafficClass::tp_forward,    TrafficClass::tp_backward,
+                                         TrafficClass::pp_forward,    TrafficClass::pp_backward,
+                                         TrafficClass::dp_gradient,   TrafficClass::embedding,
+                                         TrafficClass::weight_gather, TrafficClass::gradient_scatter};
+
+// ---- values as text ----
+
+template <typename T>
+std::string text_of(T value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else {
+    char digits[40];
+    const auto [end, error] =
+        std::to_chars(digits, digits + sizeof digits, value);  // the shortest that reads back
+    TW_ASSERT(error == std::errc());
+    return {digits, end};
+  }
+}
+
+template <typename T>
+T value_of(const std::string& text) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (text == "true" || text == "on" || text == "1") return true;
+    if (text == "false" || text == "off" || text == "0") return false;
+    throw UsageError("`" + text + "` is neither true nor false");
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return text;
+  } else {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range)
+      throw UsageError("`" + text + "` is beyond what this number can hold");
+    if (error != std::errc() || end != text.data() + text.size() ||
+        !std::isfinite(static_cast<double>(value)))
+      throw UsageError("`" + text + "` is not a " +
+                       (std::is_floating_point_v<T> ? "number" : "whole number"));
+    return value;
+  }
+}
+
+template <typename T>
+constexpr Kind kind_of() {
+  if constexpr (std::is_same_v<T, bool>)
+    return Kind::truth;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return Kind::text;
+  else if constexpr (std::is_floating_point_v<T>)
+    return Kind::real;
+  else
+    return Kind::integer;
+}
+
+const std::string& one_of(const std::string& text, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  std::string list;
+  for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
+  throw UsageError("`" + text + "` does not exist; did you mean `" +
+                   nearest_name(text, choices.data(), choices.data() + choices.size()) +
+                   "`? There are: " + list);
+}
+
+// ---- building the table ----
+
+/// `member(config)` is a reference to the setting.
+template <typename Member>
+TrainOption option(std::string key, std::string flag, std::string help, std::string unit, Member member,
+                   std::vector<std::string> choices = {}) {
+  using T = std::remove_cvref_t<decltype(member(std::declval<TrainConfig&>()))>;
+  TrainOption o{std::move(key), std::move(flag), std::move(help), std::move(unit), kind_of<T>(), choices};
+  o.get = [member](const TrainConfig& c) { return text_of<T>(member(const_cast<TrainConfig&>(c))); };
+  o.set = [member, choices](TrainConfig& c, const std::string& text) {
+    if (!choices.empty()) one_of(text, choices);
+    member(c) = value_of<T>(text);
+  };
+  return o;
+}
+
+/// A setting that is an enumeration (or a truth value) in the configuration and a word in the file;
+/// choices[i] stands for values[i].
+template <typename T, typename Member>
+TrainOption word(std::string key, std::string flag, std::string help, Member member,
+                 std::vector<std::string> choices, std::vector<T> values) {
+  TrainOption o{std::move(key), std::move(flag), std::move(help), "", Kind::text, choices};
+  o.get = [member, choices, values](const TrainConfig& c) {
+    const auto at = std::find(values.begin(), values.end(), T(member(const_cast<TrainConfig&>(c))));
+    TW_ASSERT(at != values.end(), "a configuration value without a word");
+    return choices[static_cast<std::size_t>(at - values.begin())];
+  };
+  o.set = [member, choices, values](TrainConfig& c, const std::string& text) {
+    const std::string& found = one_of(text, choices);
+    member(c) =
+        values[static_cast<std::size_t>(std::find(choices.begin(), choices.end(), found) - choices.begin())];
+  };
+  return o;
+}
+
+#define TW_MEMBER(path)          \
+  [](TrainConfig & c) -> auto& { \
+    return c.path;               \
+  }
+
+template <typename Member>
+TrainOption rule_option(TrafficClass traffic, const char* part, std::string help, std::string unit,
+                        Member member) {
+  const std::string key = "compress." + name_of(traffic) + (*part == 0 ? "" : std::string(".") + part);
+  using T = std::remove_cvref_t<decltype(member(std::declval<CompressRule&>()))>;
+  TrainOption o{key, key, std::move(help), std::move(unit), kind_of<T>()};
+  o.get = [traffic, member](const TrainConfig& c) {
+    const auto found = c.compress.find(traffic);
+    CompressRule rule = found == c.compress.end() ? CompressRule() : found->second;
+    return text_of<T>(member(rule));
+  };
+  o.set = [traffic, member](TrainConfig& c, const std::string& text) {
+    member(c.compress[traffic]) = value_of<T>(text);
+  };
+  return o;
+}
+
+void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
+  const std::string name = name_of(traffic);
+  table.push_back(rule_option(
+      traffic, "", "codec of " + name + " messages, NAME[:key=value,...][+WRAPPER...]", "",
+      [](CompressRule & r) -> auto& { return r.codec; }));
+  TrainOption protocol{"compress." + name + ".protocol",
+                       "compress." + name + ".protocol",
+                       "how payloads are summed over ranks",
+                       "",
+                       Kind::text,
+                       {"automatic", "dense", "rounds", "gather", "two_shot", "point_to_point"}};
+  protocol.get = [traffic](const TrainConfig& c) {
+    const auto found = c.compress.find(traffic);
+    return name_of(found == c.compress.end() ? Protocol::automatic : found->second.protocol);
+  };
+  protocol.set = [traffic](TrainConfig& c, const std::string& text) {
+    c.compress[traffic].protocol = parse_protocol(text);
+  };
+  table.push_back(std::move(protocol));
+  table.push_back(rule_option(
+      traffic, "layers",
+      "compressed in these layers, all or ranges like 0-3,6; a stage boundary counts as the layer behind it",
+      "", [](CompressRule & r) -> auto& { return r.layers; }));
+  table.push_back(rule_option(
+      traffic, "stages", "compressed in these pipeline stages, all or ranges", "",
+      [](CompressRule & r) -> auto& { return r.stages; }));
+  table.push_back(rule_option(
+      traffic, "warmup_steps", "dense before this step", "steps",
+      [](CompressRule & r) -> auto& { return r.warmup_steps; }));
+  if (traffic == TrafficClass::pp_backward)
+    table.push_back(rule_option(
+        traffic, "epilogue_only", "compress only a mini-batch's last messages, which no computing hides (1f1b)", "",
+        [](CompressRule & r) -> auto& { return r.epilogue_only; }));
+  if (traffic == TrafficClass::dp_gradient)
+    table.push_back(rule_option(
+        traffic, "stacked", "a stage's matrices of one shape travel as one message when the last is complete (powersgd)", "",
+        [](CompressRule & r) -> auto& { return r.stacked; }));
+  table.push_back(rule_option(
+      traffic, "at_evaluation", "compressed in validation, too", "",
+      [](CompressRule & r) -> auto& { return r.at_evaluation; }));
+}
+
+std::vector<TrainOption> make_table() {
+  std::vector<TrainOption> t = {
+      option("model.hidden", "hidden", "hidden size", "", TW_MEMBER(model.hidden)),
+      option("model.layers", "layers", "Transformer blocks", "", TW_MEMBER(model.layers)),
+      option("model.heads", "heads", "attention heads", "", TW_MEMBER(model.heads)),
+      option("model.vocab", "vocab", "tokens of the vocabulary (256: bytes); padded to a multiple of tp", "",
+             TW_MEMBER(model.vocab)),
+      option("model.max_seq", "max-seq", "positions of the model; 0: as seq", "tokens",
+             TW_MEMBER(model.max_seq)),
+      option("model.dropout", "dropout", "dropout rate", "", TW_MEMBER(model.dropout)),
+      option("model.seed", "seed", "seed of weights, data order and dropout", "", TW_MEMBER(model.seed)),
+      word<nn::ComputeType>("model.products", "products", "type of the matrix products",
+                            TW_MEMBER(model.compute), {"f32", "bf16"},
+                            {nn::ComputeType::f32, nn::ComputeType::bf16}),
+      option("data.text", "text", "file or folder of text; empty: the Python standard library's sources", "",
+             TW_MEMBER(text)),
+      option("mesh.tp", "tp", "tensor-parallel ranks", "", TW_MEMBER(mesh.tp)),
+      option("mesh.tensor_parallel", "tensor-parallel",
+             "how the tp ranks split a layer: 1d, 2d (tp a square), 2.5d:depth=D (q q D), 3d (a cube) or 3d:sides=XxYxZ", "",
+             TW_MEMBER(tensor_parallel)),
+      option("mesh.pp", "pp", "pipeline stages", "", TW_MEMBER(mesh.pp)),
+      option("mesh.dp", "dp", "data-parallel replicas", "", TW_MEMBER(mesh.dp)),
+      option("mesh.order", "order", "which axis varies fastest with the rank, first one fastest", "",
+             TW_MEMBER(mesh.order)),
+      option("batch.global", "global-batch", "sequences of a step", "sequences", TW_MEMBER(global_batch)),
+      option("batch.micro", "micro-batch", "sequences of a micro-batch", "sequences", TW_MEMBER(micro_batch)),
+      option("batch.seq", "seq", "tokens of a sequence", "tokens", TW_MEMBER(seq)),
+      option("train.steps", "steps", "optimizer steps", "", TW_MEMBER(steps)),
+      option("train.learning_rate", "learning-rate", "peak learning rate", "",
+             TW_MEMBER(trainer.schedule.peak)),
+      option("train.floor", "floor", "learning rate at the end of the cosine", "",
+             TW_MEMBER(trainer.schedule.floor)),
+      option("train.warmup", "warmup", "steps of linear warm-up", "steps",
+             TW_MEMBER(trainer.schedule.warmup)),
+      option("train.schedule_steps", "schedule-steps", "step at which the cosine ends; 0: as steps", "steps",
+             TW_MEMBER(trainer.schedule.total)),
+      option("train.weight_decay", "weight-decay", "AdamW: decay of weights", "",
+             TW_MEMBER(trainer.adamw.weight_decay)),
+      option("train.beta1", "beta1", "AdamW: memory of the mean", "", TW_MEMBER(trainer.adamw.beta1)),
+      option("train.beta2", "beta2", "AdamW: memory of the square", "", TW_MEMBER(trainer.adamw.beta2)),
+      option("train.epsilon", "epsilon", "AdamW: added to the root", "", TW_MEMBER(trainer.adamw.epsilon)),
+      option("train.clip", "clip", "largest global norm of the gradient", "", TW_MEMBER(trainer.max_norm)),
+      option("parallel.schedule", "schedule", "pipeline schedule", "", TW_MEMBER(schedule),
+             {"1f1b", "gpipe", "interleaved", "terapipe"}),
+      option("parallel.token_slices", "token-slices",
+             "cut sequences along their tokens (schedule terapipe, which it chooses where none is given): so many equal slices, or their lengths: 32,16,16", "",
+             TW_MEMBER(token_slices)),
+      option("parallel.virtual_stages", "virtual-stages", "model chunks per pipeline rank (interleaved)", "",
+             TW_MEMBER(virtual_stages)),
+      option("parallel.sequence_parallel", "sequence-parallel",
+             "split activations between the tensor-parallel parts over the sequence", "",
+             TW_MEMBER(sequence_parallel)),
+      option("parallel.scatter_gather", "scatter-gather",
+             "each tensor rank sends a part of a boundary tensor; the receivers gather", "",
+             TW_MEMBER(scatter_gather)),
+      option("parallel.shard_optimizer", "shard-optimizer",
+             "optimizer state split over the replicas (ZeRO-1)", "", TW_MEMBER(shard_optimizer)),
+      word<bool>("parallel.recompute", "recompute",
+                 "keep all activations, or only each layer's input and run it again", TW_MEMBER(recompute),
+                 {"none", "full"}, {false, true}),
+      option("parallel.overlap", "overlap", "reduce gradients while the backward pass still runs", "",
+             TW_MEMBER(overlap)),
+      word<bool>("parallel.sends", "sends",
+                 "boundary tensors leave while the stage computes on, or it waits for them first", TW_MEMBER(blocking_sends),
+                 {"overlapped", "blocking"}, {false, true}),
+      option("parallel.bucket_mib", "bucket-mib", "size of a bucket of dense gradients", "MiB",
+             TW_MEMBER(bucket_mib)),
+      option("parallel.embedding_sync", "embedding-sync",
+             "gradient of the tied table: over replicas then stages, or over all at once", "",
+             TW_MEMBER(embedding_sync), {"two_step", "fused"}),
+      word<DeviceKind>("parallel.device", "device", "where each rank computes: on the host, or on the GPU of its number on the machine, modulo their number",
+                       TW_MEMBER(device), {"host", "cuda"}, {DeviceKind::host, DeviceKind::cuda}),
+      option("parallel.graphs", "graphs", "on a device: record the passes of a micro-batch and launch them as a whole (CUDA graphs)", "", TW_MEMBER(graphs)),
+      word<DType>("parallel.dtype", "dtype", "float type of weights and sums; f64 is for parity, dense only",
+                  TW_MEMBER(dtype), {"f32", "f64"}, {DType::f32, DType::f64}),
+      word<DType>("parallel.wire", "wire", "type of dense transfers", TW_MEMBER(wire), {"f32", "f16", "bf16"},
+                  {DType::f32, DType::f16, DType::bf16}),
+      word<Form>("compress.form", "form",
+                 "our best implementation of each codec, or literally as its authors released it",
+                 TW_MEMBER(form), {"fair", "released"}, {Form::fair, Form::released}),
+  };
+  for (const TrafficClass traffic : compressible) add_rule(t, traffic);
+  const std::vector<TrainOption> rest = {
+      option("eval.interval", "eval-interval", "steps between validations; 0: at the end only", "steps",
+             TW_MEMBER(eval_interval)),
+      option("eval.sequences", "eval-sequences", "sequences of a validation", "sequences",
+             TW_MEMBER(eval_sequences)),
+      option("record.error_interval", "error-interval",
+             "steps between comparisons of compressed with dense messages; 0: none", "steps",
+             TW_MEMBER(error_interval)),
+      word<ComputeMode>(
+          "timing.compute", "compute",
+          "as it comes, or as waits of durations measured alone on a core (more ranks than cores)",
+          TW_MEMBER(compute), {"real", "timed"}, {ComputeMode::real, ComputeMode::replay}),
+      option("timing.serial_steps", "serial-steps", "timed compute: measured steps, one rank at a time",
+             "steps", TW_MEMBER(serial_steps)),
+      option("timing.compute_scale", "compute-scale",
+             "timed compute: model and codecs on a processor that takes this many times as long", "times", TW_MEMBER(compute_scale)),
+      option("timing.stage_forward_us", "stage-forward-us",
+             "timed compute: what the forward pass of a micro-batch through a stage takes; 0: as measured", "microseconds", TW_MEMBER(forward_us)),
+      option("timing.stage_backward_us", "stage-backward-us",
+             "timed compute: what the backward pass of a micro-batch through a stage takes; 0: as measured", "microseconds", TW_MEMBER(backward_us)),
+      option("timing.omit", "omit",
+             "timed compute: traffic classes whose messages cost nothing, separated by commas; what a step gains is what they cost it", "",
+             TW_MEMBER(omit)),
+      option("checkpoint.file", "checkpoint", "HDF5 file to save to; empty: none", "", TW_MEMBER(checkpoint)),
+      option("checkpoint.interval", "checkpoint-interval", "steps between saves; 0: at the end only", "steps",
+             TW_MEMBER(save_interval)),
+      option("checkpoint.resume", "resume", "checkpoint to start from", "", TW_MEMBER(resume)),
+      word<bool>("checkpoint.codec_state", "codec-state",
+                 "state of codecs in the checkpoint: continue it, or start anew (needed on another layout)",
+                 TW_MEMBER(reset_codec_state), {"keep", "reset"}, {false, true}),
+  };
+  t.insert(t.end(), rest.begin(), rest.end());
+  return t;
+}
+
+#undef TW_MEMBER
+
+}  // namespace
+
+std::span<const TrainOption> train_options() {
+  static const std::vector<TrainOption> table = make_table();
+  return table;
+}
+
+TrainConfig train_defaults() {
+  TrainConfig config;
+  config.model.max_seq = 0;
+  config.trainer.schedule.total = 0;
+  return config;
+}
+
+TrainConfig make_train_config(const TrainValues& values) {
+  TrainConfig config = train_defaults();
+  std::vector<std::string> flags;
+  for (const TrainOption& option : train_options()) flags.push_back(option.flag);
+  for (const auto& [flag, value] : values) {
+    const auto found = std::find(flags.begin(), flags.end(), flag);
+    if (found == flags.end())
+      throw UsageError("unknown setting `" + flag + "`; did you mean `" +
+                       nearest_name(flag, flags.data(), flags.data() + flags.size()) + "`?");
+    try {
+      train_options()[static_cast<std::size_t>(found - flags.begin())].set(config, value);
+    } catch (const UsageError& error) {
+      throw UsageError("--" + flag + ": " + error.what());
+    }
+  }
+  // Only one schedule runs slices.
+  if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = "terapipe";
+  if (config.model.max_seq == 0) config.model.max_seq = config.seq;
+  if (config.trainer.schedule.total == 0) config.trainer.schedule.total = config.steps;
+  std::erase_if(config.compress, [](const auto& entry) { return !entry.second.active(); });
+  return config;
+}
+
+}  // namespace thinwire

@@ -1,0 +1,75 @@
+// Training of a GPT over a (tensor, pipeline, data) mesh of ranks. Every tensor that crosses a link goes through a Channel.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "collectives/channel/channel.h"
+#include "models/data/corpus.h"
+#include "models/parallel/channels/traffic_record.h"
+#include "models/training/config/train_config.h"
+
+namespace thinwire {
+
+/// One optimizer step as this rank saw it; loss and norm are equal on all ranks.
+struct StepRecord {
+  std::int64_t step = 0;  ///< number of the step, from 0
+  double loss = 0;        ///< mean over the global batch, nats per token
+  double gradient_norm = 0, learning_rate = 0;
+  double seconds = 0;     ///< wall time of this rank
+  double compute_us = 0;  ///< model and optimizer work
+  double forward_us = 0, backward_us = 0;  ///< of it, in the passes through this rank's layers, all micro-batches
+  std::vector<double> slice_forward_us, slice_backward_us;  ///< the same by slice, where micro-batches are cut into slices; else empty
+  double wait_us = 0;     ///< blocked on the pipeline or on a reduction
+  std::int64_t tokens = 0;
+  std::vector<TrafficRecord> traffic;
+};
+
+/// A parameter of this rank with its optimizer moments, for checkpoints. `first_moment` is empty where this rank holds none.
+struct StateTensor {
+  ParameterLayout layout;
+  TensorView value;
+  TensorView first_moment, second_moment;  ///< rows [first_row, first_row + moments' rows) of the value seen as a matrix
+  std::int64_t first_row = 0;
+  TensorView full_precision;  ///< the same rows of the weights where this rank keeps more bits than `value` has (ZeRO-1); else empty
+  bool copy = false;  ///< another rank of this replica holds the same parameter and saves it (tied table)
+};
+
+/// Collective over `world` unless said otherwise. Float type by config.dtype.
+class ParallelTrainer {
+ public:
+  /// UsageError when the mesh does not fit the launch, or sizes do not divide.
+  static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, const Corpus& corpus);
+  virtual ~ParallelTrainer() = default;
+
+  /// One optimizer step. RuntimeFailure with step and rank when loss or gradient is not finite.
+  virtual StepRecord step() = 0;
+  /// Mean validation loss in nats per token; leaves no trace in codecs or weights.
+  virtual double validate() = 0;
+  virtual std::int64_t steps_taken() const = 0;
+  /// How compute runs from the next step on: ComputeMode::serial, then replay (design section 4). Numbers of a replayed run mean
+  /// nothing; its times do.
+  virtual void set_compute(ComputeMode mode) = 0;
+  /// For timed steps over a token-bucket link: every channel spends the bucket before it sends. `drain` must outlive the trainer.
+  virtual void drain_link(LinkDrain* drain) = 0;
+  virtual ProcessMesh& mesh() = 0;
+
+  // For checkpoints (models/training/checkpoint/checkpoint.h).
+  virtual std::vector<StateTensor> state_tensors() = 0;
+  /// Also takes the weights as they are now for the full-precision ones, where those are kept apart.
+  virtual void set_steps_taken(std::int64_t steps) = 0;
+  /// SHA-256 of the text that it trains on.
+  virtual const std::string& corpus_hash() const = 0;
+  /// State of every coded channel of this rank, by a name that is unique on the rank and equal after a restart on the same layout.
+  virtual std::map<std::string, std::vector<std::byte>> codec_state() const = 0;
+  virtual void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) = 0;
+};
+
+/// Bytes of one rank in closed form, for --show-memory. Activations: the most micro-batches alive at once on this stage.
+struct MemoryEstimate {
+  std::int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
+  std::int64_t total() const { return weights + gradients + optimizer + activations + workspace; }
+};
+MemoryEstimate estimate_memory(const TrainConfig& config, const MeshCoordinates& at);
+
+}  // namespace thinwire

@@ -1,0 +1,339 @@
+// labels: mpi
+// ranks: 1,3
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "bench/harness/bench_program.h"
+#include "bench/codec/codec_check.h"
+#include "bench/harness/error_metrics.h"
+#include "bench/harness/launch_file.h"
+#include "bench/harness/options.h"
+#include "bench/training/product_peak.h"
+#include "bench/harness/recorder.h"
+#include "bench/harness/timing.h"
+#include "bench/harness/twin.h"
+#include "collectives/world.h"
+#include "core/formulas.h"
+#include "results/record.h"
+#include "support/codec_rounds.h"
+#include "support/mpi_support.h"
+
+namespace thinwire::bench {
+namespace {
+
+// A codec whose maths is wrong in a way that no structural check sees: it decodes to 1.01 x.
+class Skewed final : public Codec {
+ public:
+  const CodecTraits& traits() const override { return traits_; }
+  std::size_t max_payload_bytes(const Shape& s) const override { return static_cast<std::size_t>(s.elements()) * 4; }
+  std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
+    std::memcpy(payload.data(), x.data(), x.bytes());
+    return x.bytes();
+  }
+  void decode(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
+    if (payload.size() != out.bytes()) throw CorruptData("skewed: size");
+    std::memcpy(out.data(), payload.data(), payload.size());
+    for (float& v : out.as<float>()) v *= 1.01f;
+  }
+
+ private:
+  CodecTraits traits_ = [] {
+    CodecTraits t;
+    t.lossless = true;
+    return t;
+  }();
+};
+
+// Accepts payloads of any length.
+class Credulous final : public Codec {
+ public:
+  const CodecTraits& traits() const override { return traits_; }
+  std::size_t max_payload_bytes(const Shape& s) const override { return static_cast<std::size_t>(s.elements()) * 4; }
+  std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
+    std::memcpy(payload.data(), x.data(), x.bytes());
+    return x.bytes();
+  }
+  void decode(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
+    std::memcpy(out.data(), payload.data(), std::min(payload.size(), out.bytes()));
+  }
+
+ private:
+  CodecTraits traits_;
+};
+
+const bool registered = register_codec({.name = "skewed", .summary = "wrong on purpose", .source = "test", .parameters = {}, .has_released_form = false,
+                                        .make = [](const thinwire::Parameters&, Form) { return std::make_unique<Skewed>(); }}) &&
+                        register_codec({.name = "credulous", .summary = "wrong on purpose", .source = "test", .parameters = {}, .has_released_form = false,
+                                        .make = [](const thinwire::Parameters&, Form) { return std::make_unique<Credulous>(); }});
+
+std::string folder() {
+  std::string path = std::filesystem::temp_directory_path() / ("thinwire_bench_" + std::to_string(::getppid()) + "_" + std::to_string(testing::size()));
+  return path;
+}
+
+TEST(ProductPeak, IsStatedOrTheSumOfWhatAllRanksReachAtOnce) {
+  EXPECT_DOUBLE_EQ(product_peak(testing::world(), nn::ComputeType::f32, "989.5").gflops, 989500);
+  EXPECT_EQ(product_peak(testing::world(), nn::ComputeType::f32, "2").from, "stated");
+  for (const char* wrong : {"", "0", "-3", "fast", "5 TFLOP/s", "inf", "nan"})
+    EXPECT_THROW(product_peak(testing::world(), nn::ComputeType::f32, wrong), UsageError) << wrong;
+  const ProductPeak measured = product_peak(testing::world(), nn::ComputeType::f32, "measure");
+  EXPECT_GT(measured.gflops, 0);
+  EXPECT_EQ(measured.from, "measured: f32 product of 1024 on each rank");
+  double least = measured.gflops;  // one sum: equal on all ranks
+  testing::world().all_reduce(&measured.gflops, &least, 1, DType::f64, ReduceOp::max)->wait();
+  EXPECT_DOUBLE_EQ(least, measured.gflops);
+}
+
+TEST(ErrorMetrics, EqualTheScalarDefinitions) {
+  const auto x = testing::normal_numbers(100'003, 1), y = testing::normal_numbers(100'003, 2);
+  std::vector<float> measured(x.size());
+  std::vector<double> reference(x.size());
+  double wrong = 0, norm = 0, length = 0, dot = 0, error = 0, zeros = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    reference[i] = x[i];
+    measured[i] = i % 10 == 0 ? 0.0f : x[i] + 0.1f * y[i] + 0.05f;
+    wrong += std::pow(measured[i] - reference[i], 2);
+    norm += reference[i] * reference[i];
+    length += double{measured[i]} * measured[i];
+    dot += measured[i] * reference[i];
+    error += measured[i] - reference[i];
+    zeros += measured[i] == 0;
+  }
+  const ErrorMetrics m = error_metrics(measured, std::span<const double>(reference));
+  const auto n = static_cast<double>(x.size());
+  EXPECT_NEAR(m.relative_l2, std::sqrt(wrong / norm), 1e-9);
+  EXPECT_NEAR(m.cosine, dot / std::sqrt(norm * length), 1e-9);
+  EXPECT_NEAR(m.bias, error / n / std::sqrt(norm / n), 1e-9);
+  EXPECT_NEAR(m.zero_fraction, zeros / n, 1e-12);
+}
+
+TEST(ErrorMetrics, AreDefinedForZeroReferencesAndShowNaN) {
+  const std::vector<float> zero(3, 0.0f), one(3, 1.0f), bad = {1, NAN, 1};
+  EXPECT_EQ(error_metrics(zero, std::span<const float>(zero)).relative_l2, 0);
+  EXPECT_EQ(error_metrics(zero, std::span<const float>(zero)).cosine, 1);
+  EXPECT_TRUE(std::isinf(error_metrics(one, std::span<const float>(zero)).relative_l2));
+  const ErrorMetrics m = error_metrics(bad, std::span<const float>(one));
+  EXPECT_TRUE(std::isnan(m.relative_l2));
+  EXPECT_THROW(require_close(m, 1e9, "a sum"), WrongResult) << "NaN is not close to anything";
+}
+
+TEST(Formulas, BoundIsReadAndWrittenBytesAtTwiceTheCopyRate) {
+  // A copy of 1 GB at the copy rate is at the bound by definition.
+  EXPECT_DOUBLE_EQ(bound_fraction(1e9, 1e9, 10, 1e5), 1.0);
+  // Reading 4 bytes and writing 2 where a copy moves 4 + 4 takes 3/4 of the copy's time at the bound.
+  EXPECT_DOUBLE_EQ(bound_fraction(4e6, 2e6, 1, 3e3), 1.0);
+  EXPECT_DOUBLE_EQ(bound_fraction(4e6, 2e6, 1, 6e3), 0.5);
+}
+
+TEST(Repetitions, AreEquallyManyOnAllRanksAndKeepEverySample) {
+  Communicator* const comm = &testing::world();
+  StopRule rule;
+  rule.min_seconds = 0.01;
+  rule.max_seconds = 0.5;  // enough for the fewest repetitions on a loaded machine
+  rule.noise = 0;  // never quiet enough: the budget ends it
+  RepetitionLoop loop(rule, comm);
+  int warm = 0, measured = 0;
+  while (loop.next()) {
+    (loop.warming_up() ? warm : measured)++;
+    loop.add(comm->rank() + measured);  // ranks would decide differently from their own samples
+    comm->barrier();
+  }
+  const std::vector<double> counts = gather_samples(*comm, std::vector<double>{static_cast<double>(measured), static_cast<double>(warm)});
+  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], counts[i % 2]);
+  EXPECT_EQ(static_cast<int>(loop.samples().size()), measured);
+  EXPECT_GE(measured, rule.min_repetitions);
+  EXPECT_GE(warm, rule.warmup_repetitions);
+}
+
+TEST(Repetitions, FollowTheOptionsOfACell) {
+  CellParameters p;
+  p.values = {{"repetitions", "7"}, {"min-time", "0"}, {"max-time", "0"}};
+  EXPECT_EQ(measure(stop_rule(p), [] {}).size(), 7u);
+  p.values = {{"repetitions", "0"}, {"min-time", "2"}, {"max-time", "1"}};
+  EXPECT_THROW(stop_rule(p), UsageError);
+  p.values = {{"repetitions", "-1"}, {"min-time", "0"}, {"max-time", "1"}};
+  EXPECT_THROW(stop_rule(p), UsageError);
+}
+
+TEST(Samples, MaximumOverRanksIsPerIteration) {
+  Communicator* const comm = &testing::world();
+  const std::vector<double> mine = {static_cast<double>(comm->rank()), -static_cast<double>(comm->rank())};
+  const auto longest = max_over_ranks(gather_samples(*comm, mine), comm->size());
+  EXPECT_EQ(longest, (std::vector<double>{static_cast<double>(comm->size() - 1), 0.0}));
+}
+
+TEST(CellParameters, SayWhichOneIsMissingOrMalformed) {
+  CellParameters p;
+  p.values = {{"batch", "8x"}, {"rate", "0.5"}, {"flag", "maybe"}};
+  const auto message = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_NE(message([&] { p.integer("batch"); }).find("batch"), std::string::npos);
+  EXPECT_NE(message([&] { p.text("seq"); }).find("--seq"), std::string::npos);
+  EXPECT_NE(message([&] { p.flag("flag"); }).find("maybe"), std::string::npos);
+  EXPECT_EQ(p.real("rate"), 0.5);
+}
+
+TEST(CheckCodec, PassesEveryCodecThatShipsAndCatchesWrongOnes) {
+  const Shape shape{37, 21};
+  const auto x = testing::normal_numbers(shape.elements(), 4);
+  const ConstTensorView view(x.data(), shape);
+  for (const char* text : {"none", "cast", "cast:to=bf16", "quantize:bits=2", "quantize:bits=4", "quantize:bits=8", "quantize:bits=3", "quantize:norm=l2",
+                           "topk:fraction=0.05", "randomk:fraction=0.05", "autoencoder:width=4", "autoencoder:width=4,wire=f32,init=xavier", "powersgd:rank=3",
+                           "powersgd:rank=3,wire=f16"}) {
+    CodecStack stack = make_codec(text);
+    if (stack.codec->traits().needs_fit) stack.codec->fit(std::span(&view, 1));
+    EXPECT_NO_THROW(check_codec(stack, view)) << text;
+  }
+  for (const char* text : {"skewed", "credulous"}) {
+    CodecStack stack = make_codec(text);
+    EXPECT_THROW(check_codec(stack, view), WrongResult) << text;
+  }
+}
+
+TEST(CommandLine, RefusesWhatItDoesNotKnowAndNamesTheNearest) {
+  BenchProgram program;
+  program.name = "bench_test";
+  program.options = {{"codec", "none", "codec"}, {"batch", "8", "sequences"}};
+  const auto parse = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench_test");
+    std::vector<char*> argv;
+    for (std::string& w : words) argv.push_back(w.data());
+    return parse_command_line(static_cast<int>(argv.size()), argv.data(), program);
+  };
+  const auto line = parse({"--codec", "topk", "--out", "x"});
+  ASSERT_TRUE(line.has_value());
+  EXPECT_EQ(line->values, (std::map<std::string, std::string>{{"codec", "topk"}}));
+  try {
+    parse({"--codek", "topk"});
+    ADD_FAILURE();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("--codec"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(parse({"--batch"}), UsageError);
+  EXPECT_THROW(parse({"--cells", "f.json", "--batch", "3"}), UsageError);
+}
+
+TEST(LaunchFile, MalformedOnesAreRefusedWithTheirName) {
+  if (testing::rank() != 0) GTEST_SKIP() << "rank 0 reads";
+  std::filesystem::create_directories(folder());
+  const std::string path = folder() + "/launch.json";
+  const auto with = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return read_launch_file(path);
+  };
+  const std::string good = R"({"schema":1,"launch":"L","out":"O","link":"netns:100mbit","cells":[{"cell_id":"ab","parameters":{"batch":8,"rate":0.5,"codec":"topk"}}]})";
+  const Launch launch = with(good);
+  EXPECT_EQ(launch.link, "netns:100mbit");
+  EXPECT_EQ(launch.cells.at(0).parameters.integer("batch"), 8);
+  for (std::size_t length : {0ul, 1ul, good.size() / 2, good.size() - 1}) EXPECT_THROW(with(good.substr(0, length)), UsageError);
+  EXPECT_THROW(with(R"({"schema":2,"launch":"L","out":"O","cells":[]})"), UsageError);
+  EXPECT_THROW(with(R"({"schema":1,"launch":"L","out":"O","cells":[]})"), UsageError);
+  EXPECT_THROW(read_launch_file(folder() + "/none.json"), EnvironmentError);
+  std::filesystem::remove_all(folder());
+}
+
+TEST(Recorder, WritesOneVerifiedRecordPerCellAndAJournal) {
+  Communicator* const comm = &testing::world();
+  const std::string out = folder() + "_out";
+  {
+    RecorderOptions options;
+    options.program = "bench_test";
+    options.command = {"bench_test", "--codec", "topk:fraction=0.1"};
+    options.out = out;
+    options.launch = "launch1";
+    Recorder recorder(options, *comm);
+    results::Parameters parameters;
+    parameters.set("codec", "topk:fraction=0.10");
+    parameters.set("batch", 8);
+    const std::string id = results::cell_id("bench_test", comm->size(), "shm", parameters);
+    recorder.declare(id, parameters);
+    Cell cell;
+    cell.cell_id = id;
+    cell.parameters.values = {{"codec", "topk:fraction=0.10"}, {"batch", "8"}};
+    recorder.launch_started();
+    recorder.start(cell);
+    Measured measured;
+    measured.rows.emplace_back();
+    measured.rows[0].traffic = "tp_forward";
+    measured.samples.emplace_back();
+    recorder.finish(cell, measured);
+    recorder.launch_finished();
+    EXPECT_EQ(recorder.exit_status(), 0);
+    comm->barrier();
+    const results::CellRecord record = results::read_cell_record(results::record_path(out, id));
+    ASSERT_EQ(record.rows.size(), 1u);
+    EXPECT_EQ(record.rows[0].codec, "topk:fraction=0.1") << "canonical, whatever was typed";
+    EXPECT_EQ(record.rows[0].method, "topk");
+    EXPECT_EQ(record.rows[0].batch, 8);
+    EXPECT_EQ(record.rows[0].ranks, comm->size());
+    EXPECT_NE(record.rows[0].repro.find("bench_test --batch 8 --codec topk:fraction=0.10"), std::string::npos) << record.rows[0].repro;
+    EXPECT_EQ(record.samples.at(0).cell_id, id);
+    const auto entries = results::JournalReader(out + "/journal/launch1.jsonl").poll();
+    ASSERT_EQ(entries.size(), 4u);
+    EXPECT_EQ(entries[1].event, "cell_started");
+    EXPECT_EQ(entries[2].event, "cell_finished");
+    EXPECT_EQ(entries[2].cell_id, id);
+  }
+  comm->barrier();
+  if (comm->rank() == 0) std::filesystem::remove_all(out);
+}
+
+TEST(Guarded, TurnsARefusalIntoARowOnAllRanks) {
+  Communicator* const comm = &testing::world();
+  std::vector<Measured> finished;
+  BenchContext context{*comm, false, "shm", [&](const Cell&, Measured m) { finished.push_back(std::move(m)); }, [](const Cell&) {}};
+  const Cell cell;
+  EXPECT_TRUE(guarded(context, cell, [] {}));
+  EXPECT_TRUE(finished.empty());
+  EXPECT_FALSE(guarded(context, cell, [] { throw UsageError("cannot be"); }));
+  EXPECT_FALSE(guarded(context, cell, [] { throw EnvironmentError("not here"); }));
+  // One rank alone found a wrong number at the end of its cell: every rank learns it, in that rank's words.
+  EXPECT_FALSE(guarded(context, cell, [&] {
+    if (comm->rank() == comm->size() - 1) throw WrongResult("off by one");
+  }));
+  ASSERT_EQ(finished.size(), 3u);
+  const char* expected[][2] = {{"FAILED", "cannot be"}, {"SKIPPED", "not here"}, {"WRONG", "off by one"}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(finished[i].rows.at(0).status, expected[i][0]);
+    EXPECT_EQ(finished[i].rows.at(0).reason, expected[i][1]);
+  }
+  EXPECT_THROW(guarded(context, cell, [] { throw RuntimeFailure("rank lost"); }), RuntimeFailure);
+}
+
+/// One lap of two ranks, the slower of which takes `us`.
+std::vector<OperationReport> lap_of(double us) {
+  std::vector<OperationReport> ranks(2);
+  ranks[0].total_us = us / 2, ranks[1].total_us = us;
+  return ranks;
+}
+
+TEST(Twin, OnASlowLinkTheLibraryGoesOnOnlyWhereItIsClearlyFasterThanTheRing) {
+  for (const bool slow : {false, true})
+    for (const double library : {60.0, 96.0, 100.0, 140.0}) {
+      Twin twin;
+      EXPECT_TRUE(twin.wants(DenseAlgorithm::library, slow) && twin.wants(DenseAlgorithm::ring, slow));
+      twin.library.push_back(lap_of(library));
+      twin.ring.push_back(lap_of(100));
+      EXPECT_TRUE(twin.wants(DenseAlgorithm::ring, slow));
+      EXPECT_EQ(twin.wants(DenseAlgorithm::library, slow), !slow || library == 60) << library;
+    }
+  Twin twin;
+  twin.library.push_back(lap_of(96));
+  twin.ring = {lap_of(100), lap_of(101)};
+  EXPECT_EQ(twin.name(), "ring") << "what was dropped has lost";
+  twin.library.push_back(lap_of(96));
+  EXPECT_EQ(twin.name(), "library") << "as many laps, smaller median";
+}
+
+}  // namespace
+}  // namespace thinwire::bench

@@ -1,0 +1,140 @@
+# labels: unit
+"""The PyTorch peers without PyTorch: rows say SKIPPED and why, their columns are those of /cells, and their arithmetic is that of core/formulas.h."""
+import json
+import os
+import subprocess
+import sys
+import types
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PEERS = os.path.join(ROOT, "bench", "peers")
+sys.path.insert(0, PEERS)
+sys.dont_write_bytecode = True
+
+import gpu_codecs  # noqa: E402
+import gpu_training  # noqa: E402
+import rows  # noqa: E402
+
+
+def columns_of_cells():
+    """Names in the table of /cells in docs/results-schema.md, which another test holds against the code."""
+    names, inside = set(), False
+    with open(os.path.join(ROOT, "docs", "results-schema.md"), encoding="utf-8") as stream:
+        for line in stream:
+            if line.startswith("## "):
+                inside = line.strip() == "## Table `/cells`"
+            elif inside and line.startswith("| "):
+                names.add(line.split("|")[1].strip())
+    return names
+
+
+class FakeTensor:
+    """Sizes only."""
+
+    def __init__(self, count, size):
+        self.count, self.size = count, size
+
+    def numel(self):
+        return self.count
+
+    def element_size(self):
+        return self.size
+
+
+class Peers(unittest.TestCase):
+    def test_without_pytorch_each_script_gives_one_row_with_the_reason(self):
+        try:
+            import torch
+
+            self.skipTest(f"PyTorch {torch.__version__} is here")
+        except ImportError:
+            pass
+        for script, operation in (("gpu_codecs.py", "encode_decode"), ("gpu_training.py", "train_step")):
+            done = subprocess.run([sys.executable, os.path.join(PEERS, script)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 77, done.stderr)
+            made = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual(len(made), 1)
+            self.assertEqual((made[0]["status"], made[0]["operation"]), ("SKIPPED", operation))
+            self.assertIn("no PyTorch: ", made[0]["reason"])
+
+    def test_a_file_takes_the_rows_and_the_log_their_reasons(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.jsonl")
+            script = f"import rows; rows.write([rows.skipped('encode_decode', 'no GPU'), rows.row('p', 'o', method='m', total_us=2.0)], {path!r})"
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PEERS)
+            self.assertEqual(done.stdout, "SKIPPED: no GPU\nOK: m  2.0 us\n", done.stderr)
+            with open(path, encoding="utf-8") as stream:
+                self.assertEqual([json.loads(line)["status"] for line in stream], ["SKIPPED", "OK"])
+
+    def test_rows_have_columns_of_cells_only(self):
+        known = columns_of_cells()
+        self.assertIn("bound_fraction", known)
+        options = gpu_training.parse([])
+        made = rows.row("pytorch 9", "train_step", method="torch eager", **gpu_training.columns_of(options, [2e5, 2.1e5, 2.2e5], 124439808, 786432, 1e6))
+        for row in (made, rows.skipped("encode_decode", "why", traffic="codec"), rows.failed("p", "o", RuntimeError("out of memory\nmore"), device="d")):
+            self.assertEqual(set(row) - known, set())
+        self.assertEqual(rows.failed("p", "o", RuntimeError("out of memory\nmore"))["reason"], "RuntimeError: out of memory")
+
+    def test_measured_columns_are_columns_of_cells(self):
+        """With a clock that always says so many microseconds, and tensors that are numbers."""
+
+        class Scalar(float):
+            def numel(self):
+                return 1 << 20
+
+            def norm(self):
+                return self
+
+            def __sub__(self, other):
+                return Scalar(float(self) - float(other))
+
+        torch = types.SimpleNamespace(empty_like=lambda x: None)
+        method = gpu_codecs.Method("half", lambda x: (FakeTensor(1 << 20, 2),), lambda payload, x: Scalar(x * (1 + 2**-11)), exact=2**-10)
+        clock = rows.Clock
+        rows.Clock = lambda *_: types.SimpleNamespace(
+            take_turns=lambda bodies, seconds: {"copy": [8.0] * 5, "encode": [10.0, 10.0, 11.0, 12.0, 13.0], "decode": [5.0] * 5}
+        )
+        try:
+            made = gpu_codecs.measure(torch, method, Scalar(3.0), 0.1)
+            wrong = gpu_codecs.Method("lossy", method.encode, lambda payload, x: Scalar(x * 1.5), exact=2**-10)
+            with self.assertRaisesRegex(AssertionError, "lossy decodes with a relative error of 0.5"):
+                gpu_codecs.measure(torch, wrong, Scalar(3.0), 0.1)
+        finally:
+            rows.Clock = clock
+        self.assertEqual(set(made) - columns_of_cells(), set())
+        self.assertEqual((made["encode_us"], made["decode_us"], made["total_us"], made["repetitions"]), (11.0, 5.0, 16.0, 5))
+        self.assertEqual((made["payload_bytes"], made["dense_bytes"], made["ratio"]), (2 << 20, 2 << 20, 1.0))
+        self.assertEqual(made["break_even_gbps"], 0.0)  # f16 saves nothing over bf16
+        # 6 MiB moved; the copy of 4 MiB reads and writes 8 MiB in 8 microseconds.
+        self.assertAlmostEqual(made["bound_fraction_encode"], 6.0 / 11.0)
+
+    def test_arithmetic_is_that_of_the_benches(self):
+        self.assertAlmostEqual(rows.break_even_gbps(1e6, 1e5, 100.0), 72.0)
+        self.assertEqual(rows.break_even_gbps(1e5, 1e6, 100.0), 0.0)
+        self.assertAlmostEqual(rows.bound_fraction(2e9, 1000.0, 2000.0), 0.5)
+        self.assertAlmostEqual(rows.interquartile_range([4, 1, 3, 2]), 1.5)
+        self.assertEqual(rows.interquartile_range([7]), 0)
+        self.assertEqual(rows.model_flops_per_token(124439808, 786432, 12, 768, 1024), 6 * 123653376 + 12 * 12 * 768 * 1024)
+        self.assertEqual([gpu_codecs.kept(n, 0.01) for n in (1, 149, 150, 1000)], [1, 1, 2, 10])
+        self.assertEqual(gpu_codecs.payload_bytes((FakeTensor(10, 4), FakeTensor(10, 8))), 120)
+
+    def test_codecs_are_named_as_ours(self):
+        options = gpu_codecs.parse([])
+        self.assertEqual([codec for _, codec, _ in gpu_codecs.methods(None, options)], ["cast", "topk", "powersgd:rank=16"] + 3 * ["quantize"])
+        self.assertEqual(gpu_codecs.expression("topk", 0.1, 0.01), "topk:fraction=0.1")
+
+    def test_numbers_that_are_not_finite_become_null(self):
+        self.assertEqual(json.loads(rows.to_json({"a": float("nan"), "b": float("inf"), "c": 1.5})), {"a": None, "b": None, "c": 1.5})
+
+    def test_rows_of_one_configuration_have_one_identity(self):
+        one, again, other = (rows.row("p", "o", method=m, hidden=4) for m in ("a", "a", "b"))
+        self.assertEqual(one["cell_id"], again["cell_id"])
+        self.assertNotEqual(one["cell_id"], other["cell_id"])
+        self.assertEqual(len(one["cell_id"]), 64)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,255 @@
+// labels: mpi
+// ranks: 2,4,8
+// timeout: 120
+// The emulated link: results are those of the machine's own collectives, and no message arrives before the network's arithmetic says.
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "collectives/channel/channel.h"
+#include "collectives/link/counting_communicator.h"
+#include "collectives/link/emulated_network.h"
+#include "collectives/process/machine.h"
+#include "core/clock.h"
+#include "tests/collectives/world.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+std::unique_ptr<Communicator> emulated(const std::string& link) {
+  return make_emulated_communicator(world().duplicate(), EmulatedLink::parse(link));
+}
+
+TEST(EmulatedLink, IsReadFromItsName) {
+  const EmulatedLink link = EmulatedLink::parse("emulated:2.5gbit,latency=20us,node=2,inside=400mbit,inside_latency=1.5ms");
+  EXPECT_DOUBLE_EQ(link.gbps, 2.5);
+  EXPECT_DOUBLE_EQ(link.latency_us, 20);
+  EXPECT_EQ(link.ranks_per_node, 2);
+  EXPECT_DOUBLE_EQ(link.inside_gbps, 0.4);
+  EXPECT_DOUBLE_EQ(link.inside_latency_us, 1500);
+  EXPECT_EQ(link.frame_bytes, 0);
+  EXPECT_EQ(EmulatedLink::parse("emulated:1gbit,frame=9000").frame_bytes, 9000);
+  for (const char* wrong : {"netns:1gbit", "emulated:", "emulated:10", "emulated:10gbit,latency=2", "emulated:1gbit,node=0", "emulated:1gbit,node=2x",
+                            "emulated:1gbit,inside=fast", "emulated:1gbit,frame=0", "emulated:1gbit,frame=9k", "emulated:1gbit,speed=2", "emulated:-1gbit", "emulated:nangbit"})
+    EXPECT_THROW(EmulatedLink::parse(wrong), UsageError) << wrong;
+}
+
+TEST(EmulatedCommunicator, ComputesWhatTheLibraryComputes) {
+  const auto comm = emulated("emulated:50gbit,latency=1us,node=2");
+  const int n = comm->size(), me = comm->rank();
+  for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{7}, std::int64_t{1000}, std::int64_t{70001}}) {
+    std::vector<std::int64_t> x(static_cast<std::size_t>(elements)), expected(x.size()), got(x.size(), -1);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::int64_t>(i) * 3 + me * 1000;
+    world().all_reduce(x.data(), expected.data(), elements, DType::i64, ReduceOp::sum)->wait();
+    comm->all_reduce(x.data(), got.data(), elements, DType::i64, ReduceOp::sum)->wait();
+    EXPECT_EQ(got, expected);
+    for (int root = 0; root < n; ++root) {
+      std::vector<std::int64_t> sum(x.size(), -1), copy = me == root ? x : std::vector<std::int64_t>(x.size(), -1);
+      comm->reduce(x.data(), sum.data(), elements, DType::i64, ReduceOp::sum, root)->wait();
+      if (me == root) {
+        EXPECT_EQ(sum, expected);
+      }
+      comm->broadcast(copy.data(), elements * 8, root)->wait();
+      EXPECT_EQ(copy.back(), (elements - 1) * 3 + root * 1000);
+    }
+    std::vector<std::int64_t> all(x.size() * static_cast<std::size_t>(n), -1), all_expected(all.size());
+    world().all_gather(x.data(), elements * 8, all_expected.data())->wait();
+    comm->all_gather(x.data(), elements * 8, all.data())->wait();
+    EXPECT_EQ(all, all_expected);
+    std::vector<std::int64_t> scattered(x.size(), -1), scattered_expected(x.size());
+    world().reduce_scatter(all.data(), scattered_expected.data(), elements, DType::i64, ReduceOp::max)->wait();
+    comm->reduce_scatter(all.data(), scattered.data(), elements, DType::i64, ReduceOp::max)->wait();
+    EXPECT_EQ(scattered, scattered_expected);
+    // Rank r sends r + t + 1 elements to rank t.
+    std::vector<std::int64_t> sends, places, takes, slots;
+    std::int64_t out = 0, in = 0;
+    for (int t = 0; t < n; ++t) {
+      sends.push_back(8 * (me + t + 1));
+      takes.push_back(8 * (me + t + 1));
+      places.push_back(8 * out);
+      slots.push_back(8 * in);
+      out += me + t + 1;
+      in += me + t + 1;
+    }
+    std::vector<std::int64_t> give(static_cast<std::size_t>(out), me), take(static_cast<std::size_t>(in), -1);
+    comm->all_to_all_v(give.data(), sends, places, take.data(), takes, slots)->wait();
+    for (int t = 0; t < n; ++t) EXPECT_EQ(take[static_cast<std::size_t>(slots[static_cast<std::size_t>(t)] / 8)], t);
+  }
+}
+
+// A machine can only be late, so lower bounds cannot fail by accident.
+TEST(EmulatedCommunicator, DeliversNoMessageBeforeItsTime) {
+  const auto comm = emulated("emulated:1gbit,latency=2ms");
+  const int n = comm->size(), me = comm->rank();
+  std::vector<std::byte> data(125000);  // one millisecond
+  comm->barrier();
+  std::int64_t start = now_ns();
+  world().broadcast(&start, sizeof start, 0)->wait();  // the sender's: the barrier lets ranks go one by one
+  if (me == 0) {
+    const RequestPtr first = comm->send(data.data(), 125000, 1, 5), second = comm->send(data.data(), 125000, 1, 5);
+    first->wait();
+    EXPECT_GE(now_ns() - start, 1'000'000);
+    second->wait();
+    EXPECT_GE(now_ns() - start, 2'000'000);
+  }
+  if (me == 1) {
+    comm->receive(data.data(), 125000, 0, 5)->wait();
+    EXPECT_GE(now_ns() - start, 3'000'000);
+    comm->receive(data.data(), 125000, 0, 5)->wait();
+    EXPECT_GE(now_ns() - start, 4'000'000);
+  }
+  comm->barrier();
+  // A ring moves 2 (n-1)/n of the tensor in 2 (n-1) messages with the latency of each.
+  std::vector<float> x(250000 / 4), y(x.size());
+  const std::int64_t begin = now_ns();
+  comm->all_reduce(x.data(), y.data(), static_cast<std::int64_t>(x.size()), DType::f32, ReduceOp::sum)->wait();
+  const double least_ms = 2.0 * (n - 1) * (2.0 / n + 2.0);
+  EXPECT_GE(static_cast<double>(now_ns() - begin) * 1e-6, 0.8 * least_ms);
+}
+
+TEST(EmulatedNetwork, SharesACardAmongTheRanksOfANodeAndNothingElse) {
+  if (world().size() < 4) GTEST_SKIP() << "needs two nodes of two ranks";
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us,node=2,inside=100gbit,inside_latency=1us"));
+  if (world().rank() == 0) {
+    const std::int64_t now = 1'000'000'000, ms = 1'000'000;
+    // Both ranks of node 0 send a millisecond's worth: the second waits for the first at the card of node 0.
+    EXPECT_EQ(network.reserve(0, 2, 125000, now).arrival_ns, now + ms + 10'000);
+    const auto second = network.reserve(1, 3, 125000, now);
+    EXPECT_EQ(second.left_ns, now + 2 * ms);
+    EXPECT_EQ(second.arrival_ns, now + 2 * ms + 10'000);
+    // Inside a node nobody waits.
+    EXPECT_EQ(network.reserve(0, 1, 125000, now).arrival_ns, now + 10'000 + 1000);
+    // The other direction is free.
+    EXPECT_EQ(network.reserve(2, 0, 125000, now).arrival_ns, now + ms + 10'000);
+    // After a rest there is no credit: a card is a wire, not a bucket.
+    EXPECT_EQ(network.reserve(0, 2, 125000, now + 50 * ms).arrival_ns, now + 51 * ms + 10'000);
+  }
+  world().barrier();
+  if (world().size() >= 8 && world().rank() == 0) {
+    // Incast: nodes 0 and 1 send to node 2, whose card lets one through after the other.
+    const std::int64_t now = 5'000'000'000, ms = 1'000'000;
+    EXPECT_EQ(network.reserve(0, 4, 125000, now).arrival_ns, now + ms + 10'000);
+    EXPECT_EQ(network.reserve(2, 5, 125000, now).arrival_ns, now + 2 * ms + 10'000);
+  }
+  world().barrier();
+}
+
+// A message that waits for its sender's card must not keep others from a receiver that is idle until it comes.
+TEST(EmulatedNetwork, ReceivesInTheGapsInFrontOfWhatIsExpected) {
+  if (world().size() < 4) GTEST_SKIP() << "needs four nodes";
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit"));
+  if (world().rank() == 0) {
+    const std::int64_t now = 1'000'000'000, ms = 1'000'000, millisecond = 125000;
+    EXPECT_EQ(network.reserve(0, 1, 4 * millisecond, now).arrival_ns, now + 4 * ms);
+    EXPECT_EQ(network.reserve(0, 2, millisecond, now).arrival_ns, now + 5 * ms) << "behind the first on card 0, at node 2 from the fourth millisecond";
+    EXPECT_EQ(network.reserve(3, 2, 2 * millisecond, now).arrival_ns, now + 2 * ms) << "node 2 is idle until then";
+    EXPECT_EQ(network.reserve(1, 2, 3 * millisecond, now).arrival_ns, now + 8 * ms) << "no gap holds it";
+    EXPECT_EQ(network.reserve(1, 2, millisecond, now).arrival_ns, now + 4 * ms) << "sent after the one before, it comes in the last free millisecond";
+    // What is over makes room: many messages, none of them forgotten too early.
+    std::int64_t last = 0;
+    for (int i = 0; i < 500; ++i) last = network.reserve(3, 2, millisecond, now + 20 * ms).arrival_ns;
+    EXPECT_EQ(last, now + 520 * ms);
+  }
+  world().barrier();
+}
+
+// A card remembers so many gaps and no more; what it forgets is lost time, never two messages at once.
+TEST(EmulatedNetwork, ReceivesOneMessageAtATimeHoweverManyAreExpected) {
+  if (world().size() < 4) GTEST_SKIP() << "needs four nodes";
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us"));
+  if (world().rank() == 0) {
+    const Random random(test_seed(), "messages");
+    std::map<int, std::map<std::int64_t, std::int64_t>> cards;  // card -> begin -> end
+    const std::int64_t now = now_ns();
+    std::uint64_t draw = 0;
+    const int last = world().size() - 1;
+    for (int i = 0; i < 2000; ++i) {
+      // What goes to another card holds the sender up and leaves a gap on this one.
+      const int from = 1 + static_cast<int>(random.below(draw++, static_cast<std::uint64_t>(last - 1))), to = random.below(draw++, 2) == 0 ? 0 : last;
+      const std::int64_t bytes = 1 + static_cast<std::int64_t>(random.below(draw++, 2000));
+      const EmulatedNetwork::Times times = network.reserve(from, to, bytes, now);
+      auto& busy = cards[to];
+      const std::int64_t begin = times.arrival_ns - 8 * bytes;
+      const auto behind = busy.lower_bound(begin);
+      EXPECT_TRUE(behind == busy.end() || times.arrival_ns <= behind->first) << "message " << i;
+      EXPECT_TRUE(behind == busy.begin() || std::prev(behind)->second <= begin) << "message " << i;
+      busy[begin] = times.arrival_ns;
+    }
+  }
+  world().barrier();
+}
+
+TEST(EmulatedNetwork, SmallMessagesGoBetweenTheFramesOfLongOnesAndTakeTheirTime) {
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us,frame=9000"));
+  if (world().rank() == 0) {
+    const std::int64_t now = 1'000'000'000;
+    EXPECT_EQ(network.reserve(0, 1, 125000, now).left_ns, now + 1'000'000);
+    EXPECT_EQ(network.reserve(0, 1, 1250, now).arrival_ns, now + 10'000 + 10'000) << "ten microseconds on the wire, ten of latency";
+    EXPECT_EQ(network.reserve(0, 1, 125000, now).left_ns, now + 2'010'000);
+    EXPECT_EQ(network.reserve(0, 1, 9001, now).left_ns, now + 2'010'000 + 72'008) << "longer than a frame: in turn";
+  }
+  world().barrier();
+}
+
+TEST(CountingCommunicator, SeesEveryMessageOfTheCollectivesAboveIt) {
+  const auto count = std::make_shared<LinkBytes>();
+  const auto comm = make_emulated_communicator(make_counting_communicator(world().duplicate(), count), EmulatedLink{1e6, 0});
+  const auto line = comm->split(0, comm->rank());
+  const std::int64_t n = comm->size(), elements = 840;
+  const auto counted = [&](const auto& body) {
+    *count = {};
+    body();
+    const std::int64_t mine[2] = {count->sent, count->received};
+    std::int64_t all[2];
+    world().all_reduce(mine, all, 2, DType::i64, ReduceOp::sum)->wait();
+    EXPECT_EQ(all[0], all[1]) << "what is sent is received";
+    return all[1];
+  };
+  std::vector<float> x(static_cast<std::size_t>(elements), 1), y(x.size()), all(x.size() * static_cast<std::size_t>(n));
+  EXPECT_EQ(counted([&] { line->all_reduce(x.data(), y.data(), elements, DType::f32, ReduceOp::sum)->wait(); }), 2 * (n - 1) * elements * 4);
+  EXPECT_EQ(counted([&] { line->all_gather(x.data(), elements * 4, all.data())->wait(); }), n * (n - 1) * elements * 4);
+  EXPECT_EQ(counted([&] { line->broadcast(x.data(), elements * 4, 1)->wait(); }), (n - 1) * elements * 4);
+  EXPECT_EQ(counted([&] { comm->reduce(x.data(), y.data(), elements, DType::f32, ReduceOp::sum, 0)->wait(); }), (n - 1) * elements * 4);
+}
+
+TEST(EmulatedCommunicator, CarriesAChannel) {
+  const auto comm = emulated("emulated:10gbit,latency=5us,node=2");
+  Channel coded(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .wire = DType::f32});
+  Channel direct(world(), {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .wire = DType::f32});
+  const auto x = normal_input(5000, "emulated", comm->rank());
+  std::vector<float> a(x.size()), b(x.size());
+  const Shape shape{50, 100};
+  coded.all_reduce({x.data(), shape}, {a.data(), shape}, key_of("x")).wait();
+  direct.all_reduce({x.data(), shape}, {b.data(), shape}, key_of("x")).wait();
+  EXPECT_EQ(a, b);
+}
+
+TEST(EmulatedCommunicator, AnOmittedChannelWaitsForItsSenderAndForNothingElse) {
+  const auto comm = emulated("emulated:1mbit");  // a message of the tensor would take half a minute
+  Channel channel(*comm, {.traffic = TrafficClass::pp_forward, .codec = "none", .wire = DType::f32});
+  Channel sums(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2+ef", .wire = DType::f32});
+  channel.omit(true);
+  sums.omit(true);
+  std::vector<float> x(1 << 20, 3), y(x.size(), 7);
+  const Shape shape{1024, 1024};
+  const int me = comm->rank();
+  world().barrier();
+  const std::int64_t start = now_ns();
+  if (me == 0) {
+    sleep_until_ns(start + 200'000'000);
+    channel.send({x.data(), shape}, 1, key_of("x")).wait();
+  }
+  if (me == 1) {
+    channel.receive({y.data(), shape}, 0, key_of("x")).wait();
+    EXPECT_GE(now_ns() - start, 100'000'000) << "the sender came 200 ms later; ranks may leave the barrier apart";
+  }
+  sums.all_reduce({x.data(), shape}, {y.data(), shape}, key_of("y")).wait();
+  EXPECT_EQ(y[5], 7) << "nothing arrives";
+  EXPECT_EQ(channel.meter().operations() + sums.meter().operations(), 0);
+  EXPECT_LT(now_ns() - start, 10'000'000'000);
+}
+
+}  // namespace
+}  // namespace thinwire

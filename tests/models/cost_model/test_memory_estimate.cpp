@@ -1,0 +1,91 @@
+// labels: mpi
+// ranks: 8
+// timeout: 120
+// The closed form of a rank's memory against the allocator's counter, rank by rank.
+#include <cmath>
+
+#include "core/memory_counter.h"
+#include "models/training/parallel_trainer.h"
+#include "tests/collectives/world.h"
+#include "tests/models/training/parity_cases.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "memory");
+  struct Case {
+    const char* name;
+    MeshShape mesh;
+    void (*change)(TrainConfig&);
+  };
+  const std::vector<Case> cases = {{"2x2x2", {2, 2, 2}, [](TrainConfig&) {}},
+                                   {"tensor", {8, 1, 1}, [](TrainConfig&) {}},
+                                   {"pipeline", {1, 8, 1}, [](TrainConfig&) {}},
+                                   {"gpipe", {1, 4, 2}, [](TrainConfig& c) { c.schedule = "gpipe"; }},
+                                   {"interleaved", {1, 2, 4}, [](TrainConfig& c) { c.schedule = "interleaved", c.virtual_stages = 2; }},
+                                   {"replicas", {1, 1, 8}, [](TrainConfig&) {}},
+                                   {"sharded", {1, 1, 8}, [](TrainConfig& c) { c.shard_optimizer = true; }},
+                                   {"recompute", {2, 2, 2}, [](TrainConfig& c) { c.recompute = true; }},
+                                   {"sequence parallel", {4, 1, 2}, [](TrainConfig& c) { c.sequence_parallel = true; }}};
+  for (const Case& one : cases) {
+    TrainConfig c = parity_config();
+    c.dtype = DType::f32;
+    c.wire = DType::f32;
+    c.mesh = one.mesh;
+    c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
+    c.global_batch = 16;
+    c.bucket_mib = 0.5;
+    one.change(c);
+    const std::int64_t before = buffer_bytes();
+    reset_buffer_bytes_peak();
+    const auto trainer = ParallelTrainer::make(world(), c, corpus);
+    for (int s = 0; s < 2; ++s) trainer->step();
+    const double counted = static_cast<double>(buffer_bytes_peak() - before);
+    const MemoryEstimate m = estimate_memory(c, trainer->mesh().coordinates());
+    EXPECT_NEAR(static_cast<double>(m.total()) / counted, 1.0, 0.15)
+        << one.name << ", rank " << world().rank() << ": weights " << m.weights << " optimizer " << m.optimizer << " activations "
+        << m.activations << " workspace " << m.workspace << ", counted " << counted;
+  }
+}
+
+TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "memory");
+  struct Case {
+    const char* grid;
+    MeshShape mesh;
+    bool recompute = false;
+    DType wire = DType::f32;
+  };
+  const std::vector<Case> cases = {{"2d", {4, 2, 1}},       {"2d", {4, 1, 2}}, {"2.5d:depth=2", {8, 1, 1}},     {"3d", {8, 1, 1}},
+                                   {"3d", {8, 1, 1}, true}, {"2d", {4, 2, 1}, true}, {"3d:sides=1x2x2", {4, 2, 1}}, {"3d", {8, 1, 1}, false, DType::bf16}};
+  double worst = 0;
+  for (const Case& one : cases) {
+    TrainConfig c = parity_config();
+    c.dtype = DType::f32;
+    c.wire = one.wire;
+    c.mesh = one.mesh;
+    c.tensor_parallel = one.grid;
+    c.recompute = one.recompute;
+    c.model.hidden = 128, c.model.layers = 4, c.model.max_seq = c.seq = 32, c.model.dropout = 0;
+    c.global_batch = 8, c.micro_batch = 4;
+    c.bucket_mib = 0.5;
+    const std::int64_t before = buffer_bytes();
+    reset_buffer_bytes_peak();
+    const auto trainer = ParallelTrainer::make(world(), c, corpus);
+    trainer->step();
+    const double counted = static_cast<double>(buffer_bytes_peak() - before);
+    const MemoryEstimate m = estimate_memory(c, trainer->mesh().coordinates());
+    EXPECT_NEAR(static_cast<double>(m.total()) / counted, 1.0, 0.05)
+        << one.grid << (one.recompute ? ", recomputed" : "") << ", rank " << world().rank() << ": weights " << m.weights << " optimizer " << m.optimizer
+        << " activations " << m.activations << " workspace " << m.workspace << ", counted " << counted;
+    if (world().rank() == 0) std::printf("%s pp %d dp %d%s: %.3f\n", one.grid, one.mesh.pp, one.mesh.dp, one.recompute ? ", recomputed" : "", static_cast<double>(m.total()) / counted);
+    worst = std::max(worst, std::abs(static_cast<double>(m.total()) / counted - 1));
+  }
+  if (world().rank() == 0) std::printf("largest distance on rank 0: %.1f %%\n", 100 * worst);
+}
+
+}  // namespace
+}  // namespace thinwire

@@ -1,0 +1,255 @@
+// labels: unit
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "core/error.h"
+#include "models/training/config/train_options.h"
+#include "support/temporary_folder.h"
+
+namespace thinwire {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+
+std::string everything(const TrainConfig& config) {
+  std::string text;
+  for (const TrainOption& option : train_options()) text += option.key + "=" + option.get(config) + "\n";
+  return text;
+}
+
+TrainConfig from_file(const std::string& toml) {
+  const TemporaryFolder folder;
+  return make_train_config(read_train_file(folder.write("run.toml", toml)));
+}
+
+std::string file_error(const std::string& toml) {
+  return message_of<UsageError>([&] { (void)from_file(toml); });
+}
+
+TEST(TrainOptions, EveryKeyAndEveryFlagIsThereOnceWithHelpAndADefaultThatSets) {
+  std::set<std::string> keys, flags;
+  const TrainConfig defaults = train_defaults();
+  for (const TrainOption& option : train_options()) {
+    EXPECT_TRUE(keys.insert(option.key).second) << option.key;
+    EXPECT_TRUE(flags.insert(option.flag).second) << option.flag;
+    EXPECT_FALSE(option.help.empty()) << option.key;
+    TrainConfig copy = defaults;
+    option.set(copy, option.get(defaults));
+    EXPECT_EQ(everything(copy), everything(defaults)) << option.key;
+  }
+}
+
+/// A value that differs from the default, by kind; from a fixed list where words or codecs are needed.
+std::string random_value(const TrainOption& option, std::mt19937_64& random) {
+  if (!option.choices.empty()) return option.choices[random() % option.choices.size()];
+  if (option.key.starts_with("compress.") && option.key.ends_with("layers"))
+    return random() % 2 ? "0-1" : "all";
+  if (option.key.starts_with("compress.") && option.key.ends_with("stages"))
+    return random() % 2 ? "0" : "all";
+  switch (option.kind) {
+    case TrainOption::Kind::integer:
+      return std::to_string(1 + random() % 1000);
+    case TrainOption::Kind::real:
+      return std::to_string(std::ldexp(static_cast<double>(random() % 100000), -40)).substr(0, 12);
+    case TrainOption::Kind::truth:
+      return random() % 2 ? "true" : "false";
+    case TrainOption::Kind::text:
+      break;
+  }
+  const char* const codecs[] = {"none", "topk:fraction=0.01+ef", "quantize:bits=4", "powersgd:rank=4"};
+  if (option.key.starts_with("compress.")) return codecs[random() % 4];
+  const char* const texts[] = {"", "a b.h5", "quote \" back \\ slash", "größer\nline\t#"};
+  return texts[random() % 4];
+}
+
+TEST(TrainOptions, APrintedConfigurationReadsBackTheSame) {
+  const std::uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    TrainValues values;
+    for (const TrainOption& option : train_options())
+      if (random() % 2) values[option.flag] = random_value(option, random);
+    const TrainConfig config = make_train_config(values);
+    const std::string printed = print_config(config);
+    EXPECT_EQ(everything(from_file(printed)), everything(config)) << printed;
+    EXPECT_EQ(print_config(from_file(printed)), printed);
+  }
+}
+
+TEST(TrainOptions, NumbersKeepEveryBit) {
+  for (const double rate : {1e-3, 1.0 / 3, 6.02e-23, 1e22, 0.1 + 0.2}) {
+    TrainConfig config = make_train_config({});
+    config.trainer.schedule.peak = rate;
+    EXPECT_EQ(from_file(print_config(config)).trainer.schedule.peak, rate);
+  }
+}
+
+TEST(TrainOptions, FlagsOverrideTheFile) {
+  const TemporaryFolder folder;
+  TrainValues values =
+      read_train_file(folder.write("run.toml", "[model]\nhidden = 96\nlayers = 6\n[mesh]\ntp = 2\n"));
+  values["hidden"] = "192";
+  const TrainConfig config = make_train_config(values);
+  EXPECT_EQ(config.model.hidden, 192);
+  EXPECT_EQ(config.model.layers, 6);
+  EXPECT_EQ(config.mesh.tp, 2);
+}
+
+TEST(TrainOptions, ACodecIsWrittenShortOrAsATable) {
+  const TrainConfig text = from_file("[compress]\ntp_forward = \"topk:fraction=0.1\"\n");
+  EXPECT_EQ(text.compress.at(TrafficClass::tp_forward).codec, "topk:fraction=0.1");
+  const TrainConfig table = from_file(
+      "[compress]\nform = \"released\"\n[compress.tp_forward]\ncodec = \"topk:fraction=0.1\"\nlayers = "
+      "\"2-3\"\nwarmup_steps = 7\nprotocol = \"gather\"\nat_evaluation = false\n");
+  const CompressRule& rule = table.compress.at(TrafficClass::tp_forward);
+  EXPECT_EQ(rule.codec, "topk:fraction=0.1");
+  EXPECT_EQ(rule.layers, "2-3");
+  EXPECT_EQ(rule.warmup_steps, 7);
+  EXPECT_EQ(rule.protocol, Protocol::gather);
+  EXPECT_FALSE(rule.at_evaluation);
+  EXPECT_EQ(table.form, Form::released);
+  const TrainConfig flags = make_train_config({{"compress.tp_forward", "topk:fraction=0.1"},
+                                               {"compress.tp_forward.layers", "2-3"},
+                                               {"compress.tp_forward.warmup_steps", "7"},
+                                               {"compress.tp_forward.protocol", "gather"},
+                                               {"compress.tp_forward.at_evaluation", "false"},
+                                               {"form", "released"}});
+  EXPECT_EQ(everything(flags), everything(table));
+  EXPECT_TRUE(make_train_config({{"compress.tp_forward", "none"}, {"compress.tp_forward.layers", "1"}})
+                  .compress.empty());
+}
+
+TEST(TrainOptions, SizesThatFollowOthersAreFilledIn) {
+  const TrainConfig config = make_train_config({{"seq", "96"}, {"steps", "33"}});
+  EXPECT_EQ(config.model.max_seq, 96);
+  EXPECT_EQ(config.trainer.schedule.total, 33);
+  const TrainConfig given =
+      make_train_config({{"seq", "96"}, {"steps", "33"}, {"max-seq", "128"}, {"schedule-steps", "400"}});
+  EXPECT_EQ(given.model.max_seq, 128);
+  EXPECT_EQ(given.trainer.schedule.total, 400);
+}
+
+TEST(TrainOptions, MistakesNamePlaceAndNearestName) {
+  struct Case {
+    std::string toml, says;
+  };
+  const Case cases[] = {
+      {"[model]\nhiden = 3\n", "did you mean `model.hidden`"},
+      {"[model]\nhiden = 3\n", "run.toml:2"},
+      {"[modell]\nhidden = 3\n", "run.toml"},
+      {"[modell]\nhidden = 3\n", "did you mean"},
+      {"hidden = 3\n", "did you mean"},
+      {"[model]\nhidden = \"3\"\n", "`model.hidden` must be a whole number"},
+      {"[model]\nhidden = 3.5\n", "must be a whole number"},
+      {"[model]\nhidden = [3]\n", "must be a whole number"},
+      {"[train]\nlearning_rate = \"fast\"\n", "must be a number"},
+      {"[parallel]\noverlap = 1\n", "must be true or false"},
+      {"[parallel]\nschedule = \"1f2b\"\n", "did you mean `1f1b`"},
+      {"[parallel]\nrecompute = true\n", "must be text in quotes"},
+      {"[timing]\ncompute = \"replay\"\n", "real, timed"},
+      {"[compress]\ntp_foward = \"topk\"\n", "did you mean `compress.tp_forward`"},
+      {"[compress]\ncontrol = \"topk\"\n", "never compressed"},
+      {"[compress.tp_forward]\nlayer = \"1\"\n", "did you mean `compress.tp_forward.layers`"},
+      {"[compress.tp_forward]\nprotocol = \"round\"\n", "did you mean 'rounds'"},
+      {"[model\n", "run.toml:1"},
+      {"[mesh]\ntp = 99999999999\n", "beyond what this number can hold"},
+  };
+  for (const Case& c : cases)
+    EXPECT_NE(file_error(c.toml).find(c.says), std::string::npos) << c.toml << " -> " << file_error(c.toml);
+  const auto flag_error = [](const TrainValues& values) {
+    return message_of<UsageError>([&] { (void)make_train_config(values); });
+  };
+  EXPECT_NE(flag_error({{"hiden", "3"}}).find("did you mean `hidden`"), std::string::npos);
+  EXPECT_NE(flag_error({{"steps", "ten"}}).find("--steps: `ten` is not a whole number"), std::string::npos);
+  EXPECT_NE(flag_error({{"seed", "-1"}}).find("--seed"), std::string::npos);
+  EXPECT_NE(flag_error({{"learning-rate", "nan"}}).find("--learning-rate: `nan` is not a number"),
+            std::string::npos);
+  EXPECT_THROW((void)read_train_file("/nowhere/run.toml"), EnvironmentError);
+}
+
+TEST(TrainCheck, TheDefaultsAreSound) {
+  EXPECT_NO_THROW(make_train_config({}).check());
+  EXPECT_NO_THROW(make_train_config({{"tp", "2"},
+                                     {"pp", "2"},
+                                     {"dp", "2"},
+                                     {"compress.tp_forward", "topk:fraction=0.1"},
+                                     {"compress.dp_gradient", "powersgd:rank=4+ef"}})
+                      .check());
+}
+
+TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
+  struct Case {
+    TrainValues values;
+    std::vector<std::string> says;
+  };
+  const Case cases[] = {
+      {{{"hidden", "100"}, {"heads", "7"}}, {"100", "7", "--hidden"}},
+      {{{"heads", "6"}, {"hidden", "96"}, {"tp", "4"}}, {"6", "4 tensor", "--heads 8"}},
+      {{{"layers", "6"}, {"pp", "4"}}, {"6 layers", "4 model chunks", "--layers 8"}},
+      {{{"layers", "6"}, {"pp", "2"}, {"virtual-stages", "2"}, {"schedule", "interleaved"}},
+       {"6 layers", "4 model chunks"}},
+      {{{"global-batch", "7"}, {"dp", "2"}, {"micro-batch", "2"}},
+       {"7", "4 (dp 2 x micro-batch 2)", "--global-batch 8"}},
+      {{{"seq", "7"}, {"tp", "2"}, {"sequence-parallel", "true"}}, {"7 rows", "2 tensor", "--seq"}},
+      {{{"seq", "7"}, {"tp", "2"}, {"scatter-gather", "true"}}, {"scatter/gather", "7 rows"}},
+      {{{"seq", "200"}, {"max-seq", "128"}}, {"200", "128", "--max-seq 200"}},
+      {{{"virtual-stages", "2"}}, {"1f1b", "not 2", "--virtual-stages 2"}},
+      {{{"schedule", "interleaved"}, {"virtual-stages", "2"}}, {"at least 2 stages", "--pp 1"}},
+      {{{"schedule", "interleaved"}, {"virtual-stages", "2"}, {"pp", "2"}, {"global-batch", "3"}},
+       {"micro-batches (3)", "stages (2)", "global batch 3"}},
+      {{{"tp", "2"}, {"sequence-parallel", "true"}, {"compress.tp_forward", "topk"}},
+       {"straight-through", "--sequence-parallel false"}},
+      {{{"dtype", "f64"}, {"compress.tp_forward", "topk"}}, {"f64", "topk"}},
+      {{{"compress.tp_forward", "topq"}}, {"compress.tp_forward", "topk"}},
+      {{{"compress.tp_forward", "topk"}, {"compress.tp_forward.protocol", "rounds"}}, {"rounds", "gather"}},
+      {{{"compress.pp_forward", "topk"}, {"compress.pp_forward.protocol", "gather"}}, {"stage to stage"}},
+      {{{"compress.dp_gradient", "topk"}, {"compress.dp_gradient.protocol", "point_to_point"}},
+       {"summed over ranks"}},
+      {{{"compress.tp_forward", "topk"}, {"compress.tp_forward.layers", "9-12"}},
+       {"9-12", "none of the 4 layers"}},
+      {{{"compress.tp_forward", "topk"}, {"compress.tp_forward.layers", "x"}}, {"x", "layers"}},
+      {{{"compress.gradient_scatter", "topk"}}, {"--shard-optimizer"}},
+      {{{"compress.dp_gradient", "topk"}, {"shard-optimizer", "true"}}, {"gradient_scatter"}},
+      {{{"compute", "timed"}, {"checkpoint", "x.h5"}}, {"timed", "--checkpoint"}},
+      {{{"pp", "1"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}}, {"epilogue_only", "--pp is 1"}},
+      {{{"pp", "2"}, {"schedule", "gpipe"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}},
+       {"epilogue_only", "gpipe"}},
+      {{{"compress.dp_gradient", "powersgd+lep"}}, {"lep", "+ef"}},
+      {{{"compress.pp_backward", "none+lep"}}, {"lep", "lossy"}},
+      {{{"compress.pp_backward", "powersgd:rank=100000"}}, {"rank"}},
+      {{{"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}, {"stages", "7"}},
+      {{{"form", "released"}, {"pp", "2"}, {"micro-batch", "4"}, {"compress.pp_backward", "powersgd"}}, {"compress.pp_backward", "multiple of 8", "4"}},
+      {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=7"}}, {"rows 7", "do not divide"}},
+      {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=2,rank=4"}}, {"rank 4", "2 rows"}},
+      {{{"dp", "2"}, {"compress.dp_gradient", "topk"}, {"compress.dp_gradient.stacked", "true"}}, {"stacked", "topk", "powersgd"}},
+      {{{"dp", "2"}, {"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stacked", "true"}, {"error-interval", "5"}}, {"--error-interval", "stacked"}},
+      {{{"compute-scale", "2"}}, {"compute-scale", "timed"}},
+      {{{"omit", "dp_gradient"}}, {"omit = dp_gradient", "timed"}},
+      {{{"compute", "timed"}, {"omit", "control"}}, {"control"}},
+      {{{"stage-forward-us", "5"}, {"stage-backward-us", "5"}}, {"stage-forward-us", "timed"}},
+      {{{"compute", "timed"}, {"stage-forward-us", "5"}}, {"stage-backward-us", "together"}},
+      {{{"compute", "timed"}, {"compute-scale", "0"}}, {"compute-scale", "above 0"}},
+      {{{"checkpoint-interval", "3"}}, {"--checkpoint-interval 3"}},
+      {{{"steps", "0"}}, {"--steps is 0"}},
+      {{{"learning-rate", "0"}}, {"--learning-rate"}},
+      {{{"order", "tp-tp-dp"}}, {"tp-tp-dp"}},
+      {{{"tp", "0"}}, {"0"}},
+  };
+  for (const Case& c : cases) {
+    const std::string message = message_of<UsageError>([&] { make_train_config(c.values).check(); });
+    for (const std::string& says : c.says)
+      EXPECT_NE(message.find(says), std::string::npos) << says << " not in: " << message;
+  }
+  // `way` of the released code beyond the last stage means all stages (papers/optimus_cc.md section 7, defect 10).
+  EXPECT_NO_THROW(make_train_config({{"form", "released"}, {"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}).check());
+  TrainConfig config = make_train_config({});
+  config.compress[TrafficClass::control].codec = "topk";
+  EXPECT_NE(message_of<UsageError>([&] { config.check(); }).find("never compressed"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace thinwire

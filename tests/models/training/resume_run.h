@@ -1,0 +1,79 @@
+// Runs that are saved and resumed, and what they end with: for the tests of checkpoints.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/training/checkpoint/checkpoint.h"
+#include "tests/collectives/world.h"
+#include "tests/models/training/parity_cases.h"
+
+namespace thinwire::testing {
+
+inline std::string scratch_file() {
+  std::int64_t pid = getpid();
+  world().broadcast(&pid, sizeof pid, 0)->wait();
+  return std::filesystem::temp_directory_path().string() + "/thinwire-resume-" + std::to_string(pid) + ".h5";
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<std::byte> state;  ///< weights, moments and full-precision weights of this rank
+};
+
+inline void take(ParallelTrainer& trainer, int steps, Outcome& to) {
+  for (int s = 0; s < steps; ++s) to.losses.push_back(trainer.step().loss);
+}
+inline void finish(ParallelTrainer& trainer, Outcome& to) {
+  to.losses.push_back(trainer.validate());
+  for (const StateTensor& t : trainer.state_tensors())
+    for (const TensorView& view : {t.value, t.first_moment, t.second_moment, t.full_precision}) {
+      // Padding of the vocabulary trains nothing and is no part of a checkpoint.
+      const std::int64_t rows = t.layout.name() == "embedding.token" ? std::clamp<std::int64_t>(53 - t.layout.rows().begin - t.first_row, 0, view.shape().rows())
+                                                                     : view.shape().rows();
+      if (view.elements() == 0) continue;
+      const std::size_t at = to.state.size(), bytes = static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype());
+      to.state.resize(at + bytes);
+      const PlacementScope there(view.device());
+      copy_and_wait(to.state.data() + at, view.data(), bytes);
+    }
+}
+
+/// Empty when equal on all ranks; else what differs.
+inline std::string difference(const Outcome& a, const Outcome& b) {
+  std::string what;
+  if (a.losses != b.losses) what = "losses";
+  if (a.state != b.state) what += " weights or moments";
+  float mine = what.empty() ? 0 : 1, any = 0;
+  world().all_reduce(&mine, &any, 1, DType::f32, ReduceOp::max)->wait();
+  return any > 0 && what.empty() ? "another rank" : what;
+}
+
+inline Outcome straight(const TrainConfig& c, const Corpus& text, int steps) {
+  Outcome o;
+  const auto trainer = ParallelTrainer::make(world(), c, text);
+  take(*trainer, steps, o);
+  finish(*trainer, o);
+  return o;
+}
+
+/// `before` steps, saved; `after` more by a trainer of the settings `resumed` that goes on from the file.
+inline Outcome interrupted(const TrainConfig& c, const Corpus& text, int before, int after, const std::string& path, const TrainConfig& resumed) {
+  Outcome o;
+  {
+    const auto trainer = ParallelTrainer::make(world(), c, text);
+    take(*trainer, before, o);
+    save_checkpoint(world(), *trainer, c, path);
+  }
+  const auto trainer = ParallelTrainer::make(world(), resumed, text);
+  load_checkpoint(world(), *trainer, resumed, path);
+  take(*trainer, after, o);
+  finish(*trainer, o);
+  world().barrier();
+  if (world().rank() == 0) std::filesystem::remove(path);
+  return o;
+}
+
+}  // namespace thinwire::testing
