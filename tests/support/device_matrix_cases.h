@@ -151,7 +151,7 @@ inline void expect_autoencoder_like_host(DeviceUnderTest& device) {
     SCOPED_TRACE(std::to_string(c.rows) + " x " + std::to_string(c.columns) + " to " + std::to_string(c.width));
     const double tolerance = c.wire == DType::f16 ? 2e-3 : 1e-5;
     AutoencoderOptions options;
-    options.width = c.width, options.comm_dtype = c.wire;
+    options.width = c.width, options.wire = c.wire;
     Autoencoder host(options);
     const auto encoder = normal_matrix(c.width * c.columns, "encoder", 0.3), decoder = normal_matrix(c.width * c.columns, "decoder", 0.3);
     host.set_weights(c.columns, encoder, decoder);
