@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/channel/channel.h"
-#include "models/data/corpus.h"
+#include "models/data/batches.h"
 #include "models/parallel/channels/traffic_record.h"
 #include "models/training/config/train_config.h"
 
@@ -25,6 +25,16 @@ struct StepRecord {
   std::vector<TrafficRecord> traffic;
 };
 
+/// Means over everything evaluated, equal on all ranks.
+struct Evaluation {
+  struct Metric {
+    std::string name;
+    double value = 0;
+  };
+  double loss = 0;
+  std::vector<Metric> metrics;  ///< what the model names beside the loss
+};
+
 /// A parameter of this rank with its optimizer moments, for checkpoints. `first_moment` is empty where this rank holds none.
 struct StateTensor {
   ParameterLayout layout;
@@ -39,13 +49,17 @@ struct StateTensor {
 class ParallelTrainer {
  public:
   /// UsageError when the mesh does not fit the launch, or sizes do not divide.
+  static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, DataSource data);
+  /// On windows of a text, which outlives the trainer.
   static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, const Corpus& corpus);
   virtual ~ParallelTrainer() = default;
 
   /// One optimizer step. RuntimeFailure with step and rank when loss or gradient is not finite.
   virtual StepRecord step() = 0;
-  /// Mean validation loss in nats per token; leaves no trace in codecs or weights.
-  virtual double validate() = 0;
+  /// Of the validation data; leaves no trace in codecs or weights.
+  virtual Evaluation evaluate() = 0;
+  /// The mean validation loss alone, in nats per token.
+  double validate() { return evaluate().loss; }
   virtual std::int64_t steps_taken() const = 0;
   /// How compute runs from the next step on: ComputeMode::serial, then replay (design section 4). Numbers of a replayed run mean
   /// nothing; its times do.
@@ -58,7 +72,7 @@ class ParallelTrainer {
   virtual std::vector<StateTensor> state_tensors() = 0;
   /// Also takes the weights as they are now for the full-precision ones, where those are kept apart.
   virtual void set_steps_taken(std::int64_t steps) = 0;
-  /// SHA-256 of the text that it trains on.
+  /// SHA-256 of the data that it trains on.
   virtual const std::string& corpus_hash() const = 0;
   /// State of every coded channel of this rank, by a name that is unique on the rank and equal after a restart on the same layout.
   virtual std::map<std::string, std::vector<std::byte>> codec_state() const = 0;
