@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "experiments/study/expand.h"
 
@@ -14,9 +14,10 @@ namespace thinwire::sweep {
 class Estimates {
  public:
   /// Reads the journals of `out`: a launch's monotonic time over the cells it finished, calibrations and failures included. Cells of other
-  /// studies in the folder count as well, by the program and link of their launch.
+  /// studies in the folder count as well, by the program, link and ranks of their launch.
   Estimates(std::span<const PlannedCell> cells, const std::string& out);
-  /// Expected seconds of the cell: the mean over finished cells of its program and link, else the study's `minutes`, else nothing.
+  /// Expected seconds of the cell: the mean over finished cells of its program, link and ranks, else of its program and link, else the
+  /// study's `minutes`, else nothing.
   std::optional<double> seconds_of(const PlannedCell& cell) const;
 
  private:
@@ -24,7 +25,7 @@ class Estimates {
     double seconds = 0;
     std::size_t cells = 0;
   };
-  std::map<std::pair<std::string, std::string>, Pace> paces_;
+  std::map<std::tuple<std::string, std::string, int>, Pace> paces_;  ///< by program, link, ranks
 };
 
 /// ranks x seconds / 3600 / cores of a node: the share of a node's time that a cell is worth.

@@ -407,7 +407,7 @@ TEST(Launches, AShuffleKeepsEveryCellAndItsSeedDecidesTheOrder) {
   EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), cells.size());
 }
 
-TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramAndLinkElseFromTheStudy) {
+TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramLinkAndRanksElseOfFewerOfTheseElseFromTheStudy) {
   const TemporaryFolder folder;
   const auto cells = cells_of(
       head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\nminutes = 2\n[grid.axes]\na = [1, 2]\n[[grid]]\nprogram = \"q\"\n");
@@ -428,8 +428,15 @@ TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramAndLinkElseFromTheStudy) {
   folder.write("journal/0003.jsonl", line("cell_finished", "other study", 0, 12));
   std::filesystem::create_directories(folder.path() + "/launches");
   folder.write("launches/0003.json", R"({"program":"q","link":"shm"})");
+  folder.write("journal/0004.jsonl", line("cell_finished", "on eight ranks", 0, 40));
+  folder.write("launches/0004.json", R"({"program":"p","link":"shm","ranks":8})");
   const Estimates measured(cells, folder.path());
   EXPECT_EQ(measured.seconds_of(shm[1]), 5);
+  PlannedCell eight = shm[1], four = shm[1];
+  eight.ranks = 8;
+  four.ranks = 4;
+  EXPECT_EQ(measured.seconds_of(eight), 40);
+  EXPECT_DOUBLE_EQ(measured.seconds_of(four).value(), 50.0 / 3);
   EXPECT_EQ(measured.seconds_of(netns[0]), 120);
   EXPECT_EQ(measured.seconds_of(q[0]), 12);
   EXPECT_DOUBLE_EQ(node_hours(shm[0], 1800, 2), 0.25);

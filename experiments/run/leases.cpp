@@ -1,4 +1,4 @@
-#include "experiments/run/claims.h"
+#include "experiments/run/leases.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -31,7 +31,7 @@ std::string machine_id() {
   return id;
 }
 
-// Everybody who changes a claim holds this: reading, judging and writing are one step.
+// Everybody who changes a lease holds this: reading, judging and writing are one step.
 class FolderGuard {
  public:
   explicit FolderGuard(const std::string& folder) {
@@ -54,22 +54,22 @@ class FolderGuard {
   int file_ = -1;
 };
 
-struct Claim {
+struct Lease {
   std::string who, machine;
   std::vector<std::string> cells;
 };
 
-Claim read_claim(const std::string& path) {
-  Claim claim;
+Lease read_lease(const std::string& path) {
+  Lease lease;
   try {
     const nlohmann::json json = nlohmann::json::parse(results::read_file(path));
-    claim.who = json.at("who").get<std::string>();
-    claim.machine = json.at("machine").get<std::string>();
-    claim.cells = json.at("cells").get<std::vector<std::string>>();
+    lease.who = json.at("who").get<std::string>();
+    lease.machine = json.at("machine").get<std::string>();
+    lease.cells = json.at("cells").get<std::vector<std::string>>();
   } catch (const std::exception&) {
     // Cut off while it was written: its owner died, or is about to write it again under the guard that we hold.
   }
-  return claim;
+  return lease;
 }
 
 // The file server's clock, which stamped the other files as well.
@@ -84,7 +84,7 @@ double server_now(const std::string& folder) {
   return static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
 }
 
-bool is_dead(const std::string& path, const Claim& claim, double now) {
+bool is_dead(const std::string& path, const Lease& lease, double now) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return errno == ENOENT;
   const bool is_free = flock(file, LOCK_SH | LOCK_NB) == 0;
@@ -92,11 +92,11 @@ bool is_dead(const std::string& path, const Claim& claim, double now) {
   fstat(file, &info);
   close(file);
   if (!is_free) return false;
-  return claim.machine == machine_id() || now - static_cast<double>(info.st_mtim.tv_sec) > dead_after;
+  return lease.machine == machine_id() || now - static_cast<double>(info.st_mtim.tv_sec) > dead_after;
 }
 
 template <typename Visit>
-void for_each_claim(const std::string& folder, Visit visit) {
+void for_each_lease(const std::string& folder, Visit visit) {
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(folder, unreadable))
     if (entry.path().extension() == ".json") visit(entry.path().string());
@@ -104,18 +104,18 @@ void for_each_claim(const std::string& folder, Visit visit) {
 
 }  // namespace
 
-Claims::Claims(const std::string& out, const std::string& key, const std::string& who)
-    : folder_(out + "/claims"), path_(folder_ + "/" + key + ".json"), who_(who) {
+CellLeases::CellLeases(const std::string& out, const std::string& key, const std::string& who)
+    : folder_(out + "/leases"), path_(folder_ + "/" + key + ".json"), who_(who) {
   results::make_folder(folder_);
   for (const Stopwatch watch;;) {
     if (is_mine()) return;
     if (watch.seconds() > 20)  // the remains of a killed predecessor need a moment to end
-      throw EnvironmentError("another runner (" + read_claim(path_).who + ") works in " + out + " under the same name; wait for it");
+      throw EnvironmentError("another runner (" + read_lease(path_).who + ") works in " + out + " under the same name; wait for it");
     sleep_until_ns(now_ns() + 100'000'000);
   }
 }
 
-bool Claims::is_mine() {
+bool CellLeases::is_mine() {
   const FolderGuard guard(folder_);
   file_ = open(path_.c_str(), O_RDWR | O_CREAT, 0644);  // no O_CLOEXEC: what this process starts holds the lock as well
   if (file_ < 0)
@@ -129,30 +129,30 @@ bool Claims::is_mine() {
   return false;
 }
 
-Claims::~Claims() {
+CellLeases::~CellLeases() {
   if (file_ < 0) return;
   try {
     const FolderGuard guard(folder_);
     struct stat mine {}, there {};
     if (fstat(file_, &mine) == 0 && stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) unlink(path_.c_str());
   } catch (const Error&) {
-    // The claim dies with this process all the same.
+    // The lease dies with this process all the same.
   }
   close(file_);
 }
 
-std::map<std::string, std::string> Claims::take(std::span<const std::string> cells) {
+std::map<std::string, std::string> CellLeases::take(std::span<const std::string> cells) {
   const FolderGuard guard(folder_);
   const double now = server_now(folder_);
   std::map<std::string, std::string> taken;
-  for_each_claim(folder_, [&](const std::string& path) {
+  for_each_lease(folder_, [&](const std::string& path) {
     if (path == path_) return;
-    const Claim claim = read_claim(path);
-    if (is_dead(path, claim, now)) {
+    const Lease lease = read_lease(path);
+    if (is_dead(path, lease, now)) {
       unlink(path.c_str());
       return;
     }
-    for (const std::string& cell : claim.cells) taken[cell] = claim.who;
+    for (const std::string& cell : lease.cells) taken[cell] = lease.who;
   });
   std::map<std::string, std::string> others;
   for (const std::string& cell : cells) {
@@ -166,7 +166,7 @@ std::map<std::string, std::string> Claims::take(std::span<const std::string> cel
   return others;
 }
 
-bool Claims::renew() {
+bool CellLeases::renew() {
   if (since_touch_.seconds() < touch_every) return true;
   since_touch_.restart();
   struct stat mine {}, there {};
@@ -176,7 +176,7 @@ bool Claims::renew() {
 }
 
 // In place, not by rename: the lock belongs to this very file.
-void Claims::write() {
+void CellLeases::write() {
   const nlohmann::json json{{"schema", 1}, {"who", who_}, {"machine", machine_id()}, {"cells", cells_}};
   const std::string text = json.dump() + "\n";
   if (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
@@ -184,15 +184,15 @@ void Claims::write() {
   since_touch_.restart();
 }
 
-std::map<std::string, std::string> claimed_cells(const std::string& out) {
+std::map<std::string, std::string> leased_cells(const std::string& out) {
   std::map<std::string, std::string> held;
-  const std::string folder = out + "/claims";
+  const std::string folder = out + "/leases";
   std::error_code unreadable;
   if (!fs::exists(folder, unreadable)) return held;
-  for_each_claim(folder, [&](const std::string& path) {
-    const Claim claim = read_claim(path);
-    if (is_dead(path, claim, static_cast<double>(std::time(nullptr)))) return;
-    for (const std::string& cell : claim.cells) held[cell] = claim.who;
+  for_each_lease(folder, [&](const std::string& path) {
+    const Lease lease = read_lease(path);
+    if (is_dead(path, lease, static_cast<double>(std::time(nullptr)))) return;
+    for (const std::string& cell : lease.cells) held[cell] = lease.who;
   });
   return held;
 }
