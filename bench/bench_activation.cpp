@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   return guarded_main(argc, argv, [](int count, char** values) {
     BenchProgram program;
     program.name = "bench_activation";
-    program.summary = "codecs on tensor- and pipeline-parallel activations against the dense twin";
+    program.summary = "codecs on tensor- and pipeline-parallel activations against the dense baseline";
     program.options = {{"tp", "2", "tensor-parallel degree"},
                        {"pp", "2", "pipeline stages; tp x pp ranks are needed"},
                        {"batch", "8", "sequences per micro-batch"},
@@ -20,10 +20,10 @@ int main(int argc, char** argv) {
                        {"codec", "none", "codec expression, see --list"},
                        {"form", "fair", "fair | released"},
                        {"protocol", "automatic", "automatic | rounds | gather | two_shot, for tp_forward"},
-                       {"wire", "f16", "type of the dense twin: f16 | bf16 | f32"},
+                       {"comm-dtype", "f16", "type of the dense baseline: f16 | bf16 | f32"},
                        {"serial", "2", "repetitions with one rank at a time, when ranks outnumber cores"}};
     for (BenchOption& option : input_options()) program.options.push_back(option);
-    program.group_key = grouped_by({"tp", "pp", "batch", "seq", "hidden", "wire", "repetitions", "capture", "input", "generator"});
+    program.group_key = grouped_by({"tp", "pp", "batch", "seq", "hidden", "comm-dtype", "repetitions", "capture", "input", "generator"});
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) { ActivationGroup(context, cells.front().parameters).run(cells); };
     return run_bench(count, values, program);
   });

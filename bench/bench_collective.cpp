@@ -8,8 +8,8 @@
 #include "collectives/link/link_calibration.h"
 #include "bench/harness/measure.h"
 #include "bench/harness/timing.h"
-#include "bench/harness/twin.h"
-#include "collectives/process/machine.h"
+#include "bench/harness/baseline.h"
+#include "collectives/process/node_info.h"
 #include "core/device/device_module.h"
 #include "core/device/device_stream.h"
 #include "core/formulas.h"
@@ -54,7 +54,7 @@ class Where {
   void describe(results::CellRow& row, const Communicator& channel) const {
     if (devices_ == 0) return;
     row.compute = device_name(placement().device);
-    row.oversubscription = static_cast<double>(Machine::ranks_here()) / devices_;
+    row.oversubscription = static_cast<double>(NodeInfo::ranks_here()) / devices_;
     row.method += ", " + channel.transport();
     if (!row.compute.starts_with("emulated")) return;
     row.status = results::name_of(results::Status::mistrusted);

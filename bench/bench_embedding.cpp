@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     program.options.push_back({"scheme", "two_step", "two_step | fused"});
     program.options.push_back({"tp", "1", "tensor-parallel ranks, each with rows of its own"});
     program.options.push_back({"reference", "float64", "what errors are against: float64 | two_step (dense, in f32)"});
-    const auto shared = grouped_by({"dp", "scheme", "batch", "seq", "rows", "hidden", "point", "wire", "repetitions", "capture", "input",
+    const auto shared = grouped_by({"dp", "scheme", "batch", "seq", "rows", "hidden", "point", "comm-dtype", "repetitions", "capture", "input",
                                     "generator", "tp", "reference"});
     // The released form of the fused scheme sums over another group.
     program.group_key = [shared](const CellParameters& p) { return shared(p) + (p.text("scheme") == "fused" ? p.text("form") : ""); };

@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     program.summary = "codecs and protocols on weight gradients of data-parallel replicas";
     program.options = reduction_options();
     program.options.push_back({"operation", "all_reduce", "all_reduce | reduce_scatter (sharded data parallelism)"});
-    program.group_key = grouped_by({"dp", "tensor", "batch", "seq", "rows", "hidden", "point", "wire", "operation", "repetitions", "capture", "input", "generator"});
+    program.group_key = grouped_by({"dp", "tensor", "batch", "seq", "rows", "hidden", "point", "comm-dtype", "operation", "repetitions", "capture", "input", "generator"});
     program.run_group = run_group;
     return run_bench(count, values, program);
   });

@@ -38,7 +38,7 @@ class ModeRun {
     common_.cell_id = cell.cell_id;
     common_.method = shape.describe() + (shape.kind == GridKind::three_d ? ", gather " + name_of(s.gather) : "");
     common_.codec = codecs();
-    common_.dtype = name_of(s.wire);
+    common_.dtype = name_of(s.comm_dtype);
     common_.tensor = s.unit;
     common_.source = "generated";
     common_.tp = world_.size(), common_.batch = s.batch, common_.seq = s.seq, common_.hidden = s.hidden;
@@ -105,7 +105,7 @@ class ModeRun {
   }
 
   void add_errors(const SplitErrors& errors, Measured& measured) {
-    const double tolerance = sizes_.wire == DType::f32 ? 1e-5 : 3e-2;
+    const double tolerance = sizes_.comm_dtype == DType::f32 ? 1e-5 : 3e-2;
     for (const auto& [what, metrics] : {std::pair<std::string, const ErrorMetrics&>{"output", errors.output},
                                         {"input gradient", errors.input_gradient},
                                         {"weight gradient", errors.weight_gradient}}) {
@@ -120,7 +120,7 @@ class ModeRun {
 
   /// The products of one pass on a rank that has the machine to itself, beside bare ones of the same shapes; the fastest of some repetitions
   /// each, means over ranks.
-  void add_products(SplitUnit<float>& unit, const std::string& pass, const std::function<void()>& body, Measured& measured) {
+  void add_products(ShardedModule<float>& unit, const std::string& pass, const std::function<void()>& body, Measured& measured) {
     constexpr int repetitions = 5;
     unit.set_compute(ComputeMode::serial);
     const ProductTimes mine = product_times(repetitions, body);
@@ -131,8 +131,8 @@ class ModeRun {
     world_.all_reduce(times, sums, 2, DType::f64, ReduceOp::sum)->wait();
     results::CellRow row = common_;
     row.operation = "products: " + pass;
-    row.total_us = sums[0] / world_.size(), row.twin_us = sums[1] / world_.size();
-    row.twin = "sgemm", row.speedup = row.twin_us / row.total_us;
+    row.total_us = sums[0] / world_.size(), row.baseline_us = sums[1] / world_.size();
+    row.baseline = "sgemm", row.speedup = row.baseline_us / row.total_us;
     row.repetitions = repetitions;
     measured.rows.push_back(row);
   }
@@ -182,7 +182,7 @@ class ModeRun {
   }
 
   // With more ranks than cores every product is measured alone and then replayed as a wait (docs/measuring.md).
-  void time(SplitUnit<float>& unit, const std::function<void()>& forward, const std::function<void()>& backward, LinkDrain* drain, Measured& measured) {
+  void time(ShardedModule<float>& unit, const std::function<void()>& forward, const std::function<void()>& backward, LinkDrain* drain, Measured& measured) {
     const ComputePlan plan = compute_plan(world_);
     // As timed training runs: ranks mostly sleep, and must wake when their wait ends, not when another job lets them.
     std::optional<RealTimePriority> undisturbed;
@@ -278,7 +278,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
     if (value < 1) throw UsageError(std::string("--") + name + " is " + std::to_string(value) + "; it must be at least 1");
   if (s.hidden % s.heads != 0) throw UsageError("--hidden " + std::to_string(s.hidden) + " is no multiple of --heads " + std::to_string(s.heads));
   s.seed = static_cast<std::uint64_t>(p.integer("seed"));
-  s.wire = parse_dtype(p.text("wire"));
+  s.comm_dtype = parse_dtype(p.text("comm-dtype"));
   s.gather = parse_gather_policy(p.text("gather"));
   s.compress = rules_of(p);
   const std::string mode = p.text("mode");
@@ -331,7 +331,7 @@ int main(int argc, char** argv) {
                        {"seq", "64", "tokens of a sequence"},
                        {"hidden", "256", "hidden size"},
                        {"heads", "8", "attention heads (layer)"},
-                       {"wire", "f32", "f32 | f16 | bf16: type of dense transfers"},
+                       {"comm-dtype", "f32", "f32 | f16 | bf16: type of dense transfers"},
                        {"gather", "again", "3-D: again | again-literally | keep what the backward pass needs gathered"},
                        {"codec", "none", "of activations, gradients, weights and weight gradients in flight (NAME:key=value+WRAPPER, --list)"}};
     program.options.push_back({"protocol", "", "of coded sums over ranks: gather | two_shot | rounds | automatic; empty: two_shot where the codec allows it"});

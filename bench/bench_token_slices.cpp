@@ -10,7 +10,7 @@
 
 #include "bench/harness/bench_program.h"
 #include "bench/harness/timing.h"
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/clock.h"
 #include "core/process/main_guard.h"
 #include "core/random.h"
@@ -150,7 +150,7 @@ void print(std::FILE* out, const SliceTimes& times, const Sizes& s, double optim
 
 void run_cell(BenchContext& context, const Cell& cell) {
   const Sizes s = sizes_of(cell.parameters);
-  if (Machine::oversubscription() > 1)
+  if (NodeInfo::oversubscription() > 1)
     throw UsageError("bench_token_slices measures every rank as a stage with a core of its own; " + std::to_string(context.world.size()) + " ranks are too many for this machine");
   omp_set_num_threads(static_cast<int>(s.threads));  // not the whole machine, which a rank alone would take
   // Stages of a full pipeline compute at once: with several ranks all of them do, and the mean counts. One alone may be kept undisturbed.
@@ -182,7 +182,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
     results::CellRow row;
     row.operation = operation;
     row.batch = at.batch, row.seq = at.tokens, row.hidden = s.hidden, row.layers = s.layers;
-    row.threads = s.threads, row.dtype = "f32", row.source = "generated", row.compute = "real", row.oversubscription = Machine::oversubscription();
+    row.threads = s.threads, row.dtype = "f32", row.source = "generated", row.compute = "real", row.oversubscription = NodeInfo::oversubscription();
     row.total_us = us.median, row.total_iqr_us = us.interquartile_range, row.repetitions = static_cast<std::int64_t>(us.count);
     measured.rows.push_back(row);
   };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/renamed.h"
+
 namespace thinwire {
 
 Error::Error(ExitCode code, std::string message) : std::runtime_error(std::move(message)), code_(code) {}
@@ -32,6 +34,8 @@ static std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, const std::string* begin, const std::string* end) {
+  const std::string_view today = renamed_to(name);
+  if (std::find(begin, end, today) != end) return std::string(today);
   const std::string* best = begin;
   for (const std::string* it = begin; it != end; ++it)
     if (edit_distance(name, *it) < edit_distance(name, *best)) best = it;

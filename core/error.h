@@ -63,7 +63,8 @@ namespace detail {
 [[noreturn]] void throw_internal(const char* expression, const char* file, int line, const std::string& message);
 }
 
-/// "did you mean": the entry of `names` (any range of strings) nearest to `name` by edit distance.
+/// "did you mean": what `name` is called today (core/renamed.h) where that is among `names`, a range of strings; else the entry nearest to it by
+/// edit distance. Empty for no names.
 std::string nearest_name(std::string_view name, const std::string* begin, const std::string* end);
 
 }  // namespace thinwire

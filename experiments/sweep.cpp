@@ -1,4 +1,4 @@
-// sweep: plans, runs and collects studies. Every verb may be repeated at will.
+// sweep: plans, runs and collects studies. Every command may be repeated at will.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
@@ -6,57 +6,57 @@
 
 #include "core/error.h"
 #include "core/process/main_guard.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 
 namespace {
 
 using namespace thinwire;
 using namespace thinwire::sweep;
 
-struct Verb {
+struct Subcommand {
   const char* name;
   const char* help;
-  VerbBody (*add)(CLI::App&);
+  CommandBody (*add)(CLI::App&);
 };
-constexpr Verb verbs[] = {
-    {"plan", "show the launches and what is done; starts nothing", add_plan_verb},
-    {"run", "run what is missing or broken", add_run_verb},
-    {"resume", "go on with the study of a result folder", add_resume_verb},
-    {"submit", "send what is missing or broken to Slurm", add_submit_verb},
-    {"status", "count the cells by status", add_status_verb},
-    {"task", "run a task of a submission (job scripts call it)", add_task_verb},
-    {"rank", "set a rank's GPU (launchers call it)", add_rank_verb},
-    {"collect", "merge the records into OUT/collected.h5", add_collect_verb},
-    {"compare", "a verdict per cell of two collected files", add_compare_verb},
-    {"archive", "a result folder as one file, with its study, source and hashes", add_archive_verb},
-    {"validate", "whether an archive or a result folder holds what it says", add_validate_verb},
+constexpr Subcommand subcommands[] = {
+    {"plan", "show the launches and what is done; starts nothing", add_plan_command},
+    {"run", "run what is missing or broken", add_run_command},
+    {"resume", "go on with the study of a result folder", add_resume_command},
+    {"submit", "send what is missing or broken to Slurm", add_submit_command},
+    {"status", "count the cells by status", add_status_command},
+    {"task", "run a task of a submission (job scripts call it)", add_task_command},
+    {"rank", "set a rank's GPU (launchers call it)", add_rank_command},
+    {"collect", "merge the records into OUT/collected.h5", add_collect_command},
+    {"compare", "a verdict per cell of two collected files", add_compare_command},
+    {"archive", "a result folder as one file, with its study, source and hashes", add_archive_command},
+    {"validate", "whether an archive or a result folder holds what it says", add_validate_command},
 };
 
-void require_known_verb(const std::string& name) {
+void require_known_command(const std::string& name) {
   std::vector<std::string> names;
-  for (const Verb& verb : verbs) names.emplace_back(verb.name);
+  for (const Subcommand& known : subcommands) names.emplace_back(known.name);
   if (name.starts_with("-") || std::find(names.begin(), names.end(), name) != names.end()) return;
   std::string list;
   for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
-  throw UsageError("sweep " + name + ": there is no such verb; did you mean `sweep " + nearest_name(name, names.data(), names.data() + names.size()) +
+  throw UsageError("sweep " + name + ": there is no such command; did you mean `sweep " + nearest_name(name, names.data(), names.data() + names.size()) +
                    "`? (" + list + ")");
 }
 
 int dispatch(int argc, char** argv) {
-  if (argc > 1) require_known_verb(argv[1]);
+  if (argc > 1) require_known_command(argv[1]);
   CLI::App app("Runs studies: expands a TOML file into cells, runs what is missing, collects the results.", "sweep");
   app.require_subcommand(1);
-  VerbBody chosen;
-  for (const Verb& verb : verbs) {
-    CLI::App* command = app.add_subcommand(verb.name, verb.help);
-    command->parse_complete_callback([&chosen, body = verb.add(*command)] { chosen = body; });
+  CommandBody chosen;
+  for (const Subcommand& known : subcommands) {
+    CLI::App* command = app.add_subcommand(known.name, known.help);
+    command->parse_complete_callback([&chosen, body = known.add(*command)] { chosen = body; });
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    throw UsageError("sweep: " + std::string(error.what()) + ". All options: sweep --help, sweep VERB --help");
+    throw UsageError("sweep: " + std::string(error.what()) + ". All options: sweep --help, sweep COMMAND --help");
   }
   return chosen();
 }

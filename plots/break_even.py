@@ -33,10 +33,10 @@ def draw(collected):
         name="break_even",
         title="Break-even bandwidth: predicted against measured",
         how_to_read=(
-            "Prediction: w* = 8 (bytes of the twin − bytes sent) / (encode + decode time); a method should"
+            "Prediction: w* = 8 (bytes of the baseline − bytes sent) / (encode + decode time); a method should"
             " pay on links slower than w*. One panel per rated link: w* divided by the link's rate against"
             " the measured speed-up; prediction and measurement agree in the shaded quadrants. At the left"
-            " edge: methods that send no fewer bytes than the twin and so should never pay. Last panel: w*"
+            " edge: methods that send no fewer bytes than the baseline and so should never pay. Last panel: w*"
             " against the rates between which the measured speed-up of the same cell crosses 1 (vertical"
             " bars; a triangle where it pays on every rated link, or on none); the diagonal is a perfect"
             " prediction."

@@ -7,7 +7,7 @@ from plots import page, words
 MOST_ROWS = 10_000
 
 HEADER = [
-    "link", "traffic", "method", "speed-up", "error", "w* (Gbit/s)", "ratio", "total (ms)", "twin (ms)",
+    "link", "traffic", "method", "speed-up", "error", "w* (Gbit/s)", "ratio", "total (ms)", "baseline (ms)",
     "encode (ms)", "transfer (ms)", "decode (ms)", "sent (MB)", "layout", "shape", "tensor", "codec", "protocol", "status",
     "program", "cell",
 ]
@@ -43,7 +43,7 @@ def _row(row):
         _number(row["break_even_gbps"]),
         _number(row["ratio"]),
         milliseconds("total_us"),
-        milliseconds("twin_us"),
+        milliseconds("baseline_us"),
         milliseconds("encode_us"),
         milliseconds("transfer_us"),
         milliseconds("decode_us"),

@@ -12,7 +12,7 @@ import numpy as np
 from plots.errors import CorruptData, from_os_error
 from plots.table import Table
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # A speed-up counts as paying only past this margin; within it the figures speak of "no clear difference".
 PAYS = 1.05
@@ -38,15 +38,15 @@ STUDY_METHODS = ("none", "A1", "A2", "T1", "T2", "T3", "T4", "R1", "R2", "R3", "
 
 _TEXT = (
     "cell_id program traffic operation method codec form protocol dtype tensor source link compute corpus"
-    " twin status reason"
+    " baseline status reason"
 )
 _INTEGER = (
     "ranks tp pp dp layers batch seq hidden seed dense_bytes payload_bytes link_bytes link_bytes_max"
-    " received_bytes twin_link_bytes repetitions threads"
+    " received_bytes baseline_link_bytes repetitions threads"
 )
 _FLOAT = (
-    "link_gbps oversubscription ratio encode_us transfer_us decode_us total_us twin_us encode_cpu_us"
-    " decode_cpu_us total_iqr_us twin_iqr_us algbw_gbps busbw_gbps speedup break_even_gbps relative_l2 cosine"
+    "link_gbps oversubscription ratio encode_us transfer_us decode_us total_us baseline_us encode_cpu_us"
+    " decode_cpu_us total_iqr_us baseline_iqr_us algbw_gbps busbw_gbps speedup break_even_gbps relative_l2 cosine"
     " bias zero_fraction encode_gbps decode_gbps memcpy_gbps bound_fraction_encode bound_fraction_decode"
     " blas_fraction_encode blas_fraction_decode"
 )

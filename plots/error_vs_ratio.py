@@ -136,7 +136,7 @@ def _panel(axes, points):
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="link ratio (bytes of the dense twin / bytes sent)",
+        xlabel="link ratio (bytes of the dense baseline / bytes sent)",
         ylabel="relative L2 error of the result",
     )
     left, right = style.log_limits([p["ratio"] for p in points] + [1.0])
@@ -242,6 +242,6 @@ def _seen(traffic, points):
     if swollen:
         text += (
             f" {words.listing(swollen)} put{'s' if len(swollen) == 1 else ''} more bytes on the link than the"
-            " dense twin in at least one group size."
+            " dense baseline in at least one group size."
         )
     return text

@@ -18,7 +18,7 @@ COLUMNS = (
     "value",
     "relative_l2",
     "total_us",
-    "twin_us",
+    "baseline_us",
     "rows",
     "status",
 )
@@ -31,8 +31,8 @@ def draw(collected):
         how_to_read=(
             "Rows are codecs, markers the protocol that sums their payloads over ranks: large in the largest"
             " group of replicas, small in smaller groups; dots are single weight matrices, the marker their"
-            " median. First panel: bytes of the dense twin over bytes sent. Others: speed-up over the dense"
-            " twin per link; right of the line at 1 the method pays."
+            " median. First panel: bytes of the dense baseline over bytes sent. Others: speed-up over the dense"
+            " baseline per link; right of the line at 1 the method pays."
         ),
         columns=COLUMNS,
     )
@@ -55,7 +55,7 @@ def draw(collected):
     style.legend(figure, handles, 7)
     drawing.figure = figure
     _panel(axes[0, 0], "ratio", "", usable, labels, pairs, drawing.rows)
-    axes[0, 0].set(title="link ratio", xlabel="twin bytes / bytes sent")
+    axes[0, 0].set(title="link ratio", xlabel="baseline bytes / bytes sent")
     axes[0, 0].set_yticks(range(len(labels)), [label for label, _ in labels])
     for tick, (_, family) in zip(axes[0, 0].get_yticklabels(), labels):
         tick.set_color(style.colour(family))
@@ -79,7 +79,7 @@ def draw(collected):
             drawing.gaps.append(f"{link}: {reason}")
             continue
         _panel(panel, "speedup", link, here, labels, pairs, drawing.rows)
-        panel.set_xlabel("speed-up over dense twin")
+        panel.set_xlabel("speed-up over dense baseline")
         drawing.seen.append(_seen(link, here))
         drawing.tables.append(_table(link, here))
     return drawing
@@ -146,7 +146,7 @@ def _values(rows, column):
         "value": rows.median(column),
         "relative_l2": rows.median("relative_l2"),
         "total_us": rows.median("total_us"),
-        "twin_us": rows.median("twin_us"),
+        "baseline_us": rows.median("baseline_us"),
         "rows": len(rows),
         "status": "MISTRUSTED" if "MISTRUSTED" in rows.distinct("status") else "OK",
     }
@@ -166,7 +166,7 @@ def _seen(link, cells):
     best = max(medians, key=medians.get)
     text = (
         f"On {link}, among {coded['group'][0]} replicas, {len(paying)} of {len(medians)} pairs of codec and"
-        " protocol beat the dense twin in the median over matrices; the fastest is "
+        " protocol beat the dense baseline in the median over matrices; the fastest is "
     )
     text += (
         f"{best[0]} by {best[1]} ({words.times(medians[best])})."
@@ -193,7 +193,7 @@ def _table(link, cells):
                 tensor,
                 int(group),
                 words.size(int(here["dense_bytes"][0])),
-                words.microseconds(here.median("twin_us")),
+                words.microseconds(here.median("baseline_us")),
                 f"{best['label']}, {best['protocol']}",
                 words.times(best["speedup"]),
                 words.number(best["relative_l2"]),
@@ -207,7 +207,7 @@ def _table(link, cells):
             "matrix",
             "replicas",
             "dense size",
-            "dense twin",
+            "dense baseline",
             "fastest",
             "speed-up",
             "error",

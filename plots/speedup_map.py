@@ -26,10 +26,10 @@ LIMIT = 3.0  # colours saturate at 2^3 and 2^-3
 def draw(collected):
     drawing = Drawing(
         name="speedup_map",
-        title="Speed-up map: encode, transfer and decode against the dense twin, cell by cell",
+        title="Speed-up map: encode, transfer and decode against the dense baseline, cell by cell",
         how_to_read=(
             "Each box is one cell of the study: a number above 1 (blue) means that encode, transfer and"
-            " decode together took less time than the uncompressed twin in the same job, below 1 (orange)"
+            " decode together took less time than the uncompressed baseline in the same job, below 1 (orange)"
             " more. Columns are micro-batch and sequence within a layout (tensor, pipeline). An asterisk and"
             " hatching mark a MISTRUSTED link; words mark cells without a result; a dash marks a cell without"
             " a timing verdict."
@@ -88,7 +88,7 @@ def draw(collected):
         pad=0.2 / figure.get_figheight(),
     )
     bar.set_ticks([-3, -2, -1, 0, 1, 2, 3], labels=["⅛ or less", "¼", "½", "1", "2", "4", "8 or more"])
-    bar.set_label("speed-up over the dense twin (times)")
+    bar.set_label("speed-up over the dense baseline (times)")
     bar.outline.set_visible(False)
     return drawing
 
@@ -216,7 +216,7 @@ def _seen(link, traffic, boxes):
     cells = sum(b["speedup"] > data.PAYS for b in valid)
     text = (
         f"On {link}, {traffic}: {len(paying)} of {words.count(len(medians), 'compressor')} beat the dense"
-        " twin in the median of their cells"
+        " baseline in the median of their cells"
     )
     text += f" ({words.listing(paying)})" if paying and len(paying) < len(medians) else ""
     text += f", and {cells} of {words.count(len(valid), 'cell')} do ({words.percent(cells, len(valid))}). "

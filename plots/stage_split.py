@@ -1,4 +1,4 @@
-"""Figure 2: where the time goes, encode / transfer / decode against the dense twin, for one representative cell per link."""
+"""Figure 2: where the time goes, encode / transfer / decode against the dense baseline, for one representative cell per link."""
 import numpy as np
 
 from plots import data, style, words
@@ -17,9 +17,9 @@ COLUMNS = (
     "transfer_us",
     "decode_us",
     "total_us",
-    "twin_us",
+    "baseline_us",
     "speedup",
-    "twin_line_us",
+    "baseline_line_us",
     "axis_end_us",
 )
 
@@ -27,11 +27,11 @@ COLUMNS = (
 def draw(collected):
     drawing = Drawing(
         name="stage_split",
-        title="Where the time goes: encode, transfer, decode against the dense twin",
+        title="Where the time goes: encode, transfer, decode against the dense baseline",
         how_to_read=(
             "One representative cell per traffic class, the same on every link: the largest shape and widest"
             " group that nearly all methods have a valid row for. Bars are medians over repetitions of the"
-            " slowest rank; the vertical line is the uncompressed twin measured in the same job. The number"
+            " slowest rank; the vertical line is the uncompressed baseline measured in the same job. The number"
             " at a bar's end is total time and speed-up. A bar that leaves the panel ends in an arrow."
         ),
         columns=COLUMNS,
@@ -50,7 +50,7 @@ def draw(collected):
     chosen = {traffic: _representative(usable.where(traffic=traffic)) for traffic in classes}
     count = max(len(data.methods(cells)), 3)
     handles = [style.plt.Rectangle((0, 0), 1, 1, color=style.STAGE_COLOURS[s], label=s) for s in STAGES]
-    handles.append(style.Line2D([], [], color=style.INK, linestyle=(0, (4, 2)), label="dense twin"))
+    handles.append(style.Line2D([], [], color=style.INK, linestyle=(0, (4, 2)), label="dense baseline"))
     figure, axes = style.canvas(
         len(links), len(classes), height=len(links) * (0.9 + 0.165 * count), legend_rows=1
     )
@@ -95,14 +95,14 @@ def _bars(cells, chosen):
     order = {pair: i for i, pair in enumerate(data.methods(cells))}
     if not len(cells):
         return []
-    twin = cells.median("twin_us")
+    baseline = cells.median("baseline_us")
     bars = []
     for (label, family, form), rows in sorted(
         cells.groups("label", "family", "form"), key=lambda g: (order[g[0][:2]], g[0][2])
     ):
         bar = {
             name: rows.median(name)
-            for name in ("encode_us", "transfer_us", "decode_us", "total_us", "twin_us", "speedup")
+            for name in ("encode_us", "transfer_us", "decode_us", "total_us", "baseline_us", "speedup")
         }
         status = "MISTRUSTED" if "MISTRUSTED" in rows.distinct("status") else "OK"
         bars.append(
@@ -115,15 +115,15 @@ def _bars(cells, chosen):
                 "label": label,
                 "form": form,
                 "status": status,
-                "twin_line_us": twin,
+                "baseline_line_us": baseline,
             }
         )
     sums = sorted(_sum(bar) for bar in bars)
     usual = np.percentile(sums, 75)
     end = 1.04 * (
         sums[-1]
-        if sums[-1] <= 2.5 * max(usual, twin if np.isfinite(twin) else 0)
-        else 1.3 * max(usual, twin if np.isfinite(twin) else 0)
+        if sums[-1] <= 2.5 * max(usual, baseline if np.isfinite(baseline) else 0)
+        else 1.3 * max(usual, baseline if np.isfinite(baseline) else 0)
     )
     for bar in bars:
         bar["axis_end_us"] = float(end)
@@ -158,9 +158,9 @@ def _panel(axes, bars, room_for_numbers):
             color=style.SOFT,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.9},
         )
-    twin = bars[0]["twin_line_us"]
-    if np.isfinite(twin):
-        axes.axvline(twin / scale, color=style.INK, linestyle=(0, (4, 2)), linewidth=1.1, zorder=2.5)
+    baseline = bars[0]["baseline_line_us"]
+    if np.isfinite(baseline):
+        axes.axvline(baseline / scale, color=style.INK, linestyle=(0, (4, 2)), linewidth=1.1, zorder=2.5)
     axes.set_yticks(
         range(len(bars)),
         [bar["label"] + ("" if bar["form"] == "fair" else f" ({bar['form']})") for bar in bars],
@@ -178,13 +178,13 @@ def _seen(link, traffic, bars):
         return f"On {link}, {traffic}: only the dense transfer was measured."
     shares = [b["transfer_us"] / _sum(b) for b in coded if _sum(b) > 0]
     text = (
-        f"On {link}, {traffic} {bars[0]['layout']} at {bars[0]['shape']} (dense twin"
-        f" {words.microseconds(bars[0]['twin_line_us'])}), the median compressor spends"
+        f"On {link}, {traffic} {bars[0]['layout']} at {bars[0]['shape']} (dense baseline"
+        f" {words.microseconds(bars[0]['baseline_line_us'])}), the median compressor spends"
         f" {100 * float(np.median(shares)):.0f} % of its time on the link"
     )
     heavy = max(coded, key=lambda b: b["encode_us"])
     text += f"; the costliest encoder is {heavy['label']} with {words.microseconds(heavy['encode_us'])}."
-    slower = [b["label"] for b in coded if b["encode_us"] + b["decode_us"] > b["twin_line_us"]]
+    slower = [b["label"] for b in coded if b["encode_us"] + b["decode_us"] > b["baseline_line_us"]]
     if slower:
         text += (
             f" For {len(slower)} of {len(coded)} compressors ({words.listing(slower)}) encoding and decoding"

@@ -160,7 +160,7 @@ RecordCheck check_record(const std::string& path) {
   if (const std::int64_t version = integer_field(seal, "schema"); version != schema_version) {
     check.state = RecordState::other_schema;
     check.reason = "schema version " + std::to_string(version) + " where this program has " +
-                   std::to_string(schema_version);
+                   std::to_string(schema_version) + " (docs/renamed.md)";
     return check;
   }
   const std::string_view content = std::string_view(bytes).substr(seal_bytes);
@@ -244,7 +244,7 @@ void require_schema(const h5::Group& file) {
   if (version != schema_version)
     throw CorruptData(file.file_name() + ": schema version " + std::to_string(version) +
                       " where this program has " + std::to_string(schema_version) +
-                      "; use the thinwire that wrote it, or write the file again");
+                      "; use the thinwire that wrote it, write the file again, or convert a collected file (results/migrate.py, docs/renamed.md)");
 }
 
 }  // namespace thinwire::results

@@ -14,7 +14,7 @@
 namespace thinwire::results {
 
 /// Version of the tables' layout. Files of another version are refused, never guessed at.
-inline constexpr std::int64_t schema_version = 1;
+inline constexpr std::int64_t schema_version = 2;
 
 enum class Status { ok, wrong, failed, timeout, mistrusted, skipped };
 /// "OK", "WRONG", "FAILED", "TIMEOUT", "MISTRUSTED", "SKIPPED".
@@ -36,13 +36,13 @@ struct CellRow {
   std::int64_t ranks = 1, tp = 1, pp = 1, dp = 1, layers = 0, batch = 0, seq = 0, hidden = 0, seed = 0;
   std::string corpus;
   std::int64_t dense_bytes = 0, payload_bytes = 0, link_bytes = 0, link_bytes_max = 0, received_bytes = 0;
-  std::string twin;
-  std::int64_t twin_link_bytes = 0;
+  std::string baseline;
+  std::int64_t baseline_link_bytes = 0;
   double ratio = not_measured;
   double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured,
-         total_us = not_measured, twin_us = not_measured;
+         total_us = not_measured, baseline_us = not_measured;
   double encode_cpu_us = not_measured, decode_cpu_us = not_measured;
-  double total_iqr_us = not_measured, twin_iqr_us = not_measured;
+  double total_iqr_us = not_measured, baseline_iqr_us = not_measured;
   std::int64_t repetitions = 0;
   double algbw_gbps = not_measured, busbw_gbps = not_measured;
   double speedup = not_measured, break_even_gbps = not_measured;
@@ -66,7 +66,7 @@ struct SampleRow {
   std::int64_t rank = 0, repetition = 0;
   double encode_us = not_measured, transfer_us = not_measured, decode_us = not_measured,
          total_us = not_measured;
-  std::int64_t twin = 0;  ///< 1: the uncompressed twin, 0: the codec
+  std::int64_t baseline = 0;  ///< 1: the uncompressed baseline, 0: the codec
 };
 std::span<const ColumnOf<SampleRow>> sample_columns();
 

@@ -44,7 +44,7 @@ const std::vector<UnitRule>& unit_rules() {
       {"oversubscription", "ranks per core"},
       {"ranks, tp, pp, dp, layers, batch, seq, hidden, threads, repetitions, steps, operations", "count"},
       {"rank, stage, repetition, step, index, micro, seed, schema_version", "number, not an amount"},
-      {"twin, trusted, centred", "0 or 1"},
+      {"baseline, trusted, centred", "0 or 1"},
       {"ratio, speedup, communication_share, compute_scale, bound_fraction*, blas_fraction_*, target_fraction, zero_fraction, mfu",
        "quotient, no unit"},
       {"relative_l2, relative_error, cosine, bias, singular_value, learning_rate, grad_norm", "no unit"},

@@ -35,7 +35,7 @@ ActivationGroup::ActivationGroup(BenchContext& context, const CellParameters& pa
       pp_(static_cast<int>(parameters.integer("pp"))),
       rows_(parameters.integer("batch") * parameters.integer("seq")),
       hidden_(parameters.integer("hidden")),
-      wire_(parse_dtype(parameters.text("wire"))),
+      wire_(parse_dtype(parameters.text("comm-dtype"))),
       repetitions_(repetitions_of(parameters)),
       serial_(static_cast<int>(parameters.integer("serial"))) {
   const int ranks = context.world.size();
@@ -47,7 +47,7 @@ ActivationGroup::ActivationGroup(BenchContext& context, const CellParameters& pa
   tensor_index_ = context.world.rank() % tp_;
   tensor_group_ = context.world.split(stage_, tensor_index_);
   load_inputs();
-  make_twins();
+  make_baselines();
 }
 
 void ActivationGroup::load_inputs() {
@@ -81,7 +81,7 @@ void ActivationGroup::load_inputs() {
     query.traffic = "tp_forward";
     query.parts = tp_;
     take(partial_sum_, query, tp_, tensor_index_, stage_, false, true);
-    tensor_twin_.emplace();
+    tensor_baseline_.emplace();
     const RowBlock block = shard_rows(rows_, tensor_index_, tp_);
     reference_.assign(static_cast<std::size_t>(block.count * hidden_), 0.0);
     for (int part = 0; part < tp_; ++part) {
@@ -117,8 +117,8 @@ void ActivationGroup::load_inputs() {
     boundaries_.push_back(std::move(boundary));
   }
   if (pp_ > 1) {
-    forward_twin_.emplace();
-    backward_twin_.emplace();
+    forward_baseline_.emplace();
+    backward_baseline_.emplace();
   }
 }
 
@@ -143,61 +143,61 @@ MessageKey ActivationGroup::key(const Input& input, int step, int boundary) cons
   return k;
 }
 
-/// Channels of the dense twins live as long as the group and are warmed up once: a twin must not pay for first
+/// Channels of the dense baselines live as long as the group and are warmed up once: a baseline must not pay for first
 /// contact that its cells do not pay for.
-void ActivationGroup::make_twins() {
-  if (tensor_twin_) {
+void ActivationGroup::make_baselines() {
+  if (tensor_baseline_) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
-      tensor_twin_channels_.emplace_back(*tensor_group_,
+      tensor_baseline_channels_.emplace_back(*tensor_group_,
                                          ChannelOptions{TrafficClass::tp_forward, "none", Form::fair, Protocol::dense, wire_, algorithm, false});
-      tensor_twin_channels_.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
+      tensor_baseline_channels_.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
     }
-    twin_out_.reshape(partial_sum_.wire[0].shape(), wire_);
+    baseline_out_.reshape(partial_sum_.wire[0].shape(), wire_);
   }
   for (Boundary& b : boundaries_) {
-    b.twin_out.reshape(b.activation.steps[0].shape(), wire_);
+    b.baseline_out.reshape(b.activation.steps[0].shape(), wire_);
     for (TrafficClass traffic : {TrafficClass::pp_forward, TrafficClass::pp_backward}) {
-      b.twin.emplace_back(*b.pair, ChannelOptions{traffic, "none", Form::fair, Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
-      b.twin.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
+      b.baseline.emplace_back(*b.pair, ChannelOptions{traffic, "none", Form::fair, Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
+      b.baseline.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
     }
   }
 }
 
-void ActivationGroup::twin_round() {
+void ActivationGroup::baseline_round() {
   const std::size_t turn = static_cast<std::size_t>(rounds_++) % 2;
   const bool slow = is_slow(context_.link);
   std::vector<bool> wanted;  // decided before a lap of this round counts
-  for (DenseAlgorithm a : {DenseAlgorithm::library, DenseAlgorithm::ring}) wanted.push_back(tensor_twin_ && tensor_twin_->wants(a, slow));
-  for (std::size_t i = 0; i < tensor_twin_channels_.size(); ++i) {
+  for (DenseAlgorithm a : {DenseAlgorithm::library, DenseAlgorithm::ring}) wanted.push_back(tensor_baseline_ && tensor_baseline_->wants(a, slow));
+  for (std::size_t i = 0; i < tensor_baseline_channels_.size(); ++i) {
     if (!wanted[i]) continue;
     const auto& inputs = partial_sum_.wire;
     const auto body = [&] {
-      return tensor_twin_channels_[i].all_reduce(inputs[turn % inputs.size()].view(), twin_out_.view(), key(partial_sum_, 0, 0)).wait();
+      return tensor_baseline_channels_[i].all_reduce(inputs[turn % inputs.size()].view(), baseline_out_.view(), key(partial_sum_, 0, 0)).wait();
     };
-    Laps& laps = i == 0 ? tensor_twin_->library : tensor_twin_->ring;
+    Laps& laps = i == 0 ? tensor_baseline_->library : tensor_baseline_->ring;
     if (laps.empty() && !slow) lap(context_.world, body);
     laps.push_back(lap(context_.world, body));
   }
-  if (!forward_twin_) return;
+  if (!forward_baseline_) return;
   for (const bool backward : {false, true}) {
     const auto body = [&] {
       std::vector<Operation> operations;
       for (Boundary& b : boundaries_) {
         const Input& input = backward ? b.gradient : b.activation;
         const bool sends = b.upstream != backward;
-        Channel& channel = b.twin[backward ? 1 : 0];
+        Channel& channel = b.baseline[backward ? 1 : 0];
         const int other = b.upstream ? 1 : 0;
         operations.push_back(sends ? channel.send(input.wire[turn % input.wire.size()].view(), other, key(input, 0, 0))
-                                   : channel.receive(b.twin_out.view(), other, key(input, 0, 0)));
+                                   : channel.receive(b.baseline_out.view(), other, key(input, 0, 0)));
       }
       wait_all(operations);
       std::vector<OperationReport> reports;
       for (Operation& o : operations) reports.push_back(o.wait());
       return combine(reports);
     };
-    Twin& twin = backward ? *backward_twin_ : *forward_twin_;
-    if (twin.library.empty() && !slow) lap(context_.world, body);
-    twin.library.push_back(lap(context_.world, body));
+    Baseline& baseline = backward ? *backward_baseline_ : *forward_baseline_;
+    if (baseline.library.empty() && !slow) lap(context_.world, body);
+    baseline.library.push_back(lap(context_.world, body));
   }
 }
 
@@ -220,7 +220,7 @@ void ActivationGroup::run(std::span<const Cell> cells) {
   // Calibration needs the link for itself; its verdict marks rows MISTRUSTED.
   LinkTrust link(context_);
   std::vector<Pending> group(cells.size());
-  TwinSchedule schedule(context_.check_only ? 0 : repetitions_, cells.size(), [&] { twin_round(); });
+  BaselineSchedule schedule(context_.check_only ? 0 : repetitions_, cells.size(), [&] { baseline_round(); });
   for (std::size_t i = 0; i < cells.size(); ++i) {
     group[i].cell = cells[i];
     schedule.before_cell(i);
@@ -244,7 +244,7 @@ void ActivationGroup::measure(Pending& pending) {
 void ActivationGroup::tensor_forward(Pending& pending) {
   const CellParameters& p = pending.cell.parameters;
   Channel channel(*tensor_group_, {TrafficClass::tp_forward, p.text("codec"), parse_form(p.text("form")), parse_protocol(p.text("protocol")),
-                                   wire_, tensor_twin_->algorithm(), false});
+                                   wire_, tensor_baseline_->algorithm(), false});
   channel.empty_bucket_before_transfers(token_bucket_bytes(context_.link));
   Input& input = partial_sum_;
   const int last = steps_ - 1;
@@ -254,7 +254,7 @@ void ActivationGroup::tensor_forward(Pending& pending) {
     const ConstTensorView samples[] = {sum.view()};
     channel.fit(samples);
   }
-  // A dense cell travels in the wire type as it is, like its twin: no conversion is charged to it.
+  // A dense cell travels in the wire type as it is, like its baseline: no conversion is charged to it.
   const bool dense = channel.codec().expression.is_dense();
   Tensor out(input.steps[0].shape(), dense ? wire_ : DType::f32);
   int turn = 0;
@@ -370,10 +370,10 @@ void ActivationGroup::boundaries(Pending& pending) {
 void ActivationGroup::finish(Pending& pending) {
   for (std::size_t i = 0; i < pending.measured.rows.size() && !context_.check_only; ++i) {
     results::CellRow& row = pending.measured.rows[i];
-    const Twin& twin = row.traffic == "tp_forward" ? *tensor_twin_ : row.traffic == "pp_forward" ? *forward_twin_ : *backward_twin_;
-    fill_times(row, plan_, pending.laps[i], twin.faster(), twin.name(), row.operation == "send_recv" ? (pp_ - 1) * tp_ : 0);
+    const Baseline& baseline = row.traffic == "tp_forward" ? *tensor_baseline_ : row.traffic == "pp_forward" ? *forward_baseline_ : *backward_baseline_;
+    fill_times(row, plan_, pending.laps[i], baseline.faster(), baseline.name(), row.operation == "send_recv" ? (pp_ - 1) * tp_ : 0);
     append_samples(pending.measured.samples, row, pending.laps[i].timed, false);
-    append_samples(pending.measured.samples, row, twin.faster(), true);
+    append_samples(pending.measured.samples, row, baseline.faster(), true);
   }
 }
 

@@ -1,4 +1,4 @@
-// All methods of one (layout, shape) on one link: inputs and dense twins are shared, cells take turns.
+// All methods of one (layout, shape) on one link: inputs and dense baselines are shared, cells take turns.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "bench/harness/inputs.h"
 #include "bench/harness/measure.h"
-#include "bench/harness/twin.h"
+#include "bench/harness/baseline.h"
 
 namespace thinwire::bench {
 
@@ -33,8 +33,8 @@ class ActivationGroup {
     std::unique_ptr<Communicator> pair;
     bool upstream = false;  ///< this rank sends the activation (rank 0 of the pair)
     Input activation, gradient;
-    std::vector<Channel> twin;  ///< forward, backward
-    Tensor twin_out;
+    std::vector<Channel> baseline;  ///< forward, backward
+    Tensor baseline_out;
   };
   struct Pending {
     Cell cell;
@@ -44,8 +44,8 @@ class ActivationGroup {
   };
 
   void load_inputs();
-  void make_twins();
-  void twin_round();
+  void make_baselines();
+  void baseline_round();
   void measure(Pending& pending);
   void tensor_forward(Pending& pending);
   void boundaries(Pending& pending);
@@ -66,9 +66,9 @@ class ActivationGroup {
   Input partial_sum_;
   std::vector<double> reference_;  ///< my block of the float64 sum at the last step
   std::vector<Boundary> boundaries_;
-  std::optional<Twin> tensor_twin_, forward_twin_, backward_twin_;
-  std::vector<Channel> tensor_twin_channels_;  ///< library, ring
-  Tensor twin_out_;
+  std::optional<Baseline> tensor_baseline_, forward_baseline_, backward_baseline_;
+  std::vector<Channel> tensor_baseline_channels_;  ///< library, ring
+  Tensor baseline_out_;
   int rounds_ = 0;
 };
 

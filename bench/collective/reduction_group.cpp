@@ -20,7 +20,7 @@ std::vector<BenchOption> reduction_options() {
                                       {"codec", "none", "codec expression, see --list"},
                                       {"form", "fair", "fair | released"},
                                       {"protocol", "automatic", "automatic | rounds | gather | two_shot"},
-                                      {"wire", "f16", "type of the dense twin: f16 | bf16 | f32"},
+                                      {"comm-dtype", "f16", "type of the dense baseline: f16 | bf16 | f32"},
                                       {"serial", "2", "repetitions with one rank at a time, when ranks outnumber cores"}};
   for (BenchOption& option : input_options()) options.push_back(option);
   return options;
@@ -30,7 +30,7 @@ ReductionGroup::ReductionGroup(BenchContext& context, const CellParameters& para
     : context_(context),
       plan_(std::move(plan)),
       compute_(compute_plan(context.world)),
-      wire_(parse_dtype(parameters.text("wire"))),
+      wire_(parse_dtype(parameters.text("comm-dtype"))),
       repetitions_(repetitions_of(parameters)),
       serial_(static_cast<int>(parameters.integer("serial"))) {
   // All captured steps: warm start and error feedback need a history.
@@ -80,22 +80,22 @@ OperationReport ReductionGroup::reduce(std::vector<Channel>& channels, const Ten
   return combine(reports);
 }
 
-void ReductionGroup::twin_round() {
-  if (twins_.empty()) {
+void ReductionGroup::baseline_round() {
+  if (baselines_.empty()) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
-      DenseTwin dense{make_channels({plan_.traffic, "none", Form::fair, Protocol::dense, wire_, algorithm, false}), {}};
+      DenseBaseline dense{make_channels({plan_.traffic, "none", Form::fair, Protocol::dense, wire_, algorithm, false}), {}};
       for (std::size_t i = 0; i < dense.channels.size(); ++i) dense.outs.emplace_back(result_shape(), wire_);
-      twins_.push_back(std::move(dense));
+      baselines_.push_back(std::move(dense));
     }
   }
   const bool slow = is_slow(context_.link);
-  const Tensor& x = wire_inputs_[std::max(twin_.library.size(), twin_.ring.size()) % wire_inputs_.size()];
+  const Tensor& x = wire_inputs_[std::max(baseline_.library.size(), baseline_.ring.size()) % wire_inputs_.size()];
   std::vector<bool> wanted;  // decided before a lap of this round counts
-  for (DenseAlgorithm a : {DenseAlgorithm::library, DenseAlgorithm::ring}) wanted.push_back(twin_.wants(a, slow));
-  for (std::size_t i = 0; i < twins_.size(); ++i) {
+  for (DenseAlgorithm a : {DenseAlgorithm::library, DenseAlgorithm::ring}) wanted.push_back(baseline_.wants(a, slow));
+  for (std::size_t i = 0; i < baselines_.size(); ++i) {
     if (!wanted[i]) continue;
-    const auto body = [&] { return reduce(twins_[i].channels, x, twins_[i].outs, MessageKey{}); };
-    Laps& laps = i == 0 ? twin_.library : twin_.ring;
+    const auto body = [&] { return reduce(baselines_[i].channels, x, baselines_[i].outs, MessageKey{}); };
+    Laps& laps = i == 0 ? baseline_.library : baseline_.ring;
     if (laps.empty() && !slow) lap(context_.world, body);  // first contact is not charged
     laps.push_back(lap(context_.world, body));
   }
@@ -109,7 +109,7 @@ void ReductionGroup::measure(Pending& pending) {
   const CellParameters& p = pending.cell.parameters;
   const Form form = plan_.released_steps && parse_codec(p.text("codec")).is_dense() ? Form::fair : parse_form(p.text("form"));
   auto channels = make_channels({plan_.traffic, p.text("codec"), form, parse_protocol(p.text("protocol")), wire_,
-                                 twin_.algorithm(), false});
+                                 baseline_.algorithm(), false});
   const CodecTraits traits = channels[0].codec().codec->traits();
   const bool dense = channels[0].codec().expression.is_dense(), slow = is_slow(context_.link);
   if (traits.needs_fit) {
@@ -169,7 +169,7 @@ void ReductionGroup::measure(Pending& pending) {
 void ReductionGroup::run(std::span<const Cell> cells) {
   LinkTrust link(context_);
   std::vector<Pending> group(cells.size());
-  TwinSchedule schedule(context_.check_only ? 0 : repetitions_, cells.size(), [&] { twin_round(); });
+  BaselineSchedule schedule(context_.check_only ? 0 : repetitions_, cells.size(), [&] { baseline_round(); });
   for (std::size_t i = 0; i < cells.size(); ++i) {
     group[i].cell = cells[i];
     schedule.before_cell(i);
@@ -181,9 +181,9 @@ void ReductionGroup::run(std::span<const Cell> cells) {
     if (!pending.good) continue;
     results::CellRow& row = pending.measured.rows.front();
     if (!context_.check_only) {
-      fill_times(row, compute_, pending.laps, twin_.faster(), twin_.name());
+      fill_times(row, compute_, pending.laps, baseline_.faster(), baseline_.name());
       append_samples(pending.measured.samples, row, pending.laps.timed, false);
-      append_samples(pending.measured.samples, row, twin_.faster(), true);
+      append_samples(pending.measured.samples, row, baseline_.faster(), true);
     }
     link.judge(pending.measured);
     context_.finish(pending.cell, std::move(pending.measured));

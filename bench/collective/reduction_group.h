@@ -1,5 +1,5 @@
 // Sums over ranks of gradients: data-parallel (one reduction) and tied embeddings (two steps or one fused).
-// Cells that differ in the codec and protocol only share inputs and the dense twin.
+// Cells that differ in the codec and protocol only share inputs and the dense baseline.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 #include "bench/harness/inputs.h"
 #include "bench/harness/measure.h"
-#include "bench/harness/twin.h"
+#include "bench/harness/baseline.h"
 
 namespace thinwire::bench {
 
@@ -44,11 +44,11 @@ class ReductionGroup {
     bool good = true;
   };
   /// Dense channels of one algorithm; they live as long as the group, as those of a cell do.
-  struct DenseTwin {
+  struct DenseBaseline {
     std::vector<Channel> channels;
     std::vector<Tensor> outs;
   };
-  void twin_round();
+  void baseline_round();
   Shape result_shape() const;
   void measure(Pending& pending);
   OperationReport reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key);
@@ -62,8 +62,8 @@ class ReductionGroup {
   int repetitions_, serial_;
   std::vector<Tensor> inputs_, wire_inputs_;
   std::vector<double> reference_;  ///< my block of the float64 sum at the last step
-  Twin twin_;
-  std::vector<DenseTwin> twins_;
+  Baseline baseline_;
+  std::vector<DenseBaseline> baselines_;
 };
 
 /// The options that both benches share.

@@ -1,4 +1,4 @@
-// Encode and decode speed of the device twins of codecs, against the device's own copy rate.
+// Encode and decode speed of the CUDA implementations of codecs, against the device's own copy rate.
 #pragma once
 
 #include "bench/harness/bench_program.h"

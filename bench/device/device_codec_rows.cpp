@@ -159,9 +159,9 @@ void add_reductions(const results::CellRow& message, const std::string& expressi
     row.traffic = message.traffic, row.codec = message.codec, row.dtype = message.dtype, row.tensor = message.tensor, row.source = message.source;
     row.hidden = message.hidden, row.dense_bytes = message.dense_bytes, row.payload_bytes = message.payload_bytes, row.device = message.device;
     row.status = message.status, row.reason = message.reason, row.memcpy_gbps = message.memcpy_gbps;
-    row.operation = "all_reduce", row.protocol = cost.protocol, row.compute = "modelled", row.twin = "ring", row.dp = replicas;
+    row.operation = "all_reduce", row.protocol = cost.protocol, row.compute = "modelled", row.baseline = "ring", row.dp = replicas;
     row.link_bytes = row.link_bytes_max = row.received_bytes = static_cast<std::int64_t>(cost.link_bytes);
-    row.twin_link_bytes = static_cast<std::int64_t>(cost.dense_link_bytes);
+    row.baseline_link_bytes = static_cast<std::int64_t>(cost.dense_link_bytes);
     row.ratio = cost.dense_link_bytes / cost.link_bytes;
     row.encode_us = cost.encode_us, row.decode_us = cost.decode_us;
     row.break_even_gbps = cost.break_even_gbps;

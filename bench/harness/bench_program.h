@@ -87,7 +87,7 @@ struct BenchProgram {
   bool has_timing_options = true;  ///< --repetitions, --min-time, --max-time
   /// Sees the command line before MPI starts; may change the cell's values (a file of parameters). False: all is answered.
   std::function<bool(CommandLine&)> prepare = {};
-  /// Cells with equal keys are handed to run_group together (in launch order), so that one interleaved twin
+  /// Cells with equal keys are handed to run_group together (in launch order), so that one interleaved baseline
   /// serves all of them. Default: every cell alone.
   std::function<std::string(const CellParameters&)> group_key;
   /// Measures the group; calls start/finish per cell. A thinwire::Error thrown for one cell on all ranks alike

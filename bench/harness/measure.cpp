@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/clock.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
@@ -62,7 +62,7 @@ std::vector<OperationReport> lap(Communicator& world, const std::function<Operat
 }
 
 ComputePlan compute_plan(Communicator& world) {
-  const double here = Machine::oversubscription();
+  const double here = NodeInfo::oversubscription();
   double largest = 0;  // one plan for all: the most crowded machine decides
   world.all_reduce(&here, &largest, 1, DType::f64, ReduceOp::max)->wait();
   return {largest > 1.0, largest};
@@ -101,7 +101,7 @@ double median_total_us(const Laps& laps) {
   return median_of_maximum(laps, [](const OperationReport& r) { return r.total_us; });
 }
 
-void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name,
+void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& baseline, const std::string& baseline_name,
                 int messages) {
   const std::vector<OperationReport>& ranks = codec.timed.back();
   row.compute = plan.timed ? "timed" : "real";
@@ -126,26 +126,26 @@ void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps&
                          ? bus_factor_scatter_or_gather(static_cast<int>(row.tp * row.dp))
                          : 1.0;
   row.busbw_gbps = row.algbw_gbps * bus;
-  if (twin.empty()) return;
-  row.twin = twin_name;
-  row.twin_us = median_total_us(twin);
-  row.twin_iqr_us = interquartile_range_of_total(twin);
-  row.twin_link_bytes = mean_over(twin.back(), messages, [](auto& r) { return r.link_bytes; });
-  row.ratio = static_cast<double>(row.twin_link_bytes) / static_cast<double>(std::max<std::int64_t>(1, row.link_bytes));
-  row.speedup = row.twin_us / row.total_us;
+  if (baseline.empty()) return;
+  row.baseline = baseline_name;
+  row.baseline_us = median_total_us(baseline);
+  row.baseline_iqr_us = interquartile_range_of_total(baseline);
+  row.baseline_link_bytes = mean_over(baseline.back(), messages, [](auto& r) { return r.link_bytes; });
+  row.ratio = static_cast<double>(row.baseline_link_bytes) / static_cast<double>(std::max<std::int64_t>(1, row.link_bytes));
+  row.speedup = row.baseline_us / row.total_us;
   // Codec time alone on one core, never oversubscribed wall time.
   const double codec_us = maximum_over(codec.alone, [](auto& r) { return r.encode_us; }) +
                           maximum_over(codec.alone, [](auto& r) { return r.decode_us; });
   if (row.codec != "none")
-    row.break_even_gbps = break_even_gbps(static_cast<double>(row.twin_link_bytes), static_cast<double>(row.link_bytes), codec_us);
+    row.break_even_gbps = break_even_gbps(static_cast<double>(row.baseline_link_bytes), static_cast<double>(row.link_bytes), codec_us);
 }
 
-void append_samples(std::vector<results::SampleRow>& samples, const results::CellRow& row, const Laps& laps, bool twin) {
+void append_samples(std::vector<results::SampleRow>& samples, const results::CellRow& row, const Laps& laps, bool baseline) {
   for (std::size_t repetition = 0; repetition < laps.size(); ++repetition)
     for (std::size_t rank = 0; rank < laps[repetition].size(); ++rank) {
       const OperationReport& r = laps[repetition][rank];
       samples.push_back({row.cell_id, row.traffic, static_cast<std::int64_t>(rank), static_cast<std::int64_t>(repetition), r.encode_us,
-                         r.transfer_us, r.decode_us, r.total_us, twin ? 1 : 0});
+                         r.transfer_us, r.decode_us, r.total_us, baseline ? 1 : 0});
     }
 }
 

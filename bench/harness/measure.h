@@ -25,7 +25,7 @@ struct ComputePlan {
 };
 ComputePlan compute_plan(Communicator& world);
 
-/// Timed repetitions of the benches whose cells take turns with a shared twin: --repetitions, 5 where it is 0.
+/// Timed repetitions of the benches whose cells take turns with a shared baseline: --repetitions, 5 where it is 0.
 int repetitions_of(const CellParameters& parameters);
 
 /// Measures a codec operation whose first lap was run already, to verify it: in ComputeMode::serial under a timed
@@ -40,15 +40,15 @@ CodecLaps measure_codec(Communicator& world, const ComputePlan& plan, int serial
                         const std::function<void(ComputeMode)>& set_compute, const std::function<OperationReport()>& body,
                         std::vector<OperationReport> verified, bool verified_counts = false);
 
-/// Fills stage times, bytes, ratio, speed-up and break-even of `row` from laps of the codec and of its twin.
+/// Fills stage times, bytes, ratio, speed-up and break-even of `row` from laps of the codec and of its baseline.
 /// Definitions (docs/measuring.md): total = median over repetitions of the maximum over ranks; encode, decode
-/// likewise; transfer = total - encode - decode. `twin_name` names the twin that was faster. Bytes are means over
+/// likewise; transfer = total - encode - decode. `baseline_name` names the baseline that was faster. Bytes are means over
 /// ranks of a collective, and means over the `messages` of a point-to-point pattern (0: a collective).
-void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& twin, const std::string& twin_name,
+void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps& codec, const Laps& baseline, const std::string& baseline_name,
                 int messages = 0);
 
 /// One SampleRow per rank and repetition.
-void append_samples(std::vector<results::SampleRow>& samples, const results::CellRow& row, const Laps& laps, bool twin);
+void append_samples(std::vector<results::SampleRow>& samples, const results::CellRow& row, const Laps& laps, bool baseline);
 
 /// Median over repetitions of the maximum over ranks of total_us.
 double median_total_us(const Laps& laps);

@@ -26,11 +26,11 @@ void RowTable::print_pass(const results::CellRow& row) {
   if (kind_ != "pass") {
     kind_ = "pass";
     std::fprintf(to_, "# %-40s %-48s %12s %12s %12s %10s %10s %6s %9s  %s\n# %-40s %-48s %12s %12s %12s %10s %10s %6s %9s  %s\n", "operation", "method, codec",
-                 "dense", "sent", "received", "total", "twin", "twin/", "error", "status", "", "", "(B)", "(B)", "(B)", "(us)", "(us)", "total", "rel. L2", "");
+                 "dense", "sent", "received", "total", "baseline", "baseline/", "error", "status", "", "", "(B)", "(B)", "(B)", "(us)", "(us)", "total", "rel. L2", "");
   }
   std::fprintf(to_, "  %-40s %-48s %12lld %12lld %12lld %10s %10s %6s %9s  %s", row.operation.c_str(), (row.method + ", " + row.codec).c_str(),
                static_cast<long long>(row.dense_bytes), static_cast<long long>(row.link_bytes), static_cast<long long>(row.received_bytes),
-               number(row.total_us, 1).c_str(), number(row.twin_us, 1).c_str(), number(row.speedup, 2).c_str(), error(row.relative_l2).c_str(), row.status.c_str());
+               number(row.total_us, 1).c_str(), number(row.baseline_us, 1).c_str(), number(row.speedup, 2).c_str(), error(row.relative_l2).c_str(), row.status.c_str());
   end(row);
 }
 
@@ -83,7 +83,7 @@ void RowTable::print(const results::CellRow& row) {
                    "rel. L2", "");
     else
       std::fprintf(to_, "# %-12s %-26s %-9s %10s %10s %10s %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s\n# %-12s %-26s %-9s %10s %10s %10s %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s\n",
-                   "traffic", "codec", "protocol", "dense", "payload", "link", "ratio", "encode", "transfer", "decode", "total", "twin", "algbw", "busbw", "error",
+                   "traffic", "codec", "protocol", "dense", "payload", "link", "ratio", "encode", "transfer", "decode", "total", "baseline", "algbw", "busbw", "error",
                    "status", "", "", "", "(B)", "(B)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)", "rel. L2", "");
   }
   const std::string name = row.method.empty() || row.codec.starts_with(row.method) ? row.codec : row.method + " " + row.codec;
@@ -96,7 +96,7 @@ void RowTable::print(const results::CellRow& row) {
     std::fprintf(to_, "  %-12s %-26s %-9s %10lld %10lld %10lld %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s", row.traffic.c_str(), name.c_str(), row.protocol.c_str(),
                  static_cast<long long>(row.dense_bytes), static_cast<long long>(row.payload_bytes), static_cast<long long>(row.link_bytes),
                  number(row.ratio, 2).c_str(), number(row.encode_us, 1).c_str(), number(row.transfer_us, 1).c_str(), number(row.decode_us, 1).c_str(),
-                 number(row.total_us, 1).c_str(), number(row.twin_us, 1).c_str(), number(row.algbw_gbps, 3).c_str(), number(row.busbw_gbps, 3).c_str(),
+                 number(row.total_us, 1).c_str(), number(row.baseline_us, 1).c_str(), number(row.algbw_gbps, 3).c_str(), number(row.busbw_gbps, 3).c_str(),
                  error(row.relative_l2).c_str(), row.status.c_str());
   end(row);
 }

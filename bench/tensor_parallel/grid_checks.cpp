@@ -216,11 +216,11 @@ void check_line_pair(const CountedWorld& world, CheckRows& rows) {
   const Whole x = reference::random_matrix(world.seed, "x", n.rows(), n.in), dy = reference::random_matrix(world.seed, "dy pair", n.rows(), n.in),
               w1 = reference::random_matrix(world.seed, "w", n.in, n.out), w2 = reference::random_matrix(world.seed, "w2", n.out, n.in);
   const Whole middle = reference::product(x, w1), dmiddle = reference::product(dy, reference::transposed(w2));
-  LaneOptions options;
-  options.wire = DType::f64;
-  TrafficLane forward_lane(world.comm, TrafficClass::tp_forward, {}, options), backward_lane(world.comm, TrafficClass::tp_backward, {}, options);
+  ChannelPairOptions options;
+  options.comm_dtype = DType::f64;
+  ChannelPair forward_lane(world.comm, TrafficClass::tp_forward, {}, options), backward_lane(world.comm, TrafficClass::tp_backward, {}, options);
   ChannelOptions control_options;
-  control_options.wire = DType::f64;
+  control_options.comm_dtype = DType::f64;
   Channel control(world.comm, control_options);
   TensorParallel<double> tensor(forward_lane, backward_lane, control, control, 0, false);
   Linear<double> first(column_parallel("first", n.in, n.out, ranks, rank), 1, 0.02), second(row_parallel("second", n.out, n.in, ranks, rank), 1, 0.02);

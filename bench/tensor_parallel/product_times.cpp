@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/clock.h"
 #include "kernels/nn/gemm/gemm.h"
 

@@ -1,7 +1,7 @@
 // How much memory a split unit needs, and the batch that a limit leaves it.
 #pragma once
 
-#include "bench/tensor_parallel/split_unit.h"
+#include "bench/tensor_parallel/sharded_module.h"
 
 namespace thinwire::bench {
 

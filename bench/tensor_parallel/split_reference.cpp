@@ -51,7 +51,7 @@ ErrorMetrics SplitReference::activation_error(const Whole& whole, const Tensor& 
   return error_metrics_over_ranks(world_, mine.as<float>(), reference);
 }
 
-SplitErrors SplitReference::errors_of(SplitUnit<float>& unit, const Tensor& x, Tensor& y, const Tensor& dy, Tensor& dx) const {
+SplitErrors SplitReference::errors_of(ShardedModule<float>& unit, const Tensor& x, Tensor& y, const Tensor& dy, Tensor& dx) const {
   const ParameterList<float> parameters = unit.parameters();
   for (Parameter<float>* p : parameters) p->gradient.fill_zero();
   unit.forward(data_of<float>(x), y.as<float>().data());

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/harness/error_metrics.h"
-#include "bench/tensor_parallel/split_unit.h"
+#include "bench/tensor_parallel/sharded_module.h"
 
 namespace thinwire::bench {
 
@@ -19,7 +19,7 @@ class SplitReference {
   /// Rank 0 computes it; the others hold nothing of it. Collective.
   SplitReference(Communicator& world, const SplitSizes& sizes);
   /// Runs the unit once, forward and backward, and compares what all ranks hold. y and dx are overwritten. Collective.
-  SplitErrors errors_of(SplitUnit<float>& unit, const Tensor& x, Tensor& y, const Tensor& dy, Tensor& dx) const;
+  SplitErrors errors_of(ShardedModule<float>& unit, const Tensor& x, Tensor& y, const Tensor& dy, Tensor& dx) const;
 
  private:
   struct Whole {

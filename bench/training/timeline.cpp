@@ -63,11 +63,11 @@ std::string chrome_trace(const std::vector<results::TimelineRow>& rows, const Me
         {{"ph", "M"}, {"name", "thread_name"}, {"pid", rank}, {"tid", thread}, {"args", {{"name", name}}}});
   };
   std::int64_t named = -1;
-  std::vector<double> lanes;  // when each transfer lane of the current rank becomes free
+  std::vector<double> pairs;  // when each transfer pair of the current rank becomes free
   for (const results::TimelineRow& row : rows) {
     if (row.rank != named) {
       named = row.rank;
-      lanes.clear();
+      pairs.clear();
       const MeshCoordinates at = mesh_coordinates(mesh, static_cast<int>(row.rank));
       events.push_back(
           {{"ph", "M"},
@@ -81,15 +81,15 @@ std::string chrome_trace(const std::vector<results::TimelineRow>& rows, const Me
     }
     int thread = row.category == "wait" ? waiting : work;
     if (row.category == "transfer") {
-      auto lane = std::find_if(lanes.begin(), lanes.end(),
+      auto pair = std::find_if(pairs.begin(), pairs.end(),
                                [&](double free_from) { return free_from <= row.start_us; });
-      if (lane == lanes.end()) {
-        lane = lanes.insert(lanes.end(), 0.0);
-        name_thread(row.rank, transfers + static_cast<int>(lane - lanes.begin()),
-                    "transfer " + std::to_string(lane - lanes.begin()));
+      if (pair == pairs.end()) {
+        pair = pairs.insert(pairs.end(), 0.0);
+        name_thread(row.rank, transfers + static_cast<int>(pair - pairs.begin()),
+                    "transfer " + std::to_string(pair - pairs.begin()));
       }
-      *lane = row.end_us;
-      thread = transfers + static_cast<int>(lane - lanes.begin());
+      *pair = row.end_us;
+      thread = transfers + static_cast<int>(pair - pairs.begin());
     }
     nlohmann::ordered_json event = {{"ph", "X"},
                                     {"name", row.name},

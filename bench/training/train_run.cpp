@@ -15,7 +15,7 @@
 #include "collectives/link/emulated_network.h"
 #include "collectives/link/link_calibration.h"
 #include "collectives/link/link_drain.h"
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/clock.h"
 #include "core/device/device_module.h"
 #include "core/error.h"
@@ -76,7 +76,7 @@ class Training {
     reset_buffer_bytes_peak();
     if (const auto peak = context_.run_options.find("peak-tflops"); peak != context_.run_options.end()) {
       const bool host = config_.device == DeviceKind::host;
-      const PlacementScope here(host ? Device() : Device{config_.device, Machine::rank_here() % device_module().devices()});
+      const PlacementScope here(host ? Device() : Device{config_.device, NodeInfo::rank_here() % device_module().devices()});
       peak_ = product_peak(world_, config_.model.compute, peak->second);
     }
     trainer_ = ParallelTrainer::make(world_, config_, corpus);
@@ -164,7 +164,7 @@ class Training {
     std::optional<RealTimePriority> undisturbed;
     const Waiter::Quiet naps(100);
     world_.barrier();  // a rank that is late must not find the cores taken
-    if (Machine::oversubscription() <= 8) undisturbed.emplace();
+    if (NodeInfo::oversubscription() <= 8) undisturbed.emplace();
     if (!undisturbed || !undisturbed->granted())
       note("no real-time priority (needs root or CAP_SYS_NICE, and at most 8 ranks to a core): other jobs on this machine show in the times");
     step();  // buffers grow, connections open
@@ -213,10 +213,10 @@ class Training {
     run.plan = plan_;
     run.link = context_.link;
     run.corpus = corpus.hash();
-    run.oversubscription = Machine::oversubscription();
+    run.oversubscription = NodeInfo::oversubscription();
     if (config_.device != DeviceKind::host) {
       run.device = device_name({config_.device, 0});
-      run.oversubscription = static_cast<double>(Machine::ranks_here()) / device_module().devices();
+      run.oversubscription = static_cast<double>(NodeInfo::ranks_here()) / device_module().devices();
     }
     run.validation = validation_;
     if (peak_) run.peak_gflops = peak_->gflops, run.peak = peak_->from;

@@ -305,7 +305,7 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
   common.operation = "train_step";
   common.method = run.plan;
   common.form = name_of(c.form);
-  common.dtype = name_of(c.dtype == DType::f64 ? DType::f64 : c.wire);
+  common.dtype = name_of(c.dtype == DType::f64 ? DType::f64 : c.comm_dtype);
   common.source = "training";
   common.corpus = run.corpus;
   common.compute = compute_of(run);

@@ -190,8 +190,8 @@ void Channel::set_compute(ComputeMode mode, double scale) {
   if (mode != ComputeMode::real && impl_->stream != nullptr)
     throw UsageError("set_compute: timed compute puts waits of the host in the place of codec work, which on " + name_of(impl_->device) +
                      " is not the host's; a device is not shared out among its ranks' sections either. Use compute mode real");
-  impl_->sections.set_mode(mode);
-  impl_->sections.set_scale(scale);
+  impl_->codec_timer.set_mode(mode);
+  impl_->codec_timer.set_scale(scale);
   if (mode == ComputeMode::serial) {
     if (impl_->quiet == nullptr) impl_->quiet = std::make_unique<Waiter::Quiet>();
   } else {

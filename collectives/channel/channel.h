@@ -36,7 +36,7 @@ struct OperationReport {
   const char* algorithm = "";
 };
 
-/// Sums over the operations of a channel; reset by the user. Nothing else counts bytes or times stages.
+/// Sums over the operations of a channel; reset by the user. Nothing else counts bytes or times codecs.
 class Meter {
  public:
   void add(const OperationReport& report);
@@ -55,7 +55,7 @@ struct ChannelOptions {
   std::string codec = "none";
   Form form = Form::fair;
   Protocol protocol = Protocol::automatic;
-  DType wire = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it
+  DType comm_dtype = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it
   DenseAlgorithm algorithm = DenseAlgorithm::library;  ///< for dense reductions, also inside `rounds`
   bool average = false;                                ///< divide a reduction by the number of ranks, once
   /// Of dense reductions; max for exact statistics. Only codec `none` without `average` may have another than sum.
@@ -103,7 +103,7 @@ class Channel {
   // all scratch. An operation on a device starts after what the calling thread's stream holds, on a stream of the channel's own; wait() and
   // test() let the thread's stream go on after it, and the host waits only where it must learn that a transfer is done. Its times are
   // events that the report holds once the meter was read. A channel of codec `none` also takes tensors that are already in its wire
-  // type and then converts nothing: a dense twin is not charged for conversions. Memory stays valid until the
+  // type and then converts nothing: a dense baseline is not charged for conversions. Memory stays valid until the
   // operation is done. Impossible requests throw UsageError here, on every rank alike.
 
   /// out = sum (or mean) over ranks of `in`. Shapes equal on all ranks; `out` may be `in`.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "collectives/communicator/device_communicator.h"
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/process/trace.h"
 
 namespace thinwire {

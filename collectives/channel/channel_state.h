@@ -16,7 +16,7 @@
 #include "collectives/link/empty_bucket.h"
 #include "collectives/link/link_drain.h"
 #include "collectives/communicator/ring.h"
-#include "collectives/channel/sections.h"
+#include "collectives/channel/codec_timer.h"
 #include "collectives/communicator/staging_communicator.h"
 #include "collectives/channel/task.h"
 #include "kernels/codec/message.h"
@@ -28,7 +28,7 @@ enum class OperationKind { all_reduce, reduce_scatter, all_gather, broadcast, re
 inline constexpr std::size_t operation_kinds = 7;
 std::string name_of(OperationKind kind);
 
-enum class Stage { encode, decode };
+enum class CodecPhase { encode, decode };
 
 /// Shared by the operations of one channel. Buffers grow only. Collective operations use them one at a time;
 /// point-to-point messages in flight borrow buffers from the pool.
@@ -46,7 +46,7 @@ struct ChannelState {
   CodecStack stack;
   Meter meter;
   Ring ring;
-  Sections sections;
+  CodecTimer codec_timer;
   std::unique_ptr<Waiter::Quiet> quiet;  ///< while sections run serially
   std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
   bool omitted = false;                  ///< operations cost and move nothing
@@ -150,12 +150,12 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
 
   // ---- for protocols ----
 
-  /// A compute section: `body` returns a size or nothing. Charged to `stage`.
+  /// A compute section: `body` returns a size or nothing. Charged to `phase`.
   template <typename Body>
-  std::int64_t compute(Stage stage, Body&& body) {
+  std::int64_t compute(CodecPhase phase, Body&& body) {
     std::int64_t value = 0;
     const EventPtr began = mark();
-    charge(stage, channel.sections.run(next_section(), value, body), began);
+    charge(phase, channel.codec_timer.run(next_section(), value, body), began);
     return value;
   }
   /// A compute section that yields the buffers of a dense reduction. The result is valid until the next one.
@@ -165,11 +165,11 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
     std::int64_t unused = 0;
     Round round;
     const EventPtr began = mark();
-    charge(Stage::encode, channel.sections.run(key_of_section, unused, [&] { round = body(); }), began);
-    if (channel.sections.mode() == ComputeMode::serial)
-      channel.sections.remember_round(key_of_section, round);
-    if (channel.sections.mode() == ComputeMode::replay)
-      round = channel.sections.remembered_round(key_of_section);
+    charge(CodecPhase::encode, channel.codec_timer.run(key_of_section, unused, [&] { round = body(); }), began);
+    if (channel.codec_timer.mode() == ComputeMode::serial)
+      channel.codec_timer.remember_round(key_of_section, round);
+    if (channel.codec_timer.mode() == ComputeMode::replay)
+      round = channel.codec_timer.remembered_round(key_of_section);
     return round;
   }
   /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes
@@ -213,7 +213,7 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   friend struct ChannelState;
   SectionKey next_section();
   EventPtr mark() const { return events_ != nullptr ? events_->mark() : nullptr; }
-  void charge(Stage stage, const SectionTime& time, EventPtr began);
+  void charge(CodecPhase phase, const SectionTime& time, EventPtr began);
   /// Throws what the device has reported of this operation by now.
   void check_status(const OperationEvents& events);
   /// The exception under way, with the operation's description in front of it where it is about data.

@@ -68,17 +68,17 @@ void Operation::State::called() {
   events_ = std::make_unique<OperationEvents>(*channel.stream, channel.stream->mark(placement().stream));
 }
 
-void Operation::State::charge(Stage stage, const SectionTime& time, EventPtr began) {
+void Operation::State::charge(CodecPhase phase, const SectionTime& time, EventPtr began) {
   if (events_ != nullptr) {  // the work was only queued: see settle()
-    (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
-    if (stage == Stage::encode) events_->copy_status(channel.stack.codec.get(), 0);
-    return events_->end(stage == Stage::encode ? TraceCategory::encode : TraceCategory::decode, std::move(began));
+    (phase == CodecPhase::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
+    if (phase == CodecPhase::encode) events_->copy_status(channel.stack.codec.get(), 0);
+    return events_->end(phase == CodecPhase::encode ? TraceCategory::encode : TraceCategory::decode, std::move(began));
   }
-  (stage == Stage::encode ? report.encode_us : report.decode_us) += time.wall_us;
-  (stage == Stage::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
+  (phase == CodecPhase::encode ? report.encode_us : report.decode_us) += time.wall_us;
+  (phase == CodecPhase::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
   if (!Trace::on()) return;
   const std::int64_t end = now_ns();
-  Trace::add(stage == Stage::encode ? TraceCategory::encode : TraceCategory::decode, span_name(channel.options.traffic),
+  Trace::add(phase == CodecPhase::encode ? TraceCategory::encode : TraceCategory::decode, span_name(channel.options.traffic),
              end - static_cast<std::int64_t>(time.wall_us * 1e3), end, -1, key.micro_batch);
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/communicator/local_reduce.h"
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "collectives/process/mpi_error.h"
 #include "collectives/communicator/mpi_requests.h"
 #include "collectives/process/watchdog.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "collectives/communicator/mpi_communicator.h"
 #include "collectives/process/mpi_error.h"
 #include "collectives/process/watchdog.h"
@@ -67,11 +67,11 @@ void describe_machine() {
   }
   std::uint64_t job = mix_stream(static_cast<std::uint64_t>(now_ns()), static_cast<std::uint64_t>(getpid()));
   TW_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
-  Machine::set(here, before_me, job);
+  NodeInfo::set(here, before_me, job);
   // Each rank its share of the cores, unless the user decided. Threads of several ranks on one core spin in
   // OpenMP's barriers for the others' whole time slices: sums of 256 KiB then took 60 ms instead of 0.1 (4
   // ranks, 2 cores).
-  if (!Environment::get("OMP_NUM_THREADS")) omp_set_num_threads(std::max(1, Machine::cores() / here));
+  if (!Environment::get("OMP_NUM_THREADS")) omp_set_num_threads(std::max(1, NodeInfo::cores() / here));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ MpiEnvironment::MpiEnvironment(int* argc, char*** argv) : exceptions_(std::uncau
           "this MPI library gives no MPI_THREAD_MULTIPLE (level " + std::to_string(provided) +
           "); the watchdog must be able to abort from its thread. Use Open MPI 4 or newer");
     }
-    lock_hook = add_failure_hook(50, [](int, const std::string&) { Machine::remove_lock(); });
+    lock_hook = add_failure_hook(50, [](int, const std::string&) { NodeInfo::remove_lock(); });
     abort_hook =
         add_failure_hook(100, [](int status, const std::string&) { MPI_Abort(MPI_COMM_WORLD, status); });
   }
@@ -107,7 +107,7 @@ MpiEnvironment::~MpiEnvironment() {
   // is still needed by guarded_main.
   if (std::uncaught_exceptions() > exceptions_) return;
   Watchdog::stop();
-  Machine::remove_lock();
+  NodeInfo::remove_lock();
   if (!we_initialised) return;
   remove_failure_hook(lock_hook);
   remove_failure_hook(abort_hook);

@@ -1,4 +1,4 @@
-// Our own ring collectives over non-blocking send and receive: the honest twin of the library's collectives,
+// Our own ring collectives over non-blocking send and receive: the honest baseline of the library's collectives,
 // and the one whose link bytes are counted rather than assumed. Algorithm: Patarasuk and Yuan, JPDC 2009.
 #pragma once
 

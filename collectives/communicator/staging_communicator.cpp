@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/device/placement.h"
 
 namespace thinwire {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/clock.h"
 #include "core/device/device.h"
 #include "core/random.h"

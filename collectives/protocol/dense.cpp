@@ -9,18 +9,18 @@ namespace {
 /// The input in the wire type: the caller's memory, or converted into scratch.
 const void* wire_input(Operation::State& op, ConstTensorView in) {
   ChannelState& c = op.channel;
-  if (in.dtype() == c.options.wire) return in.data();
-  c.wire_in.reserve(static_cast<std::size_t>(in.elements()) * size_of(c.options.wire));
-  op.compute(Stage::encode, [&] { to_wire(in, c.wire_in.data(), c.options.wire); });
+  if (in.dtype() == c.options.comm_dtype) return in.data();
+  c.wire_in.reserve(static_cast<std::size_t>(in.elements()) * size_of(c.options.comm_dtype));
+  op.compute(CodecPhase::encode, [&] { to_wire(in, c.wire_in.data(), c.options.comm_dtype); });
   return c.wire_in.data();
 }
 
 /// Where the result arrives. A replayed operation in place must not reduce its own result again and again.
 void* wire_output(Operation::State& op, TensorView out, const void* send) {
   ChannelState& c = op.channel;
-  const bool would_compound = send == out.data() && c.sections.mode() == ComputeMode::replay;
-  if (out.dtype() == c.options.wire && !would_compound) return out.data();
-  c.wire_out.reserve(static_cast<std::size_t>(out.elements()) * size_of(c.options.wire));
+  const bool would_compound = send == out.data() && c.codec_timer.mode() == ComputeMode::replay;
+  if (out.dtype() == c.options.comm_dtype && !would_compound) return out.data();
+  c.wire_out.reserve(static_cast<std::size_t>(out.elements()) * size_of(c.options.comm_dtype));
   return c.wire_out.data();
 }
 
@@ -48,10 +48,10 @@ void average_wire(Operation::State& op, TensorView sum) {
 }
 
 void deliver_reduction(Operation::State& op, const void* arrived, TensorView out) {
-  const DType wire = op.channel.options.wire;
+  const DType wire = op.channel.options.comm_dtype;
   const bool averages = op.channel.options.average && op.channel.size() > 1;
   if (out.dtype() == wire && !averages) return;
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     if (out.dtype() != wire) from_wire(arrived, wire, out);
     if (averages) average_wire(op, out);
   });
@@ -61,7 +61,7 @@ void deliver_reduction(Operation::State& op, const void* arrived, TensorView out
 
 Task dense_reduction(Operation::State& op) {
   ChannelState& c = op.channel;
-  const DType wire = c.options.wire;
+  const DType wire = c.options.comm_dtype;
   const auto size = static_cast<std::int64_t>(size_of(wire));
   const bool ring = c.options.algorithm == DenseAlgorithm::ring;
   op.report.payload_bytes = op.report.dense_bytes;
@@ -92,14 +92,14 @@ Task dense_reduction(Operation::State& op) {
     co_await op.transfer(chain_reduce_bytes(op.report.dense_bytes, c.rank(), c.size(), op.peer), [&] {
       return c.comm->reduce(send, receive, op.in.elements(), wire, c.options.operation, op.peer);
     });
-    if (staged) op.compute(Stage::decode, [&] { copy_bytes(op.out.data(), receive, op.out.bytes()); });
+    if (staged) op.compute(CodecPhase::decode, [&] { copy_bytes(op.out.data(), receive, op.out.bytes()); });
     if (root) deliver_reduction(op, receive, op.out);
   }
 }
 
 Task dense_movement(Operation::State& op) {
   ChannelState& c = op.channel;
-  const DType wire = c.options.wire;
+  const DType wire = c.options.comm_dtype;
   const auto size = static_cast<std::int64_t>(size_of(wire));
   if (op.kind == OperationKind::broadcast) {
     const bool root = op.peer == c.rank();
@@ -109,12 +109,12 @@ Task dense_movement(Operation::State& op) {
     if (converts) {
       c.wire_out.reserve(static_cast<std::size_t>(op.report.dense_bytes));
       data = c.wire_out.data();
-      if (root) op.compute(Stage::encode, [&] { to_wire(op.in, data, wire); });
+      if (root) op.compute(CodecPhase::encode, [&] { to_wire(op.in, data, wire); });
     }
     op.report.algorithm = "library broadcast (counted as chain)";
     co_await op.transfer(chain_broadcast_bytes(op.report.dense_bytes, c.rank(), c.size(), op.peer),
                          [&] { return c.comm->broadcast(data, op.report.dense_bytes, op.peer); });
-    if (converts) op.compute(Stage::decode, [&] { from_wire(data, wire, op.out); });
+    if (converts) op.compute(CodecPhase::decode, [&] { from_wire(data, wire, op.out); });
     co_return;
   }
   const bool ring = c.options.algorithm == DenseAlgorithm::ring;
@@ -129,7 +129,7 @@ Task dense_movement(Operation::State& op) {
     return ring ? c.ring_all_gather(send, receive, c.sizes, c.offsets)
                 : c.comm->all_gather_v(send, op.report.payload_bytes, receive, c.sizes, c.offsets);
   });
-  if (op.out.dtype() != wire) op.compute(Stage::decode, [&] { from_wire(receive, wire, op.out); });
+  if (op.out.dtype() != wire) op.compute(CodecPhase::decode, [&] { from_wire(receive, wire, op.out); });
 }
 
 }  // namespace thinwire

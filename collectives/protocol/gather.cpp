@@ -13,7 +13,7 @@ std::int64_t encode_payload(Operation::State& op, ConstTensorView x, const Messa
   const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
   c.payload.reserve(most);
   if (most == 0) return 0;
-  const std::int64_t bytes = op.compute(Stage::encode, [&] {
+  const std::int64_t bytes = op.compute(CodecPhase::encode, [&] {
     return c.stack.codec->encode(x, key, {c.payload.data(), most});
   });
   op.report.payload_bytes += bytes;
@@ -77,7 +77,7 @@ Task gather_all_reduce(Operation::State& op) {
     own = c.own.view();
   }
   if (x.elements() > 0) {
-    op.compute(Stage::decode, [&] {
+    op.compute(CodecPhase::decode, [&] {
       decode_sum(c, op.key, op.out, own);
       average(op, op.out);
     });
@@ -112,12 +112,12 @@ Task gather_reduce(Operation::State& op) {
     own = c.own.view();
   }
   if (x.elements() > 0 && root) {
-    op.compute(Stage::decode, [&] {
+    op.compute(CodecPhase::decode, [&] {
       decode_sum(c, op.key, op.out, own);
       average(op, op.out);
     });
   } else if (own.elements() > 0) {
-    op.compute(Stage::decode, [&] {
+    op.compute(CodecPhase::decode, [&] {
       c.stack.codec->decode({c.payload.data(), static_cast<std::size_t>(bytes)}, op.key.with_pass(Pass::evaluate), own);
     });
   }
@@ -138,7 +138,7 @@ Task coded_all_gather(Operation::State& op) {
   co_await op.transfer(ring_all_gather_bytes(c.sizes, me), [&] {
     return c.comm->all_gather_v(mine.data, mine.bytes, c.received.data(), c.sizes, c.offsets);
   });
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     for (int r = 0; r < n; ++r) {
       const RowBlock block = shard_rows(rows, r, n);
       if (block.count == 0) continue;
@@ -177,7 +177,7 @@ Task coded_broadcast(Operation::State& op) {
   co_await op.transfer(chain_broadcast_bytes(bytes, c.rank(), c.size(), op.peer),
                        [&] { return c.comm->broadcast(payload.data, bytes, op.peer); });
   if (op.out.elements() == 0) co_return;
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     c.stack.codec->decode({payload.data, static_cast<std::size_t>(bytes)}, op.key, op.out);
     for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
       if (root)

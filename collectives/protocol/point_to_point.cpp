@@ -37,12 +37,12 @@ TensorView travelling(const Operation::State& op, const Shape& full, Buffer& mem
 
 Task send_message(Operation::State& op) {
   ChannelState& c = op.channel;
-  const DType wire = c.options.wire;
+  const DType wire = c.options.comm_dtype;
   Loan buffer(c), travel(c);
   ConstTensorView x = op.in;
   if (reshaped(op)) {
     const TensorView gradient = travelling(op, op.in.shape(), *travel);
-    op.compute(Stage::encode, [&] { op.with_activation([&] { op.activation->decode_backward(op.in, op.key, gradient); }); });
+    op.compute(CodecPhase::encode, [&] { op.with_activation([&] { op.activation->decode_backward(op.in, op.key, gradient); }); });
     x = gradient;
   }
   const void* data = x.data();
@@ -50,13 +50,13 @@ Task send_message(Operation::State& op) {
   if (!c.dense()) {
     const std::size_t most = x.elements() > 0 ? c.stack.codec->max_payload_bytes(x.shape()) : 0;
     (*buffer).reserve(most);
-    bytes = most == 0 ? 0 : op.compute(Stage::encode, [&] {
+    bytes = most == 0 ? 0 : op.compute(CodecPhase::encode, [&] {
       return encode_message(c.stack, x, op.key, {(*buffer).data(), most}, c.message);
     });
     data = (*buffer).data();
   } else if (x.dtype() != wire) {
     (*buffer).reserve(static_cast<std::size_t>(bytes));
-    op.compute(Stage::encode, [&] { to_wire(x, (*buffer).data(), wire); });
+    op.compute(CodecPhase::encode, [&] { to_wire(x, (*buffer).data(), wire); });
     data = (*buffer).data();
   }
   op.report.payload_bytes = bytes;
@@ -66,7 +66,7 @@ Task send_message(Operation::State& op) {
 
 Task receive_message(Operation::State& op) {
   ChannelState& c = op.channel;
-  const DType wire = c.options.wire;
+  const DType wire = c.options.comm_dtype;
   Loan buffer(c), travel(c);
   const TensorView x = reshaped(op) ? travelling(op, op.out.shape(), *travel) : op.out;
   const bool direct = c.dense() && x.dtype() == wire;
@@ -85,12 +85,12 @@ Task receive_message(Operation::State& op) {
   }
   if (op.out.elements() == 0) co_return;
   if (!direct) {
-    op.compute(Stage::decode, [&] {
+    op.compute(CodecPhase::decode, [&] {
       if (c.dense()) return from_wire(data, wire, x);
       decode_message(c.stack, {(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
     });
   }
-  if (reshaped(op)) op.compute(Stage::decode, [&] { op.with_activation([&] { op.activation->encode_backward(x, op.key, op.out); }); });
+  if (reshaped(op)) op.compute(CodecPhase::decode, [&] { op.with_activation([&] { op.activation->encode_backward(x, op.key, op.out); }); });
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ ConstTensorView local_input(Operation::State& op) {
   ChannelState& c = op.channel;
   if (!c.wrapped()) return op.in;
   c.local.reshape(op.in.shape());
-  op.compute(Stage::encode, [&] {
+  op.compute(CodecPhase::encode, [&] {
     copy_values(c.local.view(), op.in);
     for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
   });
@@ -40,7 +40,7 @@ bool wants_own_decoded(const ChannelState& channel) {
 void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced) {
   ChannelState& c = op.channel;
   if (!c.wrapped()) return;
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     if (!c.options.average && reduced.elements() > 0) {
       c.mean.reshape(reduced.shape());
       scale_values(c.mean.view(), reduced, 1.0f / static_cast<float>(c.size()));

@@ -14,7 +14,7 @@ void check_type(const Operation::State& op, const ConstTensorView& x) {
   if (x.device() != op.channel.device)
     refuse(op, "tensors of this channel lie on " + name_of(op.channel.device) + ", this one on " + name_of(x.device()) +
                    "; copy it there, or open the channel where the tensor lies");
-  const DType wire = op.channel.options.wire;
+  const DType wire = op.channel.options.comm_dtype;
   const bool moves =
       op.kind == OperationKind::all_gather || op.kind == OperationKind::broadcast || !op.collective();
   if (!op.channel.dense() || (op.channel.protocol != Protocol::dense && !moves)) {
@@ -88,7 +88,7 @@ Task run_operation(Operation::State& op) {
   // The tensor as a whole: what the nccl-tests convention counts.
   const bool by_output = op.kind == OperationKind::all_gather || op.kind == OperationKind::receive;
   op.report.dense_bytes =
-      (by_output ? op.out.elements() : op.in.elements()) * static_cast<std::int64_t>(size_of(c.options.wire));
+      (by_output ? op.out.elements() : op.in.elements()) * static_cast<std::int64_t>(size_of(c.options.comm_dtype));
   if (c.omitted) return omitted_operation(op);
   if (!op.collective()) return point_to_point(op);
   const bool moves = op.kind == OperationKind::all_gather || op.kind == OperationKind::broadcast;

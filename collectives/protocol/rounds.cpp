@@ -16,7 +16,7 @@ ConstTensorView own_of_rounds(Operation::State& op) {
   ChannelState& c = op.channel;
   if (!wants_own_decoded(c)) return {};
   c.own.reshape(op.in.shape());
-  op.compute(Stage::decode, [&] { c.stack.codec->own_decoded(op.key, c.own.view()); });
+  op.compute(CodecPhase::decode, [&] { c.stack.codec->own_decoded(op.key, c.own.view()); });
   return std::as_const(c.own).view();
 }
 
@@ -40,7 +40,7 @@ Task rounds_all_reduce(Operation::State& op) {
   const bool partial = op.kind != OperationKind::all_reduce;
   if (partial) c.sum.reshape(x.shape());
   const TensorView sum = partial ? c.sum.view() : op.out;
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     codec.end_rounds(op.key, n, sum);
     average(op, sum);
   });
@@ -53,7 +53,7 @@ Task rounds_all_reduce(Operation::State& op) {
   const ConstTensorView kept = scatter
                                    ? rows_of(ConstTensorView(sum), shard_rows(x.shape().rows(), c.rank(), n))
                                    : ConstTensorView(sum);
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     copy_bytes(op.out.data(), kept.data(), kept.bytes());
   });
 }
@@ -110,7 +110,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
   });
   op.report.payload_bytes = static_cast<std::int64_t>(mine.send.size());
   std::vector<std::int64_t>& remembered = c.round_sizes[x.elements()];
-  if (c.sections.mode() == ComputeMode::replay)
+  if (c.codec_timer.mode() == ComputeMode::replay)
     c.sizes = remembered;
   else
     remembered = c.sizes;
@@ -127,7 +127,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
                                            mine.op);
   });
   if (op.out.elements() > 0) {
-    op.compute(Stage::decode, [&] {
+    op.compute(CodecPhase::decode, [&] {
       codec.end_rounds(piece_key(op, me), n, op.out);
       average(op, op.out);
     });

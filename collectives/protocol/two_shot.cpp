@@ -30,7 +30,7 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
   for (int d = 0; d < n; ++d) {
     const auto i = static_cast<std::size_t>(d);
     if (room[i] == 0) continue;
-    sent[i] = op.compute(Stage::encode, [&] {
+    sent[i] = op.compute(CodecPhase::encode, [&] {
       return codec.encode(rows_of(x, block_of(d)), piece_key(op, d),
                           {c.payload.data() + places[i], static_cast<std::size_t>(room[i])});
     });
@@ -62,7 +62,7 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
 
   const bool wants_own = wants_own_decoded(c);
   if (wants_own) c.own.reshape(x.shape());
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     const auto own_piece = [&](int d) {
       const auto i = static_cast<std::size_t>(d);
       return std::span<const std::byte>(c.payload.data() + places[i], static_cast<std::size_t>(sent[i]));
@@ -101,7 +101,7 @@ Task gather_reduce_scatter(Operation::State& op) {
   const ConstTensorView x = local_input(op);
   co_await exchange_pieces(op, x, op.out);
   op.report.algorithm = "direct all_to_all of pieces";
-  if (c.options.average && op.out.elements() > 0) op.compute(Stage::decode, [&] { average(op, op.out); });
+  if (c.options.average && op.out.elements() > 0) op.compute(CodecPhase::decode, [&] { average(op, op.out); });
   after_reduce(op, x, own_view(c), {});
 }
 
@@ -121,7 +121,7 @@ Task two_shot_all_reduce(Operation::State& op) {
   c.payload.reserve(most);
   std::int64_t bytes = 0;
   if (most > 0) {
-    bytes = op.compute(Stage::encode, [&] {
+    bytes = op.compute(CodecPhase::encode, [&] {
       for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.sum.view(), key);
       return codec.encode(std::as_const(c.sum).view(), key, {c.payload.data(), most});
     });
@@ -133,7 +133,7 @@ Task two_shot_all_reduce(Operation::State& op) {
   co_await op.transfer(ring_all_gather_bytes(c.sizes, me), [&] {
     return c.comm->all_gather_v(c.payload.data(), bytes, c.received.data(), c.sizes, c.offsets);
   });
-  op.compute(Stage::decode, [&] {
+  op.compute(CodecPhase::decode, [&] {
     for (int r = 0; r < n; ++r) {
       const RowBlock block = shard_rows(rows, r, n);
       if (block.count == 0) continue;

@@ -40,23 +40,23 @@ bool is_bad(results::Status status) {
 
 std::vector<results::CellRecord> CellRunner::run(std::span<const CellRequest> requests) {
   const std::vector<sweep::PlannedCell> cells = distinct(requests);
-  sweep::check_programs(places_, cells, /*must_exist=*/true);
-  sweep::make_out(places_);
+  sweep::check_programs(paths_, cells, /*must_exist=*/true);
+  sweep::make_out(paths_);
   {
-    const sweep::FolderLock lock(places_.out);
-    const std::vector<sweep::CellState> states = sweep::states_of(cells, places_.out);
+    const sweep::FolderLock lock(paths_.out);
+    const std::vector<sweep::CellState> states = sweep::states_of(cells, paths_.out);
     sweep::RunOptions options;
-    options.places = places_;
+    options.paths = paths_;
     options.choice.if_code_changed = if_code_changed_;
     const sweep::RunReport report = sweep::run_cells(cells, states, options);
     if (report.signal != 0) throw Interrupted{report.signal};
     if (report.asked_to_stop) throw Interrupted{SIGUSR1};
-    if (report.stopped) throw RuntimeFailure(places_.out + ": too many cells failed in a row; see logs/ there");
+    if (report.stopped) throw RuntimeFailure(paths_.out + ": too many cells failed in a row; see logs/ there");
   }
   std::vector<results::CellRecord> records;
   for (const CellRequest& request : requests) {
     const std::string id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
-    records.push_back(results::read_cell_record(results::record_path(places_.out, id)));
+    records.push_back(results::read_cell_record(results::record_path(paths_.out, id)));
     if (const results::Status status = results::worst_status(records.back().rows); is_bad(status))
       throw RuntimeFailure("cell " + id.substr(0, 12) + " (" + request.program + " on " + request.link + ") is " + std::string(results::name_of(status)) + ": " +
                            reason_of(records.back()));

@@ -26,8 +26,8 @@ struct Interrupted {
 
 class CellRunner {
  public:
-  /// `places.out` holds the records: OUT/cells/*.h5, journals, logs, as `sweep run` leaves them.
-  CellRunner(sweep::Places places, sweep::IfCodeChanged if_code_changed) : places_(std::move(places)), if_code_changed_(if_code_changed) {}
+  /// `paths.out` holds the records: OUT/cells/*.h5, journals, logs, as `sweep run` leaves them.
+  CellRunner(sweep::RunPaths paths, sweep::IfCodeChanged if_code_changed) : paths_(std::move(paths)), if_code_changed_(if_code_changed) {}
 
   /// The records of the requests, in their order. Runs those that have none yet (and those FAILED, TIMEOUT or SKIPPED before).
   /// A cell whose rows are SKIPPED or MISTRUSTED is returned as it is: ask measured_well(). RuntimeFailure naming the first cell that
@@ -35,10 +35,10 @@ class CellRunner {
   std::vector<results::CellRecord> run(std::span<const CellRequest> requests);
   results::CellRecord run_one(const CellRequest& request) { return run({&request, 1}).front(); }
 
-  const sweep::Places& places() const { return places_; }
+  const sweep::RunPaths& paths() const { return paths_; }
 
  private:
-  sweep::Places places_;
+  sweep::RunPaths paths_;
   sweep::IfCodeChanged if_code_changed_;
 };
 

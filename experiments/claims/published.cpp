@@ -13,7 +13,7 @@
 namespace thinwire::claims {
 
 Published Published::open(const JudgeContext& context, const std::string& file) {
-  const std::string installed = context.cells.places().bin + "/../share/thinwire/results/published/" + file,
+  const std::string installed = context.cells.paths().bin + "/../share/thinwire/results/published/" + file,
                     source = std::string(THINWIRE_SOURCE_FOLDER) + "/results/published/" + file;
   std::error_code unreadable;
   const std::string path = std::filesystem::exists(installed, unreadable) ? installed : source;

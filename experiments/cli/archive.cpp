@@ -8,7 +8,7 @@
 #include "core/process/log.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/study/study.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 
 namespace thinwire::sweep {
 namespace {
@@ -30,15 +30,15 @@ int archive(ArchiveVerbOptions options) {
 
 }  // namespace
 
-VerbBody add_archive_verb(CLI::App& verb) {
+CommandBody add_archive_command(CLI::App& command) {
   auto options = std::make_shared<ArchiveVerbOptions>();
   options->out = "out";
-  verb.add_option("file", options->file, "archive to write (default: STUDY.tar.zst here)");
-  verb.add_option("--out", options->out, "result folder")->capture_default_str();
-  verb.add_option("--study", options->study, "study file (default: the one that was run in OUT)");
-  verb.add_option("--source", options->source,
+  command.add_option("file", options->file, "archive to write (default: STUDY.tar.zst here)");
+  command.add_option("--out", options->out, "result folder")->capture_default_str();
+  command.add_option("--study", options->study, "study file (default: the one that was run in OUT)");
+  command.add_option("--source", options->source,
                   "git checkout that has the records' commits (default: where this program was built)");
-  verb.add_flag("--with-capture", options->with_capture, "also OUT/capture.h5, which may have gigabytes");
+  command.add_flag("--with-capture", options->with_capture, "also OUT/capture.h5, which may have gigabytes");
   return [options] { return archive(*options); };
 }
 

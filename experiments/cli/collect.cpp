@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "core/process/log.h"
 #include "experiments/cli/study_options.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 #include "results/collect.h"
 #include "results/files/csv.h"
 
@@ -17,12 +17,12 @@ struct CollectOptions : StudyOptions {
 };
 
 int collect(const CollectOptions& options) {
-  const Places places = places_of(options);
+  const RunPaths paths = run_paths_of(options);
   results::CollectOptions collect_options;
   collect_options.allow_mixed_corpus = options.allow_mixed_corpus;
   if (!options.study.empty())
     for (const PlannedCell& cell : planned(options)) collect_options.cell_ids.push_back(cell.cell_id);
-  const results::CollectReport report = results::collect(places.out, collect_options);
+  const results::CollectReport report = results::collect(paths.out, collect_options);
   for (const std::string& damaged : report.damaged) log_warning("left out: " + damaged);
   for (const std::string& program : report.mixed)
     log_warning("rows of " + program + " were measured by more than one build of it (/provenance, binary_hash); sweep run --if-code-changed redo makes them alike");
@@ -34,7 +34,7 @@ int collect(const CollectOptions& options) {
                   ? ""
                   : (", " + std::to_string(report.damaged.size()) + " damaged files left out").c_str());
   if (options.format == "csv") {
-    const std::string folder = places.out + "/collected_csv";
+    const std::string folder = paths.out + "/collected_csv";
     std::printf("%s: %zu tables and columns.csv\n", folder.c_str(), results::export_csv(report.path, folder));
   }
   return report.damaged.empty() ? 0 : static_cast<int>(ExitCode::runtime_failure);
@@ -42,11 +42,11 @@ int collect(const CollectOptions& options) {
 
 }  // namespace
 
-VerbBody add_collect_verb(CLI::App& verb) {
+CommandBody add_collect_command(CLI::App& command) {
   auto options = std::make_shared<CollectOptions>();
-  add_study_options(verb, *options, false);
-  verb.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
-  verb.add_option("--format", options->format, "hdf5, or csv: also OUT/collected_csv/ with a file per table")
+  add_study_options(command, *options, false);
+  command.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
+  command.add_option("--format", options->format, "hdf5, or csv: also OUT/collected_csv/ with a file per table")
       ->check(CLI::IsMember({"hdf5", "csv"}))
       ->capture_default_str();
   return [options] { return collect(*options); };

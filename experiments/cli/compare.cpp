@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/error.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 #include "results/files/files.h"
 
 namespace thinwire::sweep {
@@ -80,47 +80,47 @@ int compare(const CompareVerbOptions& options) {
 
 }  // namespace
 
-VerbBody add_compare_verb(CLI::App& verb) {
+CommandBody add_compare_command(CLI::App& command) {
   auto options = std::make_shared<CompareVerbOptions>();
-  verb.add_option("a", options->a, "collected file of side A (before)")->required();
-  verb.add_option("b", options->b, "collected file of side B (after)")->required();
-  verb.add_option("--more-a", options->more_a,
+  command.add_option("a", options->a, "collected file of side A (before)")->required();
+  command.add_option("b", options->b, "collected file of side B (after)")->required();
+  command.add_option("--more-a", options->more_a,
                   "a further run of side A; repeatable, pairs with --more-b in order")
       ->allow_extra_args(false);
-  verb.add_option("--more-b", options->more_b, "a further run of side B; repeatable")
+  command.add_option("--more-b", options->more_b, "a further run of side B; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--metric", options->metric,
-                  "total, encode, transfer, decode, or speedup: time over that of the cell's own twin")
+  command.add_option("--metric", options->metric,
+                  "total, encode, transfer, decode, or speedup: time over that of the cell's own baseline")
       ->check(CLI::IsMember({"total", "encode", "transfer", "decode", "speedup"}))
       ->capture_default_str();
-  verb.add_option("--threshold", options->threshold, "percent: a smaller change is none")
+  command.add_option("--threshold", options->threshold, "percent: a smaller change is none")
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
-  verb.add_option("--error-rate", options->error_rate, "percent of faster and slower that may be false")
+  command.add_option("--error-rate", options->error_rate, "percent of faster and slower that may be false")
       ->check(CLI::Range(0.001, 50.0))
       ->capture_default_str();
-  verb.add_option("--run-spread", options->run_spread,
+  command.add_option("--run-spread", options->run_spread,
                   "percent that a run lies off the next one of the same thing, or auto: estimated")
       ->capture_default_str();
-  verb.add_option("--error-tolerance", options->error_tolerance,
+  command.add_option("--error-tolerance", options->error_tolerance,
                   "percent: a smaller change of the result's error is none")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  verb.add_option("--where", options->where,
+  command.add_option("--where", options->where,
                   "'codec=topk and tp=4': only these rows of both sides (columns of /cells)")
       ->allow_extra_args(false);
-  verb.add_option("--where-a", options->where_a, "only these rows of side A")->allow_extra_args(false);
-  verb.add_option("--where-b", options->where_b, "only these rows of side B")->allow_extra_args(false);
-  verb.add_option("--match", options->match,
+  command.add_option("--where-a", options->where_a, "only these rows of side A")->allow_extra_args(false);
+  command.add_option("--where-b", options->where_b, "only these rows of side B")->allow_extra_args(false);
+  command.add_option("--match", options->match,
                   "pair cells by these columns instead of cell_id; seed pairs runs")
       ->delimiter(',');
-  verb.add_option("--ignore", options->ignore,
+  command.add_option("--ignore", options->ignore,
                   "pair cells by all columns that describe them but these, e.g. codec")
       ->delimiter(',');
-  verb.add_flag("--all", options->all, "list also the cells that are the same or undecided");
-  verb.add_flag("--complete", options->complete, "a cell that only one side has counts as a failure");
-  verb.add_option("--html", options->html, "write a page");
-  verb.add_option("--json", options->json, "write everything for programs");
+  command.add_flag("--all", options->all, "list also the cells that are the same or undecided");
+  command.add_flag("--complete", options->complete, "a cell that only one side has counts as a failure");
+  command.add_option("--html", options->html, "write a page");
+  command.add_option("--json", options->json, "write everything for programs");
   return [options] { return compare(*options); };
 }
 

@@ -14,7 +14,7 @@
 #include "experiments/run/claims.h"
 #include "experiments/run/lock.h"
 #include "experiments/study/saved_study.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 
 namespace thinwire::sweep {
 namespace {
@@ -54,23 +54,23 @@ void end_by(int signal) {
 
 }  // namespace
 
-void add_run_options(CLI::App& verb, RunVerbOptions& options) {
-  verb.add_option("--redo", options.redo,
+void add_run_options(CLI::App& command, RunCommandOptions& options) {
+  command.add_option("--redo", options.redo,
                   "also run again cells of this status: none, all, ok, wrong, failed, timeout, mistrusted, skipped "
                   "(default: failed timeout skipped)")
       ->allow_extra_args(false);
-  verb.add_option("--if-code-changed", options.if_code_changed,
+  command.add_option("--if-code-changed", options.if_code_changed,
                   "measured cells whose program was built anew since: keep, redo, or error")
       ->capture_default_str();
-  verb.add_option("--retries", options.retries, "further attempts for a cell that fails or times out")->check(CLI::Range(0, 100));
-  verb.add_option("--max-failures", options.max_failures, "stop after this many failures in a row; 0: never")
+  command.add_option("--retries", options.retries, "further attempts for a cell that fails or times out")->check(CLI::Range(0, 100));
+  command.add_option("--max-failures", options.max_failures, "stop after this many failures in a row; 0: never")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  verb.add_option("--shuffle", options.shuffle, "SEED of a random order of launches and of the cells in each");
-  verb.add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
+  command.add_option("--shuffle", options.shuffle, "SEED of a random order of launches and of the cells in each");
+  command.add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
 }
 
-Choice choice_of(const RunVerbOptions& options) {
+Choice choice_of(const RunCommandOptions& options) {
   Choice choice;
   choice.if_code_changed = static_cast<IfCodeChanged>(choice_among({"keep", "redo", "error"}, "--if-code-changed", options.if_code_changed));
   if (options.redo.empty()) return choice;
@@ -83,9 +83,9 @@ Choice choice_of(const RunVerbOptions& options) {
   return choice;
 }
 
-RunOptions run_options_of(const RunVerbOptions& options) {
+RunOptions run_options_of(const RunCommandOptions& options) {
   RunOptions run_options;
-  run_options.places = places_of(options);
+  run_options.paths = run_paths_of(options);
   run_options.choice = choice_of(options);
   run_options.retries = options.retries;
   run_options.max_failures = options.max_failures;
@@ -93,26 +93,26 @@ RunOptions run_options_of(const RunVerbOptions& options) {
   return run_options;
 }
 
-int run_study(const RunVerbOptions& options, bool resume) {
+int run_study(const RunCommandOptions& options, bool resume) {
   const Study study = study_of(options);
   const std::vector<PlannedCell> cells = planned(options, study);
   RunOptions run_options = run_options_of(options);
-  const Places& places = run_options.places;
-  if (resume && !std::filesystem::exists(saved_study_path(places.out, study.name)))
-    throw UsageError(places.out + ": the study `" + study.name + "` was not started in this folder, so there is nothing to resume; `sweep run` starts it");
-  check_programs(places, cells, /*must_exist=*/true);
-  make_out(places);
+  const RunPaths& paths = run_options.paths;
+  if (resume && !std::filesystem::exists(saved_study_path(paths.out, study.name)))
+    throw UsageError(paths.out + ": the study `" + study.name + "` was not started in this folder, so there is nothing to resume; `sweep run` starts it");
+  check_programs(paths, cells, /*must_exist=*/true);
+  make_out(paths);
   RunReport report;
   int status = 0;
   {
-    const FolderLock lock(places.out);
+    const FolderLock lock(paths.out);
     // Tasks of `sweep submit` may be at work in the same folder: what they hold is theirs.
-    Claims claims(places.out, "run", "sweep run, process " + std::to_string(getpid()));
+    Claims claims(paths.out, "run", "sweep run, process " + std::to_string(getpid()));
     run_options.hooks = hooks_of(claims);
-    save_study(study, places.out);
-    save_machine(*places.machine, places.out);
-    report = run_cells(cells, states_of(cells, places.out), run_options);
-    const std::vector<CellState> states = states_of(cells, places.out);
+    save_study(study, paths.out);
+    save_machine(*paths.machine, paths.out);
+    report = run_cells(cells, states_of(cells, paths.out), run_options);
+    const std::vector<CellState> states = states_of(cells, paths.out);
     print_summary(cells, states, report.seconds.empty() ? Seconds{{{"", ""}, 0.0}} : report.seconds);
     if (report.stopped)
       log_error("stopped after " + std::to_string(options.max_failures) + " failures in a row (--max-failures); the rest was not run");
@@ -126,12 +126,12 @@ int run_study(const RunVerbOptions& options, bool resume) {
   return status;
 }
 
-VerbBody add_run_verb(CLI::App& verb) {
-  auto options = std::make_shared<RunVerbOptions>();
-  add_study_options(verb, *options, /*needs_study=*/false);
-  add_run_options(verb, *options);
+CommandBody add_run_command(CLI::App& command) {
+  auto options = std::make_shared<RunCommandOptions>();
+  add_study_options(command, *options, /*needs_study=*/false);
+  add_run_options(command, *options);
   auto archive = std::make_shared<std::string>();
-  verb.add_option("--from", *archive, "run the study of this archive (sweep archive) in a new folder");
+  command.add_option("--from", *archive, "run the study of this archive (sweep archive) in a new folder");
   return [options, archive] {
     if (options->study.empty() == archive->empty()) throw UsageError("sweep run: name a study file, or an archive with --from");
     if (!archive->empty()) options->study = study_from_archive(*archive, options->out);
@@ -139,10 +139,10 @@ VerbBody add_run_verb(CLI::App& verb) {
   };
 }
 
-VerbBody add_resume_verb(CLI::App& verb) {
-  auto options = std::make_shared<RunVerbOptions>();
-  add_study_options(verb, *options, /*needs_study=*/false);
-  add_run_options(verb, *options);
+CommandBody add_resume_command(CLI::App& command) {
+  auto options = std::make_shared<RunCommandOptions>();
+  add_study_options(command, *options, /*needs_study=*/false);
+  add_run_options(command, *options);
   return [options] { return run_study(*options, /*resume=*/true); };
 }
 

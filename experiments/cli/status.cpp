@@ -9,7 +9,7 @@
 #include "experiments/slurm/job_report.h"
 #include "experiments/study/selection.h"
 #include "experiments/cli/study_options.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 
 namespace thinwire::sweep {
 namespace {
@@ -29,11 +29,11 @@ struct StatusOptions : StudyOptions {
 
 int show(const StatusOptions& options, JobCounts& jobs) {
   const std::vector<PlannedCell> cells = planned(options);
-  const Places places = places_of(options);
-  const std::vector<CellState> states = states_of(cells, places.out);
+  const RunPaths paths = run_paths_of(options);
+  const std::vector<CellState> states = states_of(cells, paths.out);
   print_summary(cells, states, {});
-  jobs = print_jobs(cells, states, places.out);
-  print_other_builds(cells, states, places.bin);
+  jobs = print_jobs(cells, states, paths.out);
+  print_other_builds(cells, states, paths.bin);
   return exit_status_of(states);
 }
 
@@ -57,10 +57,10 @@ int status(const StatusOptions& options) {
 
 }  // namespace
 
-VerbBody add_status_verb(CLI::App& verb) {
+CommandBody add_status_command(CLI::App& command) {
   auto options = std::make_shared<StatusOptions>();
-  add_study_options(verb, *options, /*needs_study=*/false);
-  verb.add_option("--watch", options->watch, "again every SECONDS (at least 10; longer while nothing changes) until no job is left")
+  add_study_options(command, *options, /*needs_study=*/false);
+  command.add_option("--watch", options->watch, "again every SECONDS (at least 10; longer while nothing changes) until no job is left")
       ->expected(0, 1)
       ->default_str("15")
       ->check(CLI::Range(10, 86400));

@@ -8,16 +8,16 @@
 
 namespace thinwire::sweep {
 
-void add_study_options(CLI::App& verb, StudyOptions& options, bool needs_study) {
-  auto* study = verb.add_option("study", options.study, needs_study ? "study file (TOML), see docs/sweeps.md" : "study file (TOML); default: the study that was started in --out");
+void add_study_options(CLI::App& command, StudyOptions& options, bool needs_study) {
+  auto* study = command.add_option("study", options.study, needs_study ? "study file (TOML), see docs/sweeps.md" : "study file (TOML); default: the study that was started in --out");
   if (needs_study) study->required();
-  verb.add_option("--out", options.out, "result folder")->capture_default_str();
-  verb.add_option("--set", options.settings, "name=value: one value in place of an axis or a fixed parameter")
+  command.add_option("--out", options.out, "result folder")->capture_default_str();
+  command.add_option("--set", options.settings, "name=value: one value in place of an axis or a fixed parameter")
       ->allow_extra_args(false);
-  verb.add_option("--where", options.where, "'codec=topk and tp=4': only these cells")->allow_extra_args(false);
-  verb.add_option("--tag", options.tags, "only cells with this tag; repeated: with any of them")->allow_extra_args(false);
-  verb.add_option("--bin", options.bin, "folder of the programs (default: of sweep itself)");
-  verb.add_option("--machine", options.machine, "profile of the machine: a shipped NAME or a FILE, see docs/clusters.md (default: local)");
+  command.add_option("--where", options.where, "'codec=topk and tp=4': only these cells")->allow_extra_args(false);
+  command.add_option("--tag", options.tags, "only cells with this tag; repeated: with any of them")->allow_extra_args(false);
+  command.add_option("--bin", options.bin, "folder of the programs (default: of sweep itself)");
+  command.add_option("--machine", options.machine, "profile of the machine: a shipped NAME or a FILE, see docs/clusters.md (default: local)");
 }
 
 Study study_of(const StudyOptions& options) {
@@ -43,14 +43,14 @@ std::vector<PlannedCell> planned(const StudyOptions& options, const Study& study
 
 std::vector<PlannedCell> planned(const StudyOptions& options) { return planned(options, study_of(options)); }
 
-Places places_of(const StudyOptions& options) {
-  Places places;
-  places.out = std::filesystem::absolute(options.out).lexically_normal().string();
-  while (places.out.size() > 1 && places.out.back() == '/') places.out.pop_back();
-  places.bin = options.bin.empty() ? default_bin() : std::filesystem::absolute(options.bin).string();
-  places.lab = options.lab.empty() ? default_lab(places.bin) : std::filesystem::absolute(options.lab).string();
-  if (!options.machine.empty()) places.machine = std::make_shared<Machine>(read_machine(options.machine, places.bin));
-  return places;
+RunPaths run_paths_of(const StudyOptions& options) {
+  RunPaths paths;
+  paths.out = std::filesystem::absolute(options.out).lexically_normal().string();
+  while (paths.out.size() > 1 && paths.out.back() == '/') paths.out.pop_back();
+  paths.bin = options.bin.empty() ? default_bin() : std::filesystem::absolute(options.bin).string();
+  paths.lab = options.lab.empty() ? default_lab(paths.bin) : std::filesystem::absolute(options.lab).string();
+  if (!options.machine.empty()) paths.machine = std::make_shared<Machine>(read_machine(options.machine, paths.bin));
+  return paths;
 }
 
 }  // namespace thinwire::sweep

@@ -1,4 +1,4 @@
-// What all verbs on a study take: the study, its result folder, and which of its cells.
+// What all commands on a study take: the study, its result folder, and which of its cells.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,8 +15,8 @@ struct StudyOptions {
   std::vector<std::string> settings, where, tags;
 };
 
-/// Adds them to a verb; `options` must live as long as the verb.
-void add_study_options(CLI::App& verb, StudyOptions& options, bool needs_study = true);
+/// Adds them to a command; `options` must live as long as the command.
+void add_study_options(CLI::App& command, StudyOptions& options, bool needs_study = true);
 
 /// The study, or the one that was started in the result folder when none is named, with --set applied. Throws UsageError and
 /// EnvironmentError like read_study.
@@ -25,6 +25,6 @@ Study study_of(const StudyOptions& options);
 std::vector<PlannedCell> planned(const StudyOptions& options, const Study& study);
 std::vector<PlannedCell> planned(const StudyOptions& options);
 /// Absolute paths: programs get them, wherever they are started.
-Places places_of(const StudyOptions& options);
+RunPaths run_paths_of(const StudyOptions& options);
 
 }  // namespace thinwire::sweep

@@ -12,19 +12,19 @@
 #include "experiments/run/lock.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/cli/run.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 #include "results/files/files.h"
 
 namespace thinwire::sweep {
 namespace {
 
 // Cells that can go to the queue now; the others are counted in a line each.
-std::vector<PlannedCell> free_cells(std::vector<PlannedCell> todo, const Places& places) {
+std::vector<PlannedCell> free_cells(std::vector<PlannedCell> todo, const RunPaths& paths) {
   std::set<std::string> ids;
   std::map<std::string, int> refused;
   std::erase_if(todo, [&](const PlannedCell& cell) {
     try {
-      shape_of(*places.machine, cell.link, cell.ranks, cell.omp_threads);
+      shape_of(*paths.machine, cell.link, cell.ranks, cell.omp_threads);
       ids.insert(cell.cell_id);
       return false;
     } catch (const UsageError& error) {
@@ -33,8 +33,8 @@ std::vector<PlannedCell> free_cells(std::vector<PlannedCell> todo, const Places&
     }
   });
   for (const auto& [reason, count] : refused) log_warning(std::to_string(count) + " cells stay: " + reason);
-  const std::map<std::string, CellJob> jobs = jobs_of_cells(places.out, ids, /*mend=*/true);
-  const std::map<std::string, std::string> held = claimed_cells(places.out);
+  const std::map<std::string, CellJob> jobs = jobs_of_cells(paths.out, ids, /*mend=*/true);
+  const std::map<std::string, std::string> held = claimed_cells(paths.out);
   std::map<std::string, int> busy;
   std::erase_if(todo, [&](const PlannedCell& cell) {
     if (const auto job = jobs.find(cell.cell_id); job != jobs.end() && !job->second.resubmit) {
@@ -67,7 +67,7 @@ int send(Submission& s) {
     try {
       array.job = sbatch(s.folder + "/job-" + std::to_string(k) + ".sbatch", s.folder + "/sbatch.log");
       std::printf("job %s: %zu cells in %d tasks, %d at a time\n", array.job.c_str(), cells, array.tasks,
-                  s.places.machine->slurm.array_width);
+                  s.paths.machine->slurm.array_width);
     } catch (const Error& error) {
       array.refused = error.what();
       refused = true;
@@ -79,26 +79,26 @@ int send(Submission& s) {
   return refused ? static_cast<int>(ExitCode::environment) : 0;
 }
 
-int submit(const RunVerbOptions& options) {
+int submit(const RunCommandOptions& options) {
   const Study study = study_of(options);
   const std::vector<PlannedCell> cells = planned(options, study);
   const RunOptions run_options = run_options_of(options);
-  const Places& places = run_options.places;
-  if (!places.machine->slurm.present)
-    throw UsageError("machine `" + places.machine->name + "` has no [slurm] in its profile; name one that has: --machine local-slurm");
-  check_programs(places, cells, /*must_exist=*/true);
-  make_out(places);
-  const FolderLock lock(places.out);
-  save_study(study, places.out);
-  save_machine(*places.machine, places.out);
-  const std::vector<CellState> states = states_of(cells, places.out);
+  const RunPaths& paths = run_options.paths;
+  if (!paths.machine->slurm.present)
+    throw UsageError("machine `" + paths.machine->name + "` has no [slurm] in its profile; name one that has: --machine local-slurm");
+  check_programs(paths, cells, /*must_exist=*/true);
+  make_out(paths);
+  const FolderLock lock(paths.out);
+  save_study(study, paths.out);
+  save_machine(*paths.machine, paths.out);
+  const std::vector<CellState> states = states_of(cells, paths.out);
   const std::vector<PlannedCell> todo =
-      free_cells(cells_to_run(cells, states, run_options.choice, places.bin, places.out), places);
+      free_cells(cells_to_run(cells, states, run_options.choice, paths.bin, paths.out), paths);
   if (todo.empty()) {
     std::puts("nothing to submit");
     return 0;
   }
-  Submission s = draft(places, todo, Estimates(cells, places.out));
+  Submission s = draft(paths, todo, Estimates(cells, paths.out));
   s.retries = options.retries;
   s.max_failures = options.max_failures;
   return send(s);
@@ -106,10 +106,10 @@ int submit(const RunVerbOptions& options) {
 
 }  // namespace
 
-VerbBody add_submit_verb(CLI::App& verb) {
-  auto options = std::make_shared<RunVerbOptions>();
-  add_study_options(verb, *options, /*needs_study=*/false);
-  add_run_options(verb, *options);
+CommandBody add_submit_command(CLI::App& command) {
+  auto options = std::make_shared<RunCommandOptions>();
+  add_study_options(command, *options, /*needs_study=*/false);
+  add_run_options(command, *options);
   return [options] { return submit(*options); };
 }
 

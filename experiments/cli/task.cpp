@@ -15,7 +15,7 @@
 #include "experiments/slurm/queue.h"
 #include "experiments/run/claims.h"
 #include "experiments/run/runner.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 #include "results/journal.h"
 
 namespace thinwire::sweep {
@@ -48,11 +48,11 @@ class Task {
   }
 
   int run() {
-    const Places& places = submission_.places;
-    make_out(places);
+    const RunPaths& paths = submission_.paths;
+    make_out(paths);
     bool stopped = false;
     {
-      Claims claims(places.out, "task-" + submission_.id + "-" + name_, "job " + who_);
+      Claims claims(paths.out, "task-" + submission_.id + "-" + name_, "job " + who_);
       // Cells that a dead node seems to hold are free once nobody has touched its claim for long enough.
       for (const Stopwatch waited; !stopped; sleep_until_ns(now_ns() + 5'000'000'000)) {
         const std::vector<PlannedCell> todo = unfinished();
@@ -85,7 +85,7 @@ class Task {
   // Without the record that the submission asked for: none, a damaged one, or still the one that is to be replaced.
   std::vector<PlannedCell> unfinished() const {
     std::vector<PlannedCell> left;
-    const std::string& out = submission_.places.out;
+    const std::string& out = submission_.paths.out;
     for (const SubmittedCell& mine : mine_) {
       const bool is_new = record_time(out, mine.cell.cell_id) != mine.before;
       if (!is_new || !results::is_finished(results::record_path(out, mine.cell.cell_id))) left.push_back(mine.cell);
@@ -100,7 +100,7 @@ class Task {
       return false;
     }
     RunOptions options;
-    options.places = submission_.places;
+    options.paths = submission_.paths;
     options.retries = submission_.retries;
     options.max_failures = submission_.max_failures;
     options.choice.if_code_changed = IfCodeChanged::redo;
@@ -120,7 +120,7 @@ class Task {
       return !own_job_goes_on();
     };
     // The rest of the lead is for this process: journal, requeue.
-    options.hooks.stop_grace = std::max(5.0, submission_.places.machine->slurm.signal_lead - 15.0);
+    options.hooks.stop_grace = std::max(5.0, submission_.paths.machine->slurm.signal_lead - 15.0);
     const std::vector<CellState> states(todo.size());  // all of them shall run
     const RunReport report = run_cells(todo, states, options);
     if (report.stopped) note("task_note", "stopped after " + std::to_string(submission_.max_failures) + " failures in a row");
@@ -130,7 +130,7 @@ class Task {
 
   int back_to_queue(std::size_t left) {
     std::string why = "the profile says requeue = false";
-    if (submission_.places.machine->slurm.requeue) {
+    if (submission_.paths.machine->slurm.requeue) {
       note("task_requeue", std::to_string(left) + " cells are left");
       if (requeue_own_job(submission_.folder + "/task-" + name_ + ".requeue.log", why)) {
         sleep_until_ns(now_ns() + 60'000'000'000);  // Slurm ends this process
@@ -185,21 +185,21 @@ int rank(const RankOptions& options, const std::vector<std::string>& command) {
 
 }  // namespace
 
-VerbBody add_task_verb(CLI::App& verb) {
+CommandBody add_task_command(CLI::App& command) {
   auto options = std::make_shared<TaskOptions>();
-  verb.group("");  // for job scripts
-  verb.add_option("folder", options->folder, "OUT/slurm/NNNN")->required();
-  verb.add_option("array", options->array, "which array of it")->required();
-  verb.add_option("--task", options->task, "which task (default: SLURM_ARRAY_TASK_ID)");
+  command.group("");  // for job scripts
+  command.add_option("folder", options->folder, "OUT/slurm/NNNN")->required();
+  command.add_option("array", options->array, "which array of it")->required();
+  command.add_option("--task", options->task, "which task (default: SLURM_ARRAY_TASK_ID)");
   return [options] { return task(*options); };
 }
 
-VerbBody add_rank_verb(CLI::App& verb) {
+CommandBody add_rank_command(CLI::App& command) {
   auto options = std::make_shared<RankOptions>();
-  verb.group("");  // for launchers
-  verb.add_option("--gpus", options->gpus, "GPU of local rank 0, 1, ...")->delimiter(',')->required();
-  verb.prefix_command();
-  return [options, &verb] { return rank(*options, verb.remaining()); };
+  command.group("");  // for launchers
+  command.add_option("--gpus", options->gpus, "GPU of local rank 0, 1, ...")->delimiter(',')->required();
+  command.prefix_command();
+  return [options, &command] { return rank(*options, command.remaining()); };
 }
 
 }  // namespace thinwire::sweep

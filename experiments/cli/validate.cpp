@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/process/log.h"
 #include "experiments/archive/archive.h"
-#include "experiments/cli/verb.h"
+#include "experiments/cli/command.h"
 
 namespace thinwire::sweep {
 namespace {
@@ -24,9 +24,9 @@ int validate(const std::string& path) {
 
 }  // namespace
 
-VerbBody add_validate_verb(CLI::App& verb) {
+CommandBody add_validate_command(CLI::App& command) {
   auto path = std::make_shared<std::string>();
-  verb.add_option("path", *path, "archive (FILE.tar.zst) or result folder")->required();
+  command.add_option("path", *path, "archive (FILE.tar.zst) or result folder")->required();
   return [path] { return validate(*path); };
 }
 

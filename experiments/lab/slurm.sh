@@ -30,10 +30,10 @@ skip() { echo "SKIPPED: $1" >&2; exit 3; }
 
 folder=${TMPDIR:-/tmp}/thinwire-slurm-$(id -u) nodes=0 link=netns:1gbit cpus=8 accounting=''
 [ $# -gt 0 ] || wrong_usage "say up, down, env or node"
-verb=$1
+command=$1
 shift
 number=''
-if [ "$verb" = node ]; then
+if [ "$command" = node ]; then
   [ $# -ge 2 ] || wrong_usage "node needs a number and a command"
   number=$1
   shift
@@ -46,7 +46,7 @@ while [ $# -gt 0 ]; do
     --folder) folder=${2:?}; shift 2 ;;
     --accounting) accounting=${2:?}; shift 2 ;;
     --help | -h) usage; exit 0 ;;
-    *) [ "$verb" = node ] || wrong_usage "unknown option '$1'"; break ;;
+    *) [ "$command" = node ] || wrong_usage "unknown option '$1'"; break ;;
   esac
 done
 PATH=$PATH:/usr/sbin:/sbin # daemons and ip are administrator's tools
@@ -227,11 +227,11 @@ up() {
   skip "the nodes did not become idle: $(sinfo --noheader 2>&1 | head -n 2 | tr '\n' ' ')"
 }
 
-case $verb in
+case $command in
   up) up ;;
   down) down ;;
   env) [ -e "$conf" ] || wrong_usage "none is up in $folder"; echo "export SLURM_CONF=$conf" ;;
   node) [ -e "$folder/net.$number" ] || wrong_usage "there is no node $number in $folder"; on_node "$number" "$@" ;;
   --help | -h) usage ;;
-  *) wrong_usage "'$verb' is none of up, down, env, node" ;;
+  *) wrong_usage "'$command' is none of up, down, env, node" ;;
 esac

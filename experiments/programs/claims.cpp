@@ -52,14 +52,14 @@ int print(const Options& options, const std::vector<Judged>& judged) {
 }
 
 CellRunner cells_of(const Options& options) {
-  sweep::Places places;
-  places.out = std::filesystem::absolute(options.out);
-  places.bin = options.bin.empty() ? sweep::default_bin() : std::string(std::filesystem::absolute(options.bin));
-  places.lab = options.lab.empty() ? sweep::default_lab(places.bin) : std::string(std::filesystem::absolute(options.lab));
+  sweep::RunPaths paths;
+  paths.out = std::filesystem::absolute(options.out);
+  paths.bin = options.bin.empty() ? sweep::default_bin() : std::string(std::filesystem::absolute(options.bin));
+  paths.lab = options.lab.empty() ? sweep::default_lab(paths.bin) : std::string(std::filesystem::absolute(options.lab));
   const std::vector<std::string> known = {"keep", "redo", "error"};
   const auto found = std::find(known.begin(), known.end(), options.if_code_changed);
   if (found == known.end()) throw UsageError("--if-code-changed " + options.if_code_changed + ": keep, redo or error");
-  return {places, static_cast<sweep::IfCodeChanged>(found - known.begin())};
+  return {paths, static_cast<sweep::IfCodeChanged>(found - known.begin())};
 }
 
 int run(const Options& options) {
@@ -100,29 +100,29 @@ int dispatch(int argc, char** argv) {
   Options options;
   CLI::App app("Judges the papers' claims by the rules written beside them, and shows the verdicts with their numbers.", "claims");
   app.require_subcommand(1);
-  const auto verb = [&](const char* name, const char* help) {
+  const auto add_command = [&](const char* name, const char* help) {
     CLI::App* command = app.add_subcommand(name, help);
     command->add_option("claim", options.patterns, "ids or their beginnings (optimus_cc, optimus_cc.C5); default: all");
     return command;
   };
-  CLI::App* list_verb = verb("list", "ids, bases, smallest profiles and statements");
-  CLI::App* run_verb = verb("run", "judge, keep the verdicts in OUT/claims.json, print them");
-  CLI::App* show_verb = verb("show", "print the verdicts that were kept");
-  for (CLI::App* command : {run_verb, show_verb}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
-  for (CLI::App* command : {list_verb, run_verb, show_verb}) command->add_flag("--json", options.json, "as JSON");
-  run_verb->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
-  run_verb->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
-  run_verb->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
-  run_verb->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
+  CLI::App* list_command = add_command("list", "ids, bases, smallest profiles and statements");
+  CLI::App* run_command = add_command("run", "judge, keep the verdicts in OUT/claims.json, print them");
+  CLI::App* show_command = add_command("show", "print the verdicts that were kept");
+  for (CLI::App* command : {run_command, show_command}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
+  for (CLI::App* command : {list_command, run_command, show_command}) command->add_flag("--json", options.json, "as JSON");
+  run_command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
+  run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
+  run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
+  run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    throw UsageError("claims: " + std::string(error.what()) + ". All options: claims --help, claims VERB --help");
+    throw UsageError("claims: " + std::string(error.what()) + ". All options: claims --help, claims COMMAND --help");
   }
-  if (list_verb->parsed()) return list(options);
-  if (!run_verb->parsed()) return show(options);
+  if (list_command->parsed()) return list(options);
+  if (!run_command->parsed()) return show(options);
   try {
     return run(options);
   } catch (const Interrupted& interrupted) {

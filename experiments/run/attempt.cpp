@@ -23,25 +23,25 @@ std::uint64_t inode_of(const std::string& path) {
 
 }  // namespace
 
-Attempt::Attempt(const Places& places, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
+Attempt::Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
                  Progress& progress, FailureStreak& streak)
-    : places_(places),
+    : paths_(paths),
       hooks_(hooks),
       launch_(launch),
       number_(number),
       progress_(progress),
       streak_(streak),
-      id_(next_launch_id(places)),
-      journal_(places_.journal(id_)) {
+      id_(next_launch_id(paths)),
+      journal_(paths_.journal(id_)) {
   for (const PlannedCell& cell : cells) {
     cells_[cell.cell_id] = &cell;
     before_[cell.cell_id] = inode_of(record_of(cell));
   }
-  write_launch_file(places_, id_, launch, cells);
+  write_launch_file(paths_, id_, launch, cells);
 }
 
 Attempt::End Attempt::watch() {
-  Command command = command_for(places_, id_, launch_);
+  Command command = command_for(paths_, id_, launch_);
   command.environment["THINWIRE_ATTEMPT"] = std::to_string(number_);
   Process process(command);
   progress_.launch_started(launch_);
@@ -91,16 +91,16 @@ std::string Attempt::blamed() const {
 std::string Attempt::reason() const {
   if (!failure_reason_.empty()) return failure_reason_;
   const std::string how = ending_ ? "the launch ended with " + ending_->to_string() : "the launch was ended";
-  const std::string said = reason_from_log(places_.log(id_));
-  return how + (said.empty() ? "" : ": " + said) + " (" + places_.log(id_) + ")";
+  const std::string said = reason_from_log(paths_.log(id_));
+  return how + (said.empty() ? "" : ": " + said) + " (" + paths_.log(id_) + ")";
 }
 
 std::string Attempt::skip_reason() const {
-  return ending_ && ending_->signal == 0 && ending_->exit_status == 3 ? skip_reason_from_log(places_.log(id_)) : "";
+  return ending_ && ending_->signal == 0 && ending_->exit_status == 3 ? skip_reason_from_log(paths_.log(id_)) : "";
 }
 
 void Attempt::note(const std::string& event, const PlannedCell& cell, const std::string& reason) {
-  if (!notes_) notes_.emplace(places_.journal(id_));
+  if (!notes_) notes_.emplace(paths_.journal(id_));
   notes_->append({event, cell.cell_id, reason});
 }
 

@@ -21,7 +21,7 @@ class Attempt {
  public:
   /// `number` counts the starts that these cells have had, this one included: 1, 2, ... with --retries. Records of the attempt
   /// carry it (THINWIRE_ATTEMPT in /provenance).
-  Attempt(const Places& places, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
+  Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
           Progress& progress, FailureStreak& streak);
 
   enum class End { ended, hung, interrupted, too_many_failures };
@@ -47,12 +47,12 @@ class Attempt {
   void note(const std::string& event, const PlannedCell& cell, const std::string& reason);
 
  private:
-  std::string record_of(const PlannedCell& cell) const { return results::record_path(places_.out, cell.cell_id); }
+  std::string record_of(const PlannedCell& cell) const { return results::record_path(paths_.out, cell.cell_id); }
   bool note_if_finished(const PlannedCell& cell);
   bool read_journal();
   End end_early(Process& process);
 
-  const Places& places_;
+  const RunPaths& paths_;
   const RunHooks& hooks_;
   const Launch& launch_;
   int number_;

@@ -40,21 +40,21 @@ std::string default_lab(const std::string& bin) {
   return bin + "/../share/thinwire/lab/launch.sh";
 }
 
-void make_out(const Places& places) {
+void make_out(const RunPaths& paths) {
   for (const char* folder : {"", "/cells", "/journal", "/launches", "/logs"})
-    results::make_folder(places.out + folder);
-  if (access(places.out.c_str(), W_OK) != 0 || access((places.out + "/cells").c_str(), W_OK) != 0)
-    throw EnvironmentError(places.out + ": no right to write in this folder; choose another one with --out");
+    results::make_folder(paths.out + folder);
+  if (access(paths.out.c_str(), W_OK) != 0 || access((paths.out + "/cells").c_str(), W_OK) != 0)
+    throw EnvironmentError(paths.out + ": no right to write in this folder; choose another one with --out");
 }
 
-std::string next_launch_id(const Places& places) {
+std::string next_launch_id(const RunPaths& paths) {
   int last = 0;
-  for (const auto& entry : fs::directory_iterator(places.out + "/launches"))
+  for (const auto& entry : fs::directory_iterator(paths.out + "/launches"))
     last = std::max(last, std::atoi(entry.path().stem().c_str()));
   for (;;) {
     char text[16];
     std::snprintf(text, sizeof text, "%04d", ++last);
-    const std::string path = places.launch_file(text);
+    const std::string path = paths.launch_file(text);
     const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (file >= 0) {
       close(file);
@@ -65,23 +65,23 @@ std::string next_launch_id(const Places& places) {
   }
 }
 
-void write_launch_file(const Places& places, const std::string& id, const Launch& launch,
+void write_launch_file(const RunPaths& paths, const std::string& id, const Launch& launch,
                        std::span<const PlannedCell> cells) {
   nlohmann::ordered_json json;
   json["schema"] = 1;
   json["launch"] = id;
-  json["out"] = places.out;
+  json["out"] = paths.out;
   json["program"] = launch.program;
   json["ranks"] = launch.ranks;
   json["link"] = launch.link;
-  json["machine"] = places.machine->name;
-  json["resume"] = places.resume();
+  json["machine"] = paths.machine->name;
+  json["resume"] = paths.resume();
   json["cells"] = nlohmann::ordered_json::array();
   for (const PlannedCell& cell : cells)
     json["cells"].push_back(
         {{"cell_id", cell.cell_id},
          {"parameters", nlohmann::ordered_json::parse(cell.parameters.canonical_json())}});
-  results::write_file_atomically(places.launch_file(id), json.dump(1) + "\n");
+  results::write_file_atomically(paths.launch_file(id), json.dump(1) + "\n");
 }
 
 namespace {
@@ -107,22 +107,22 @@ std::vector<std::string> launcher_words(const Machine& machine, const MachineLin
 
 }  // namespace
 
-Command command_for(const Places& places, const std::string& id, const Launch& launch) {
-  const Machine& machine = *places.machine;
+Command command_for(const RunPaths& paths, const std::string& id, const Launch& launch) {
+  const Machine& machine = *paths.machine;
   const Shape shape = shape_of(machine, launch.link, launch.ranks, launch.omp_threads);
   const MachineLink& link = *machine.link_of(launch.link);
   Command command;
   if (launch.link.starts_with("netns:"))
-    command.arguments = {"bash", places.lab, "--link", launch.link, "--ranks", std::to_string(launch.ranks), "--"};
+    command.arguments = {"bash", paths.lab, "--link", launch.link, "--ranks", std::to_string(launch.ranks), "--"};
   else
     command.arguments = launcher_words(machine, link, shape);
   if (!machine.gpu_of_local_rank.empty()) {
     std::string gpus;
     for (const int gpu : machine.gpu_of_local_rank) gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu);
-    command.arguments.insert(command.arguments.end(), {places.bin + "/sweep", "rank", "--gpus", gpus});
+    command.arguments.insert(command.arguments.end(), {paths.bin + "/sweep", "rank", "--gpus", gpus});
   }
   for (const std::string& argument :
-       {places.bin + "/" + launch.program, std::string("--cells"), places.launch_file(id)})
+       {paths.bin + "/" + launch.program, std::string("--cells"), paths.launch_file(id)})
     command.arguments.push_back(argument);
   const int cores = machine.cores_per_node > 0 ? machine.cores_per_node
                                                : std::max<int>(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
@@ -134,8 +134,8 @@ Command command_for(const Places& places, const std::string& id, const Launch& l
                          {"HDF5_USE_FILE_LOCKING", "FALSE"}};
   for (const auto* added : {&machine.environment, &link.environment})
     for (const auto& [name, value] : *added) command.environment[name] = value;
-  command.folder = places.out;  // relative paths among the parameters (capture.h5) are meant from there
-  command.log = places.log(id);
+  command.folder = paths.out;  // relative paths among the parameters (capture.h5) are meant from there
+  command.log = paths.log(id);
   return command;
 }
 
@@ -158,7 +158,7 @@ std::string skip_reason_from_log(const std::string& path) {
   return "";
 }
 
-void write_verdict(const Places& places, const std::string& id, const PlannedCell& cell,
+void write_verdict(const RunPaths& paths, const std::string& id, const PlannedCell& cell,
                    results::Status status, const std::string& reason) {
   results::CellRow row;
   for (const auto& column : results::cell_columns()) {
@@ -204,15 +204,15 @@ void write_verdict(const Places& places, const std::string& id, const PlannedCel
   record.provenance.finished = record.provenance.started;
   row.launch = record.provenance.launch;
   record.rows.push_back(std::move(row));
-  results::write_cell_record(results::record_path(places.out, cell.cell_id), record);
+  results::write_cell_record(results::record_path(paths.out, cell.cell_id), record);
 }
 
-void check_programs(const Places& places, std::span<const PlannedCell> cells, bool must_exist) {
+void check_programs(const RunPaths& paths, std::span<const PlannedCell> cells, bool must_exist) {
   std::map<std::string, std::vector<std::string>> options;
   std::set<std::string> checked;
   for (const PlannedCell& cell : cells) {
     if (!options.contains(cell.program)) {
-      const std::string path = places.bin + "/" + cell.program;
+      const std::string path = paths.bin + "/" + cell.program;
       if (access(path.c_str(), X_OK) != 0) {
         if (must_exist)
           throw EnvironmentError(path + ": no such program; build it (ninja " + cell.program +

@@ -36,7 +36,7 @@ class Runner {
  private:
   // Starts the program once; returns the cells that need another start. Those that failed and may be tried again are in again_.
   std::vector<PlannedCell> start(const Launch& launch, const std::vector<PlannedCell>& cells) {
-    Attempt attempt(options_.places, options_.hooks, launch, cells, number_, progress_, streak_);
+    Attempt attempt(options_.paths, options_.hooks, launch, cells, number_, progress_, streak_);
     const Attempt::End end = attempt.watch();
     std::vector<PlannedCell> left = attempt.unfinished(cells);
     for (const PlannedCell& cell : cells)
@@ -84,7 +84,7 @@ class Runner {
     const std::string counted = number_ > 1 ? "attempt " + std::to_string(number_) + ": " + reason : reason;
     std::erase_if(left, [&](const PlannedCell& cell) {
       if (!only.empty() && cell.cell_id != only) return false;
-      write_verdict(options_.places, attempt.id(), cell, status, counted);
+      write_verdict(options_.paths, attempt.id(), cell, status, counted);
       attempt.note("cell_verdict", cell, std::string(results::name_of(status)) + ": " + counted);
       progress_.cell_ended(cell, status == Status::skipped);
       if (status != Status::skipped) try_again(attempt, cell, reason);
@@ -114,7 +114,7 @@ class Runner {
 
 RunReport run_cells(std::span<const PlannedCell> cells, std::span<const CellState> states,
                     const RunOptions& options) {
-  std::vector<PlannedCell> todo = cells_to_run(cells, states, options.choice, options.places.bin, options.places.out);
+  std::vector<PlannedCell> todo = cells_to_run(cells, states, options.choice, options.paths.bin, options.paths.out);
   if (options.hooks.claim) todo = options.hooks.claim(std::move(todo));
   const SignalWatch signals;
   adopt_orphans();

@@ -14,7 +14,7 @@
 namespace thinwire::sweep {
 
 struct RunOptions {
-  Places places;
+  RunPaths paths;
   Choice choice;                         ///< which cells run
   int retries = 0;                       ///< a FAILED or TIMEOUT cell gets this many further attempts
   int max_failures = 20;                 ///< stop after this many FAILED or TIMEOUT cells in a row; 0: never

@@ -38,7 +38,7 @@ std::string without_patterns(const std::string& path) {
 }  // namespace
 
 std::string job_script(const Submission& s, std::size_t index) {
-  const Machine& machine = *s.places.machine;
+  const Machine& machine = *s.paths.machine;
   const SlurmSettings& slurm = machine.slurm;
   const PlannedArray& array = s.arrays.at(index);
   const Shape& shape = array.shape;
@@ -61,13 +61,13 @@ std::string job_script(const Submission& s, std::size_t index) {
   // To this script's process only: the task tells its launch, and saves what it takes to go on.
   text += "#SBATCH --signal=B:USR1@" + std::to_string(slurm.signal_lead) + "\n";
   text += "#SBATCH --open-mode=append\n";
-  text += option("chdir", s.places.out);
+  text += option("chdir", s.paths.out);
   text += option("output", without_patterns(s.folder) + "/task-" + std::to_string(index) + "-%a.log");
   for (const std::string& own : slurm.options) text += "#SBATCH " + own + "\n";
   text += "# Written by `sweep submit` for machine `" + machine.name + "`. Cells and their parameters are in tasks.json.\n";
   for (const std::string& module : machine.modules) text += "module load " + shell_quoted(module) + " || exit 3\n";
   for (const std::string& line : machine.setup) text += line + "\n";
-  text += "exec " + shell_quoted(s.places.bin + "/sweep") + " task " + shell_quoted(s.folder) + " " + std::to_string(index) + "\n";
+  text += "exec " + shell_quoted(s.paths.bin + "/sweep") + " task " + shell_quoted(s.folder) + " " + std::to_string(index) + "\n";
   return text;
 }
 

@@ -9,7 +9,7 @@
 
 namespace thinwire::sweep {
 
-/// One sbatch: an array whose tasks have the same shape. A task is a list of places in the span of cells.
+/// One sbatch: an array whose tasks have the same shape. A task is a list of paths in the span of cells.
 struct PlannedArray {
   Shape shape;
   double memory_gib = 0;  ///< per rank, 0: not asked for

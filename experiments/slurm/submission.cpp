@@ -86,22 +86,22 @@ std::vector<std::string> submission_folders(const std::string& out) {
   return folders;
 }
 
-Submission draft(const Places& places, std::span<const PlannedCell> cells, const Estimates& estimates) {
+Submission draft(const RunPaths& paths, std::span<const PlannedCell> cells, const Estimates& estimates) {
   Submission s;
-  s.places = places;
-  s.folder = places.out + "/slurm/NNNN";
-  for (const PlannedCell& cell : cells) s.cells.push_back({cell, record_time(places.out, cell.cell_id)});
-  s.arrays = pack(cells, *places.machine, estimates);
+  s.paths = paths;
+  s.folder = paths.out + "/slurm/NNNN";
+  for (const PlannedCell& cell : cells) s.cells.push_back({cell, record_time(paths.out, cell.cell_id)});
+  s.arrays = pack(cells, *paths.machine, estimates);
   for (std::size_t k = 0; k < s.arrays.size(); ++k)
     s.submitted.push_back({"thinwire-XXXXXXXX-" + std::to_string(k), static_cast<int>(s.arrays[k].tasks.size()), "", ""});
   return s;
 }
 
 void open_submission(Submission& s) {
-  const std::string parent = s.places.out + "/slurm";
+  const std::string parent = s.paths.out + "/slurm";
   results::make_folder(parent);
   int last = 0;
-  for (const std::string& folder : submission_folders(s.places.out))
+  for (const std::string& folder : submission_folders(s.paths.out))
     last = std::max(last, std::atoi(fs::path(folder).filename().c_str()));
   do {
     char text[16];
@@ -122,12 +122,12 @@ void write_tasks(const Submission& s) {
   ordered_json j;
   j["schema"] = schema;
   j["id"] = s.id;
-  j["out"] = s.places.out;
-  j["bin"] = s.places.bin;
-  j["lab"] = s.places.lab;
+  j["out"] = s.paths.out;
+  j["bin"] = s.paths.bin;
+  j["lab"] = s.paths.lab;
   j["retries"] = s.retries;
   j["max_failures"] = s.max_failures;
-  j["machine"] = {{"name", s.places.machine->name}, {"path", s.places.machine->path}, {"text", s.places.machine->text}};
+  j["machine"] = {{"name", s.paths.machine->name}, {"path", s.paths.machine->path}, {"text", s.paths.machine->text}};
   j["arrays"] = ordered_json::array();
   for (const PlannedArray& array : s.arrays)
     j["arrays"].push_back({{"shape", to_json(array.shape)}, {"memory_gib", array.memory_gib}, {"tasks", array.tasks},
@@ -146,7 +146,7 @@ void write_submitted(const Submission& s) {
   j["schema"] = schema;
   j["id"] = s.id;
   j["created"] = std::stoll(s.created);
-  j["machine"] = s.places.machine->name;
+  j["machine"] = s.paths.machine->name;
   j["arrays"] = ordered_json::array();
   for (const SubmittedArray& a : s.submitted)
     j["arrays"].push_back({{"name", a.name}, {"tasks", a.tasks}, {"job", a.job}, {"refused", a.refused}});
@@ -160,13 +160,13 @@ Submission read_submission(const std::string& folder) {
     Submission found;
     found.id = j.at("id");
     found.folder = folder;
-    found.places.out = j.at("out");
-    found.places.bin = j.at("bin");
-    found.places.lab = j.at("lab");
+    found.paths.out = j.at("out");
+    found.paths.bin = j.at("bin");
+    found.paths.lab = j.at("lab");
     found.retries = j.at("retries");
     found.max_failures = j.at("max_failures");
     const std::string text = j.at("machine").at("text"), machine_path = j.at("machine").at("path");
-    if (!text.empty()) found.places.machine = std::make_shared<Machine>(machine_from_text(text, machine_path));
+    if (!text.empty()) found.paths.machine = std::make_shared<Machine>(machine_from_text(text, machine_path));
     for (const json& a : j.at("arrays")) {
       const json& shape = a.at("shape");
       found.arrays.push_back({{shape.at("nodes"), shape.at("ranks"), shape.at("ranks_per_node"), shape.at("cores_per_rank"),

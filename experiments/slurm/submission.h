@@ -31,7 +31,7 @@ struct Submission {
   std::string id;      ///< "0001"
   std::string folder;  ///< OUT/slurm/<id>
   std::string created; ///< seconds since the epoch
-  Places places;
+  RunPaths paths;
   int retries = 0, max_failures = 0;  ///< of the runs inside the tasks (runner.h)
   std::vector<SubmittedCell> cells;
   std::vector<PlannedArray> arrays;      ///< tasks index `cells`
@@ -41,9 +41,9 @@ struct Submission {
 /// The submissions of `out`, oldest first.
 std::vector<std::string> submission_folders(const std::string& out);
 
-/// Cells packed for the machine of `places`, with names of jobs that are placeholders yet; nothing is written (`sweep plan`).
+/// Cells packed for the machine of `paths`, with names of jobs that are placeholders yet; nothing is written (`sweep plan`).
 /// Throws UsageError when the machine cannot run a cell.
-Submission draft(const Places& places, std::span<const PlannedCell> cells, const Estimates& estimates);
+Submission draft(const RunPaths& paths, std::span<const PlannedCell> cells, const Estimates& estimates);
 /// Makes a new folder and fills id, folder, created and the names of the jobs; nothing is written in it yet.
 void open_submission(Submission& submission);
 /// tasks.json. Throws RuntimeFailure (disk full).

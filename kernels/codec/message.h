@@ -13,7 +13,7 @@ struct MessageScratch {
 
 /// Sender. Writes the payload of `in` (untouched) and returns its size in bytes; `payload` has max_payload_bytes(in.shape()). A single
 /// wrapper that lends its residual (Wrapper::lend_residual) is worked with in place; else the hooks see a private copy and its decoded
-/// twin.
+/// baseline.
 std::size_t encode_message(CodecStack& stack, ConstTensorView in, const MessageKey& key, std::span<std::byte> payload, MessageScratch& scratch);
 
 /// Receiver. Overwrites `out`.

@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/elementwise.cpp, but for what rows.cu has.
+// CUDA implementation of kernels/nn/elementwise.cpp, but for what rows.cu has.
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/nn/column_sums_kernels.cuh"

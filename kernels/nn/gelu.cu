@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/gelu.cpp.
+// CUDA implementation of kernels/nn/gelu.cpp.
 #include "kernels/cuda/map.cuh"
 #include "kernels/nn/device/types.cuh"
 

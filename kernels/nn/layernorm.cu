@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/layernorm.cpp: a warp per row, in 16-byte accesses where rows allow it.
+// CUDA implementation of kernels/nn/layernorm.cpp: a warp per row, in 16-byte accesses where rows allow it.
 #include "kernels/nn/column_sums_kernels.cuh"
 #include "kernels/nn/device/types.cuh"
 

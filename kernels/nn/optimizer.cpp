@@ -184,10 +184,10 @@ double clip_factor(double norm, double max_norm) {
 
 double CosineSchedule::at(std::int64_t step) const {
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
-  if (step >= total) return floor;
+  if (step >= total) return min_lr;
   const double progress =
       static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
-  return floor + 0.5 * (peak - floor) * (1.0 + std::cos(std::numbers::pi * progress));
+  return min_lr + 0.5 * (peak - min_lr) * (1.0 + std::cos(std::numbers::pi * progress));
 }
 
 }  // namespace thinwire::nn

@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/optimizer.cpp: every argument of AdamW is read once and written once.
+// CUDA implementation of kernels/nn/optimizer.cpp: every argument of AdamW is read once and written once.
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/nn/device/device_nn.h"

@@ -40,10 +40,10 @@ void add_sum_of_squares(std::int64_t count, const T* x, double* sum);
 /// Factor that brings a gradient of global norm `norm` down to max_norm: min(1, max_norm / norm).
 double clip_factor(double norm, double max_norm);
 
-/// Linear warm-up to `peak` over `warmup` steps, then half a cosine down to `floor` at step `total`
-/// (Loshchilov and Hutter 2017, without restarts). Steps count from 0; beyond `total` it stays at `floor`.
+/// Linear warm-up to `peak` over `warmup` steps, then half a cosine down to `min_lr` at step `total`
+/// (Loshchilov and Hutter 2017, without restarts). Steps count from 0; beyond `total` it stays at `min_lr`.
 struct CosineSchedule {
-  double peak = 1e-3, floor = 1e-4;
+  double peak = 1e-3, min_lr = 1e-4;
   std::int64_t warmup = 20, total = 1000;
   double at(std::int64_t step) const;
 };

@@ -1,4 +1,4 @@
-// Device twin of the functions of kernels/nn/elementwise.cpp that walk over rows: added rows, copied rows, dropout.
+// CUDA implementation of the functions of kernels/nn/elementwise.cpp that walk over rows: added rows, copied rows, dropout.
 #include "core/random.h"
 #include "kernels/nn/rows_kernels.cuh"
 

@@ -1,4 +1,4 @@
-// Device twin of the cross-entropies of kernels/nn/softmax.cpp and split_softmax.cpp: a block per row, which reads its logits twice and
+// CUDA implementation of the cross-entropies of kernels/nn/softmax.cpp and split_softmax.cpp: a block per row, which reads its logits twice and
 // writes them once. The softmax of attention is part of attention.cu.
 #include <limits>
 

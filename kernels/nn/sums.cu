@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/sums.cpp: one block, whose threads add in a fixed order.
+// CUDA implementation of kernels/nn/sums.cpp: one block, whose threads add in a fixed order.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/nn/device/device_nn.h"

@@ -1,4 +1,4 @@
-// Positions on the wire, on a device: the twin of kernels/sparse/index_coding.cpp, which states the three forms. A kept
+// Positions on the wire, on a device: the CUDA implementation of kernels/sparse/index_coding.cpp, which states the three forms. A kept
 // element of rank r in bucket b is bit r + b of the compact form's stream, so writers need not know each other, and a
 // reader finds the rank of any bit by a prefix sum of bit counts. The stream may start at any byte; bits are
 // collected in aligned words of the workspace and copied.

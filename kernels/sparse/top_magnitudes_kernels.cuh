@@ -1,4 +1,4 @@
-// Exact selection of the k largest |x| on a device, without a sort and without the host looking (the twin of
+// Exact selection of the k largest |x| on a device, without a sort and without the host looking (the CUDA implementation of
 // kernels/sparse/top_magnitudes.cpp; the lower position wins among equal magnitudes):
 //   1. a sample of 16384 values bounds the k-th magnitude from below with a margin,
 //   2. one pass over x collects, tile by tile and in order, every element from the bound on; a second launch collects all

@@ -18,7 +18,7 @@ std::string capture_configuration(const CaptureRunOptions& options, const std::s
        << " compute=" << (m.compute == nn::ComputeType::f32 ? "f32" : "bf16");
   const TrainerOptions& t = options.trainer;
   line << " adamw=" << t.adamw.beta1 << ',' << t.adamw.beta2 << ',' << t.adamw.epsilon << ',' << t.adamw.weight_decay
-       << " schedule=" << t.schedule.peak << ',' << t.schedule.floor << ',' << t.schedule.warmup << " max_norm=" << t.max_norm;
+       << " schedule=" << t.schedule.peak << ',' << t.schedule.min_lr << ',' << t.schedule.warmup << " max_norm=" << t.max_norm;
   const CapturePlanOptions& p = options.plan;
   line << " shapes=";
   for (const CaptureShape& s : p.shapes) line << s.batch << 'x' << s.seq << ';';

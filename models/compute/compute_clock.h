@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "collectives/channel/traffic.h"
 #include "core/clock.h"
 #include "core/process/trace.h"

@@ -196,7 +196,7 @@ class GridModelSizes {
 }  // namespace
 
 MemoryEstimate estimate_grid_memory(const TrainConfig& c, const MeshCoordinates& at, std::int64_t live) {
-  const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.wire));
+  const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.comm_dtype));
   GridModelSizes sizes(c, at);
   const GridModelSizes::Parameters p = sizes.parameters();
   MemoryEstimate m;
@@ -216,7 +216,7 @@ MemoryEstimate estimate_grid_memory(const TrainConfig& c, const MeshCoordinates&
     if (ranks > 1) m.workspace += 2 * ((elements + ranks - 1) / ranks) * wire + (wire != size ? 2 * elements * wire : 0);
   };
   if (c.mesh.dp > 1) {
-    const auto bucket = static_cast<std::int64_t>(c.bucket_mib * (1 << 20)) / size;
+    const auto bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size;
     std::int64_t packed = p.vectors, alone = 0;
     for (const std::int64_t elements : sizes.matrices()) {
       if (sharded || elements >= bucket)

@@ -30,7 +30,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   const Schedule schedule = pipeline_schedule(c);
   const std::int64_t live = live_micro_batches(schedule, at.pp);
   if (parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d) return estimate_grid_memory(c, at, live);
-  const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.wire));
+  const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.comm_dtype));
   const std::int64_t h = c.model.hidden, t = c.mesh.tp, rows = c.micro_batch * c.seq;
   const bool split_tokens = c.sequence_parallel && t > 1;
   const std::int64_t own = split_tokens ? (rows + t - 1) / t : rows;
@@ -67,7 +67,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   m.workspace = scratch * size;
   if (c.mesh.dp > 1) {
     // Packed buckets, and the wire buffers of the largest message in flight.
-    const std::int64_t bucket = static_cast<std::int64_t>(c.bucket_mib * (1 << 20));
+    const std::int64_t bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20));
     const std::int64_t packed = (h * h / t * size < bucket && !sharded ? matrices : 0) + vectors;
     m.workspace += packed * size;
     const std::int64_t largest = std::max(std::min(bucket, (parameters)*size), 4 * h * h / t * size) / size;

@@ -10,10 +10,10 @@ CodecTraining::CodecTraining(Channel* replicas, Channel* tensor, const nn::AdamW
   options_.weight_decay = 0;
 }
 
-void CodecTraining::add(TrafficLane& lane, const std::vector<std::uint64_t>& tensors, std::int64_t columns, bool sums_encoder,
+void CodecTraining::add(ChannelPair& pair, const std::vector<std::uint64_t>& tensors, std::int64_t columns, bool sums_encoder,
                         bool sums_decoder) {
-  if (lane.coded() == nullptr) return;
-  Codec& codec = *lane.coded()->codec().codec;
+  if (pair.coded() == nullptr) return;
+  Codec& codec = *pair.coded()->codec().codec;
   for (std::uint64_t tensor : tensors) codec.prepare_training(tensor, columns);
   for (const CodecParameter& p : codec.trainable()) {
     const bool partial = p.owner == CodecParameter::Owner::sender ? sums_encoder : sums_decoder;

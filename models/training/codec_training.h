@@ -14,7 +14,7 @@
 
 #include "kernels/nn/optimizer.h"
 #include "models/compute/compute_clock.h"
-#include "models/parallel/channels/traffic_lane.h"
+#include "models/parallel/channels/channel_pair.h"
 
 namespace thinwire {
 
@@ -24,9 +24,9 @@ class CodecTraining {
   /// `replicas`: averages over the data-parallel group, or null; `tensor`: sums over the tensor group.
   CodecTraining(Channel* replicas, Channel* tensor, const nn::AdamW& options, ComputeClock& clock);
 
-  /// The messages of `tensors` [rows, columns] on this lane: gives their codec weights of their own where it has any to train.
-  /// `sums_encoder`, `sums_decoder`: whether these gradients are partial sums over the tensor group. Once per lane.
-  void add(TrafficLane& lane, const std::vector<std::uint64_t>& tensors, std::int64_t columns, bool sums_encoder, bool sums_decoder);
+  /// The messages of `tensors` [rows, columns] on this pair: gives their codec weights of their own where it has any to train.
+  /// `sums_encoder`, `sums_decoder`: whether these gradients are partial sums over the tensor group. Once per pair.
+  void add(ChannelPair& pair, const std::vector<std::uint64_t>& tensors, std::int64_t columns, bool sums_encoder, bool sums_decoder);
   /// Reduces the gradients, steps, clears them. Collective over both groups. `step` counts from 0.
   void step(std::int64_t step, double learning_rate);
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/device/device_module.h"
 #include "core/device/device_stream.h"
 #include "core/tensor_names.h"
@@ -14,7 +14,7 @@
 #include "models/parallel/gradient/gradient_sync.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
-#include "models/training/trainer_lanes.h"
+#include "models/training/trainer_channels.h"
 
 namespace thinwire {
 namespace {
@@ -25,7 +25,7 @@ constexpr const char* timed_on_device =
 /// Of the devices that this process sees the one with the rank's number on its machine, modulo their number: several ranks may share one.
 Device device_of_rank(DeviceKind kind) {
   if (kind == DeviceKind::host) return {};
-  return {kind, Machine::rank_here() % device_module().devices()};
+  return {kind, NodeInfo::rank_here() % device_module().devices()};
 }
 
 /// `Model`: Gpt<T>, or GridGpt<T> where the tensor group is a grid.
@@ -44,7 +44,7 @@ class Trainer3d final : public ParallelTrainer {
         validation_(corpus.validation(), config.model.seed, "data.validation"),
         schedule_(pipeline_schedule(config)) {
     clock_.measure_devices();
-    open_lanes();
+    open_channels();
     make_chunks();
     make_gradient_sync();
     make_codec_training();
@@ -89,7 +89,7 @@ class Trainer3d final : public ParallelTrainer {
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
     sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
-    lanes_->sum_over_mesh(sums, number);
+    pairs_->sum_over_mesh(sums, number);
     if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
     record.gradient_norm = std::sqrt(sums[0]);
     record.loss = sums[1];
@@ -127,7 +127,7 @@ class Trainer3d final : public ParallelTrainer {
     nn::check_device_status();
     clock_.settle();
     std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
-    lanes_->sum_over_mesh(sums, steps_taken());
+    pairs_->sum_over_mesh(sums, steps_taken());
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
     return sums[1];
@@ -148,13 +148,13 @@ class Trainer3d final : public ParallelTrainer {
     world_.barrier();  // no operation of a neighbour may be in flight
     clock_.set_mode(mode);
     clock_.set_scale(config_.compute_scale);
-    lanes_->set_compute(mode, config_.compute_scale);
+    pairs_->set_compute(mode, config_.compute_scale);
     if (grid_) grid_->set_compute(mode, config_.compute_scale);
     // Only where nothing is computed: a real step needs what its messages bring.
-    lanes_->omit(mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>());
+    pairs_->omit(mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>());
   }
   void drain_link(LinkDrain* drain) override {
-    lanes_->drain_link(drain);
+    pairs_->drain_link(drain);
     if (grid_) grid_->drain_link(drain);
   }
   ProcessMesh& mesh() override { return mesh_; }
@@ -178,14 +178,14 @@ class Trainer3d final : public ParallelTrainer {
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
     const PlacementScope here(where());
     std::map<std::string, std::vector<std::byte>> state;
-    lanes_->save_states(state);
+    pairs_->save_states(state);
     if (grid_) grid_->save_states(state);
     if (!codec_training_->empty()) state["trained codecs"] = codec_training_->save_state();
     return state;
   }
   void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
     const PlacementScope here(where());
-    lanes_->load_states(state);
+    pairs_->load_states(state);
     if (grid_) grid_->load_states(state);
     if (codec_training_->empty()) return;
     const auto moments = state.find("trained codecs");
@@ -194,16 +194,16 @@ class Trainer3d final : public ParallelTrainer {
   }
 
  private:
-  void open_lanes() {
-    const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.wire;
-    lanes_.emplace(world_, mesh_, config_, wire, dtype_of<T>);
+  void open_channels() {
+    const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.comm_dtype;
+    pairs_.emplace(world_, mesh_, config_, wire, dtype_of<T>);
     if constexpr (std::is_same_v<Model, GridGpt<T>>) {
       GridOptions options;
-      options.wire = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
+      options.comm_dtype = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
       grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), parse_grid(config_.tensor_parallel, config_.mesh.tp), options, clock_);
     }
-    if (lanes_->tensor_forward)
-      tensor_.emplace(*lanes_->tensor_forward, *lanes_->tensor_backward, *lanes_->look_up, *lanes_->tensor_control, at_.pp, config_.sequence_parallel);
+    if (pairs_->tensor_forward)
+      tensor_.emplace(*pairs_->tensor_forward, *pairs_->tensor_backward, *pairs_->look_up, *pairs_->tensor_control, at_.pp, config_.sequence_parallel);
     else
       tensor_.emplace();
     tensor_->error_interval = config_.error_interval;
@@ -222,7 +222,7 @@ class Trainer3d final : public ParallelTrainer {
     }
     std::vector<Model*> pointers;
     for (auto& chunk : chunks_) pointers.push_back(chunk.get());
-    pipeline_.emplace(config_, at_, pointers, lanes_->boundary, clock_);
+    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, clock_);
   }
 
   void make_gradient_sync() {
@@ -233,18 +233,18 @@ class Trainer3d final : public ParallelTrainer {
       for (std::size_t i = 0; i < list.size(); ++i) parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
       if (config_.mesh.pp > 1 && chunk->token()) table = chunk->token();
     }
-    sync_.emplace(config_, at_, parameters, table, lanes_->gradient, clock_);
+    sync_.emplace(config_, at_, parameters, table, pairs_->gradient, clock_);
     optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
   void make_codec_training() {
-    codec_training_.emplace(lanes_->gradient.gradient ? &lanes_->gradient.gradient->dense() : nullptr, lanes_->tensor_control,
+    codec_training_.emplace(pairs_->gradient.gradient ? &pairs_->gradient.gradient->dense() : nullptr, pairs_->tensor_control,
                             config_.trainer.adamw, clock_);
     MessageKey settled;  // a step after any warm-up
     settled.step = std::numeric_limits<std::int64_t>::max();
     std::vector<std::uint64_t> sums, boundaries;
-    TrafficLane *forward = lanes_->tensor_forward, *boundary_forward = lanes_->boundary.forward;
+    ChannelPair *forward = pairs_->tensor_forward, *boundary_forward = pairs_->boundary.forward;
     for (auto& chunk : chunks_) {
       const GptPart& part = chunk->part();
       for (int l = part.first_layer; l < part.first_layer + part.layers; ++l)
@@ -288,7 +288,7 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void take_records(std::vector<TrafficRecord>& records) {
-    lanes_->take_records(records);
+    pairs_->take_records(records);
     if (grid_) grid_->take_records(records);
   }
 
@@ -305,7 +305,7 @@ class Trainer3d final : public ParallelTrainer {
   ComputeClock clock_;
   RecordedPasses recorded_{config_.graphs, clock_};
   Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
-  std::optional<TrainerLanes> lanes_;
+  std::optional<TrainerChannels> pairs_;
   std::optional<TensorParallel<T>> tensor_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Model>> chunks_;

@@ -63,7 +63,7 @@ struct ComparedCell {
   CellRow key;         ///< the row of A, or of B where A has none
   std::string status_a, status_b;
   double a_us = not_measured, b_us = not_measured;  ///< median over runs of the median time; for
-                                                    ///< Metric::speedup of time / twin's time
+                                                    ///< Metric::speedup of time / baseline's time
   double change = not_measured;                     ///< B / A - 1
   double low = not_measured, high = not_measured;   ///< interval of the change
   double p_value = not_measured;                    ///< adjusted for all cells compared

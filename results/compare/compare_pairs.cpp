@@ -8,7 +8,7 @@ namespace thinwire::results {
 namespace {
 
 /// Per repetition the slowest rank; ranks that did not take part have zero.
-using Laps = std::map<std::int64_t, std::pair<double, double>>;  // repetition -> codec, twin
+using Laps = std::map<std::int64_t, std::pair<double, double>>;  // repetition -> codec, baseline
 
 double value_of(const SampleRow& sample, Metric metric) {
   switch (metric) {
@@ -27,7 +27,7 @@ std::vector<double> logs_of(const Laps& laps, Metric metric) {
   std::vector<double> logs;
   for (const auto& [repetition, lap] : laps) {
     if (metric != Metric::speedup && lap.first > 0) logs.push_back(std::log(lap.first));
-    // The twin's lap of the same number ran next to it: what disturbed one disturbed the other.
+    // The baseline's lap of the same number ran next to it: what disturbed one disturbed the other.
     if (metric == Metric::speedup && lap.first > 0 && lap.second > 0)
       logs.push_back(std::log(lap.first) - std::log(lap.second));
   }
@@ -50,9 +50,9 @@ void gather(std::map<std::string, Unit>& units, std::vector<std::string>& order,
   for (std::size_t f = 0; f < files.size(); ++f) {
     std::map<std::pair<std::string, std::string>, Laps> laps;
     for (const SampleRow& sample : files[f].samples) {
-      const double value = value_of(sample, sample.twin != 0 ? Metric::total : options.metric);
-      auto& [codec, twin] = laps[{sample.cell_id, sample.traffic}][sample.repetition];
-      double& slowest = sample.twin != 0 ? twin : codec;
+      const double value = value_of(sample, sample.baseline != 0 ? Metric::total : options.metric);
+      auto& [codec, baseline] = laps[{sample.cell_id, sample.traffic}][sample.repetition];
+      double& slowest = sample.baseline != 0 ? baseline : codec;
       slowest = std::max(slowest, value);
     }
     // Samples name cell and traffic class only: where a cell has several rows of a class (training runs),

@@ -17,7 +17,7 @@ std::string percent(double fraction) {
 
 std::string time_of(double us, Metric metric) {
   if (!std::isfinite(us)) return "";
-  if (metric == Metric::speedup) return fmt::format("{:.3g} of twin", us);
+  if (metric == Metric::speedup) return fmt::format("{:.3g} of baseline", us);
   return us >= 1e4 ? fmt::format("{:.4g} ms", us / 1e3) : fmt::format("{:.4g} us", us);
 }
 

@@ -63,12 +63,12 @@ class SweepCase(unittest.TestCase):
                                     acts=quoted(acts), corpora=quoted(corpora)))
         return path
 
-    def command(self, verb, study, *more, out=None):
-        command = [SWEEP, verb] + ([study] if study else []) + ["--out", out or self.out, "--bin", PLAYERS]
+    def command(self, command, study, *more, out=None):
+        command = [SWEEP, command] + ([study] if study else []) + ["--out", out or self.out, "--bin", PLAYERS]
         return command + list(more)
 
-    def sweep(self, verb, study, *more, out=None, limit=120):
-        return subprocess.run(self.command(verb, study, *more, out=out), capture_output=True, text=True, timeout=limit, check=False)
+    def sweep(self, command, study, *more, out=None, limit=120):
+        return subprocess.run(self.command(command, study, *more, out=out), capture_output=True, text=True, timeout=limit, check=False)
 
     def rows(self, out=None):
         result = self.sweep("collect", None, "--allow-mixed-corpus", out=out)

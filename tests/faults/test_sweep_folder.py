@@ -121,7 +121,7 @@ class DamagedFiles(SweepCase):
         study = self.study(["ok", "ok"])
         self.sweep("run", study)
         path = self.record("v0")
-        self.damage(path, lambda data: data.replace(b" schema=1 ", b" schema=9 ", 1))
+        self.damage(path, lambda data: data.replace(b" schema=2 ", b" schema=9 ", 1))
         with open(path, "rb") as file:
             before = file.read()
         result = self.sweep("run", study)
@@ -199,8 +199,8 @@ class Surroundings(SweepCase):
             self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
             self.assertEqual(len(re.findall(r"^\S+ error ", result.stderr, re.MULTILINE)), 1, result.stderr)
             self.assertIn(self.out, result.stderr)
-        for verb in ("status", "plan"):
-            self.assertEqual(frozen(*self.command(verb, study)).returncode, 0)
+        for command in ("status", "plan"):
+            self.assertEqual(frozen(*self.command(command, study)).returncode, 0)
         self.assertEqual(sorted(os.listdir(self.out + "/cells")), before)
         self.assertEqual(self.runs(), {"v0": 1, "v1": 1})
 

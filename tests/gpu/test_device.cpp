@@ -117,10 +117,10 @@ TEST_F(CudaDevice, AWorkspaceGrowsInTheOrderOfItsStream) {
   gpu.destroy_stream(stream);
 }
 
-TEST_F(CudaDevice, CodecsEqualTheHostTwinBitForBitOverAwkwardShapesAndAlignments) {
+TEST_F(CudaDevice, CodecsEqualTheHostBitForBitOverAwkwardShapesAndAlignments) {
   for (const DeviceCodecCase& test : device_codec_cases()) {
     Gpu device;
-    ASSERT_NO_FATAL_FAILURE(expect_equals_host_twin(device, test));
+    ASSERT_NO_FATAL_FAILURE(expect_equals_host(device, test));
   }
 }
 
@@ -132,14 +132,14 @@ TEST_F(CudaDevice, CodecsReportNonFiniteOversizedAndDamagedValuesInTheStatusWord
   }
 }
 
-TEST_F(CudaDevice, SparseCodecsMaskGradientsLikeTheHostTwin) {
+TEST_F(CudaDevice, SparseCodecsMaskGradientsLikeTheHost) {
   for (const char* codec : {"topk:fraction=0.1", "topk:fraction=0.2,index=int32,values=f32", "topk:fraction=0.5,index=int64", "topk:fraction=1",
                             "randomk:fraction=0.2", "randomk:fraction=0.7"})
     for (const Shape& shape : {Shape{1, 1}, Shape{31, 37}, Shape{130, 517}, Shape{300, 517}}) {
       Gpu device;
-      expect_masks_like_host_twin(device, codec, shape);
+      expect_masks_like_host(device, codec, shape);
       const bool released = shape.elements() < 10000 && std::string_view(codec).find("index=") == std::string_view::npos;
-      if (released) expect_masks_like_host_twin(device, codec, shape, Form::released);
+      if (released) expect_masks_like_host(device, codec, shape, Form::released);
     }
 }
 
@@ -196,7 +196,7 @@ TEST_F(CudaDevice, ResidualsEqualTheHostBitForBit) {
   expect_residuals_like_host(device);
 }
 
-TEST_F(CudaDevice, MatrixCodecsEqualTheHostTwin) {
+TEST_F(CudaDevice, MatrixCodecsEqualTheHost) {
   Gpu device;
   expect_orthonormal_like_host(device);
   expect_powersgd_like_host(device);
@@ -208,7 +208,7 @@ TEST_F(CudaDevice, MatrixCodecsEqualTheHostTwin) {
   expect_matrix_codecs_report_bad_values(device);
 }
 
-TEST_F(CudaDevice, NnKernelsEqualTheHostTwin) {
+TEST_F(CudaDevice, NnKernelsEqualTheHost) {
   for (const auto check : {expect_gelu_like_host, expect_layernorm_like_host, expect_cross_entropy_like_host, expect_optimizer_like_host,
                            expect_attention_like_host, expect_elementwise_like_host, expect_gemm_like_host}) {
     Gpu device;

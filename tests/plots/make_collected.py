@@ -68,34 +68,34 @@ def rate_of(link):
 
 def with_times(values, rng, link, encode_rate, decode_rate):
     """Adds times, speed-up and break-even to a row of a collective, by latency + bytes / rate."""
-    dense, sent, twin = values["dense_bytes"], values["link_bytes"], values["twin_link_bytes"]
+    dense, sent, baseline = values["dense_bytes"], values["link_bytes"], values["baseline_link_bytes"]
     jitter = lambda: float(np.exp(rng.normal(0, 0.03)))
     latency = 30.0 if link == "shm" else 160.0
     microseconds = lambda count: latency + count * 8e-3 / rate_of(link)
     encode, decode = dense / encode_rate / 1e3 * jitter(), dense / decode_rate / 1e3 * jitter()
     if values["codec"] == "none":
         encode = decode = 0.0
-    transfer, twin_us = microseconds(sent) * jitter(), microseconds(twin) * jitter()
+    transfer, baseline_us = microseconds(sent) * jitter(), microseconds(baseline) * jitter()
     total = encode + transfer + decode
     values.update(
         encode_us=encode,
         transfer_us=transfer,
         decode_us=decode,
         total_us=total,
-        twin_us=twin_us,
+        baseline_us=baseline_us,
         encode_cpu_us=encode,
         decode_cpu_us=decode,
         total_iqr_us=0.03 * total,
-        twin_iqr_us=0.03 * twin_us,
+        baseline_iqr_us=0.03 * baseline_us,
         repetitions=3,
-        speedup=twin_us / total,
+        speedup=baseline_us / total,
         compute="timed",
         oversubscription=2.0,
         link=link,
         link_gbps=LINKS.get(link, NAN),
-        twin="library",
-        ratio=twin / max(1, sent),
-        break_even_gbps=8e-3 * (twin - sent) / (encode + decode) if encode + decode > 0 else NAN,
+        baseline="library",
+        ratio=baseline / max(1, sent),
+        break_even_gbps=8e-3 * (baseline - sent) / (encode + decode) if encode + decode > 0 else NAN,
         algbw_gbps=dense / total / 1e3,
         busbw_gbps=1.5 * dense / total / 1e3,
     )
@@ -121,7 +121,7 @@ def activation_rows(rng, links, layouts=LAYOUTS, shapes=SHAPES, methods=tuple(ME
                         if group == 1:
                             continue
                         reduces = traffic == "tp_forward"
-                        twin = 2 * (group - 1) * dense // group if reduces else dense
+                        baseline = 2 * (group - 1) * dense // group if reduces else dense
                         gathers = codec[0] in "trq"
                         sent = (
                             (group - 1) * payload
@@ -155,7 +155,7 @@ def activation_rows(rng, links, layouts=LAYOUTS, shapes=SHAPES, methods=tuple(ME
                             link_bytes=sent,
                             link_bytes_max=sent,
                             received_bytes=sent,
-                            twin_link_bytes=twin,
+                            baseline_link_bytes=baseline,
                             relative_l2=error * (1 + 0.05 * (tp == 4)),
                             cosine=math.sqrt(max(0.0, 1 - error**2)),
                             bias=0.0,
@@ -214,8 +214,8 @@ def gradient_rows(rng, links):
     for link, dp in ((link, dp) for link in links for dp in (2, 4)):
         for tensor, elements in matrices.items():
             for codec, protocol, share, error, enc, dec in codecs:
-                dense, twin = 2 * elements, 4 * (dp - 1) * elements // dp
-                sent = int(twin * share * (dp / 4 if protocol == "gather" else 1))
+                dense, baseline = 2 * elements, 4 * (dp - 1) * elements // dp
+                sent = int(baseline * share * (dp / 4 if protocol == "gather" else 1))
                 values = dict(
                     program="bench_gradient",
                     traffic="dp_gradient",
@@ -236,7 +236,7 @@ def gradient_rows(rng, links):
                     link_bytes=sent,
                     link_bytes_max=sent,
                     received_bytes=sent,
-                    twin_link_bytes=twin,
+                    baseline_link_bytes=baseline,
                     relative_l2=error * float(np.exp(rng.normal(0, 0.06))),
                     cosine=0.9,
                     bias=0.0,
@@ -254,7 +254,7 @@ def embedding_rows(rng, links):
                 ("quantize:bits=8", 0.51, 0.011),
                 ("powersgd:rank=8", 0.08, 0.4),
             ):
-                dense, twin = 2 * 256 * 512, 2 * 256 * 512 * 2
+                dense, baseline = 2 * 256 * 512, 2 * 256 * 512 * 2
                 sent = int(dense * steps * share)
                 values = dict(
                     program="bench_embedding",
@@ -277,7 +277,7 @@ def embedding_rows(rng, links):
                     link_bytes=sent,
                     link_bytes_max=sent,
                     received_bytes=sent,
-                    twin_link_bytes=twin,
+                    baseline_link_bytes=baseline,
                     relative_l2=error,
                     cosine=0.99,
                     bias=0.0,
@@ -590,7 +590,7 @@ def provenance_rows():
         cpu="synthetic",
         started="2026-01-01T00:00:00Z",
         finished="2026-01-01T00:01:00Z",
-        schema_version=1,
+        schema_version=2,
     )
 
 
@@ -643,7 +643,7 @@ def write(
     with h5py.File(path, "w") as file:
         file.attrs.update(
             {
-                "schema_version": 1,
+                "schema_version": 2,
                 "thinwire_version": "0.1.0",
                 "created": "2026-01-01T00:00:00Z",
                 **(attributes or {}),

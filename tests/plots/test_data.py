@@ -62,13 +62,13 @@ class Schema(unittest.TestCase):
     def test_a_missing_column_or_table_is_named(self):
         path = scratch()
         with h5py.File(path, "w") as file:
-            file.attrs["schema_version"] = 1
+            file.attrs["schema_version"] = 2
         with self.assertRaisesRegex(CorruptData, "/cells"):
             data.load(path)
         row = made.row(traffic="codec")
-        del row["twin_us"]
+        del row["baseline_us"]
         made.write(path, [row])
-        with self.assertRaisesRegex(CorruptData, "twin_us"):
+        with self.assertRaisesRegex(CorruptData, "baseline_us"):
             data.load(path)
 
     def test_absent_tables_are_empty_and_named(self):

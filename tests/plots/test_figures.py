@@ -684,7 +684,7 @@ class MissingData(unittest.TestCase):
                     transfer_us=NAN,
                     decode_us=NAN,
                     total_us=NAN,
-                    twin_us=NAN,
+                    baseline_us=NAN,
                     break_even_gbps=NAN,
                     link_gbps=NAN,
                 )

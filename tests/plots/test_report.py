@@ -234,8 +234,8 @@ class BadInput(unittest.TestCase):
             out = ["--out", self.folder] if program == "report.py" else []
             self.fails(6, "truncated or damaged.*sweep collect", "--collected", cut, *out, program=program)
             other = os.path.join(self.folder, "other.h5")
-            made.write(other, [made.row(traffic="codec")], attributes={"schema_version": 2})
-            self.fails(6, "schema version 2", "--collected", other, *out, program=program)
+            made.write(other, [made.row(traffic="codec")], attributes={"schema_version": 3})
+            self.fails(6, "schema version 3", "--collected", other, *out, program=program)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "report.html")))
 
     def test_a_full_disk_leaves_the_old_report(self):

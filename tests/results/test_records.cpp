@@ -80,6 +80,16 @@ TEST(Cell, DifferentCellsHaveDifferentIdentities) {
   EXPECT_EQ(ids[0].size(), 64u);
 }
 
+// The same cell as in tests/results/test_migrate.py: the converter computes ids by itself.
+TEST(CellId, OfAMeasuredCellIsWhatTheConverterMakesOfIt) {
+  Parameters p;
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"batch", "8"}, {"capture", "capture.h5"}, {"codec", "quantize:bits=2"}, {"form", "fair"},
+                                                                      {"hidden", "512"}, {"method", "Q1"}, {"pp", "1"}, {"repetitions", "3"}, {"seed", "1"},
+                                                                      {"seq", "128"}, {"serial", "1"}, {"tp", "4"}, {"comm-dtype", "f16"}})
+    p.set(name, value);
+  EXPECT_EQ(cell_id("bench_activation", 4, "netns:100mbit", p), "661674946ee92fa8c1045a1397ccc428359f86a8577d0e2ddd17eba26dfba13e");
+}
+
 TEST(Cell, NumbersOfEveryKindReadBackFromTheirText) {
   for (const double value : {0.0, -0.0, 1.0, -1.0, 0.1, 1.0 / 3, 1e-300, 1e300, 9007199254740992.0, 1e18}) {
     Parameters p;

@@ -138,26 +138,26 @@ TEST(Machines, ShapesFollowLinkAndNode) {
 
 TEST(Machines, CommandsComeFromTheProfileWordByWord) {
   const TemporaryFolder folder;
-  Places places;
-  places.out = folder.path();
-  places.bin = "/programs";
-  places.machine = std::make_shared<Machine>(machine_of(
+  RunPaths paths;
+  paths.out = folder.path();
+  paths.bin = "/programs";
+  paths.machine = std::make_shared<Machine>(machine_of(
       "[launcher]\nkind = \"srun\"\noptions = [\"--mpi=pmix\", \"--comment=a b;c\"]\n[node]\ngpus = 2\ngpu_of_local_rank = [1, 0]\n"
       "[environment]\nX = \"$(touch y)\"\n[[link]]\nname = \"fabric\"\nranks_per_node = 2\n[link.environment]\nY = \"z\"\n"));
   Launch launch;
   launch.program = "bench_codec";
   launch.link = "fabric";
   launch.ranks = 4;
-  const Command command = command_for(places, "0001", launch);
+  const Command command = command_for(paths, "0001", launch);
   EXPECT_EQ(command.arguments,
             (std::vector<std::string>{"srun", "--ntasks=4", "--nodes=2", "--cpus-per-task=1", "--ntasks-per-node=2", "--mpi=pmix", "--comment=a b;c",
                                       "/programs/sweep", "rank", "--gpus", "1,0", "/programs/bench_codec", "--cells",
                                       folder.path() + "/launches/0001.json"}));
   EXPECT_EQ(command.environment.at("X"), "$(touch y)");
   EXPECT_EQ(command.environment.at("Y"), "z");
-  places.machine = std::make_shared<Machine>();
+  paths.machine = std::make_shared<Machine>();
   launch.link = "shm";
-  EXPECT_EQ(command_for(places, "0001", launch).arguments,
+  EXPECT_EQ(command_for(paths, "0001", launch).arguments,
             (std::vector<std::string>{"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "4", "/programs/bench_codec", "--cells",
                                       folder.path() + "/launches/0001.json"}));
 }
@@ -176,13 +176,13 @@ std::vector<PlannedCell> many_cells(int count, int ranks, const std::string& pro
   return cells;
 }
 
-Places slurm_places(const TemporaryFolder& folder) {
-  Places places;
-  places.out = folder / "out put";
-  places.bin = "/it's here";
-  places.machine = std::make_shared<Machine>(
+RunPaths slurm_places(const TemporaryFolder& folder) {
+  RunPaths paths;
+  paths.out = folder / "out put";
+  paths.bin = "/it's here";
+  paths.machine = std::make_shared<Machine>(
       machine_of("modules = [\"a b\"]\nsetup = [\"ulimit -l unlimited\"]\n[slurm]\npartition = \"main\"\nminutes_per_job = 1\ncell_seconds = 20\narray_width = 5\n"));
-  return places;
+  return paths;
 }
 
 TEST(Packing, FillsTasksUpToTheMinutesOfAJobAndSeparatesShapes) {
@@ -211,7 +211,7 @@ TEST(JobScripts, HoldNothingOfAStudyAndQuoteEveryPath) {
   EXPECT_NE(text.find("#SBATCH --array=0-2%5\n"), std::string::npos) << text;
   EXPECT_NE(text.find("module load 'a b' || exit 3\nulimit -l unlimited\nexec '/it'\\''s here/sweep' task '" + s.folder + "' 0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("#SBATCH --output=\"" + s.folder + "/task-0-%a.log\"\n"), std::string::npos) << text;
-  s.places.out = "/a\n#SBATCH --partition=theirs";
+  s.paths.out = "/a\n#SBATCH --partition=theirs";
   EXPECT_NE(message_of<UsageError>([&] { job_script(s, 0); }), "");
 }
 
@@ -219,14 +219,14 @@ TEST(Submissions, ComeBackFromDiskAsTheyWere) {
   const TemporaryFolder folder;
   const std::vector<PlannedCell> cells = many_cells(4, 2, "a");
   Submission s = draft(slurm_places(folder), cells, Estimates(cells, folder.path()));
-  s.places.machine = std::make_shared<Machine>(read_machine("local-slurm", "/nowhere"));
+  s.paths.machine = std::make_shared<Machine>(read_machine("local-slurm", "/nowhere"));
   open_submission(s);
   write_tasks(s);
   write_submitted(s);
   const Submission back = read_submission(s.folder);
   EXPECT_EQ(back.arrays[0].tasks, s.arrays[0].tasks);
   EXPECT_EQ(back.submitted[0].name, s.submitted[0].name);
-  EXPECT_EQ(back.places.machine->launcher_options, s.places.machine->launcher_options);
+  EXPECT_EQ(back.paths.machine->launcher_options, s.paths.machine->launcher_options);
   for (std::size_t i = 0; i < cells.size(); ++i) EXPECT_EQ(back.cells[i].cell.parameters, cells[i].parameters);
   Submission other = s;
   open_submission(other);

@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 
 COLUMNS = """cell_id traffic method codec form protocol dtype link link_gbps compute oversubscription ranks tp pp dp layers
-batch seq hidden seed corpus dense_bytes payload_bytes link_bytes link_bytes_max twin twin_link_bytes encode_us transfer_us
-decode_us encode_cpu_us decode_cpu_us total_us twin_us break_even_gbps relative_l2 status reason""".split()
+batch seq hidden seed corpus dense_bytes payload_bytes link_bytes link_bytes_max baseline baseline_link_bytes encode_us transfer_us
+decode_us encode_cpu_us decode_cpu_us total_us baseline_us break_even_gbps relative_l2 status reason""".split()
 
 
 def check(condition, message):
@@ -48,7 +48,7 @@ def main(out):
     check(count["OK"] + count["MISTRUSTED"] > 0, "nothing was measured")
 
     measured = cells[np.isin(cells["status"], [b"OK", b"MISTRUSTED"])]
-    # A layer on a process grid has no twin, and its collectives no times of their own.
+    # A layer on a process grid has no baseline, and its collectives no times of their own.
     grids = measured[measured["program"] == b"bench_tensor_parallel"]
     steps, errors = grids[grids["operation"] == b"step"], grids[np.char.startswith(grids["operation"], b"error of ")]
     check({m.split(b" ")[0] for m in steps["method"]} >= {b"1d", b"2.5d", b"3d"}, "a scheme of tensor parallelism has no step")
@@ -57,11 +57,11 @@ def main(out):
     measured = measured[measured["program"] != b"bench_tensor_parallel"]
     moved = measured[measured["link_bytes"] > 0]
     check(len(moved) > 0, "no row moved bytes over a link")
-    # A dense collective is a twin itself, and a training run's twin is the run of the dense plan; every other transfer has one.
+    # A dense collective is a baseline itself, and a training run's baseline is the run of the dense plan; every other transfer has one.
     check(np.all(moved["total_us"] > 0), "a transfer without its time")
-    twinned = moved[~np.isin(moved["program"], [b"bench_collective", b"train_gpt"])]
-    check(len(twinned) > 0 and np.all(twinned["twin_us"] > 0), "a transfer without its twin's time")
-    forward = twinned[np.isin(twinned["traffic"], [b"tp_forward", b"pp_forward", b"dp_gradient"])]
+    with_baseline = moved[~np.isin(moved["program"], [b"bench_collective", b"train_gpt"])]
+    check(len(with_baseline) > 0 and np.all(with_baseline["baseline_us"] > 0), "a transfer without its baseline's time")
+    forward = with_baseline[np.isin(with_baseline["traffic"], [b"tp_forward", b"pp_forward", b"dp_gradient"])]
     lossy = forward[[not codec.startswith((b"none", b"cast")) for codec in forward["codec"]]]
     check(len(lossy) > 0 and np.all(lossy["relative_l2"] > 0), "no lossy codec, or one without any error")
     dense = forward[forward["codec"] == b"none"]

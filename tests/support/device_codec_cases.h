@@ -1,4 +1,4 @@
-// One set of checks for the device twins of codecs, run on a GPU (tests/gpu) and on emulated kernels
+// One set of checks for the CUDA implementations of codecs, run on a GPU (tests/gpu) and on emulated kernels
 // (tests/kernels/codec). A Device offers memory and the entry points; the host codec is the oracle.
 #pragma once
 
@@ -82,7 +82,7 @@ struct DeviceResult {
 };
 
 struct DeviceCodecCase {
-  std::string codec;  ///< expression of the host twin
+  std::string codec;  ///< expression of the host implementation
   Shape shape;
   std::size_t value_offset = 0, payload_offset = 0;  ///< bytes: 0 = aligned, else a slice at an odd place
   Form form = Form::fair;
@@ -183,7 +183,7 @@ inline DeviceResult run_on_device(DeviceUnderTest& device, const DeviceCodecCase
 }
 
 /// Payload and decoded values equal those of the host codec bit for bit.
-inline void expect_equals_host_twin(DeviceUnderTest& device, const DeviceCodecCase& test) {
+inline void expect_equals_host(DeviceUnderTest& device, const DeviceCodecCase& test) {
   SCOPED_TRACE(test.text() + ", seed " + std::to_string(device_seed));
   const std::vector<float> x = device_values(test.shape);
   std::vector<float> start(x.size());
@@ -208,7 +208,7 @@ inline void expect_equals_host_twin(DeviceUnderTest& device, const DeviceCodecCa
 }
 
 /// The masked backward rule: what travels and what arrives equal the host's.
-inline void expect_masks_like_host_twin(DeviceUnderTest& device, const std::string& codec, const Shape& shape, Form form = Form::fair) {
+inline void expect_masks_like_host(DeviceUnderTest& device, const std::string& codec, const Shape& shape, Form form = Form::fair) {
   SCOPED_TRACE(codec + " (" + name_of(form) + ") " + shape.to_string() + ", seed " + std::to_string(device_seed));
   const std::vector<float> x = device_values(shape);
   std::vector<float> gradient(x.size()), back(x.size());

@@ -1,4 +1,4 @@
-// Checks of the device twins whose maths has matrix products: run on a GPU (tests/gpu) and on emulated kernels. The host codec is
+// Checks of the CUDA implementations whose maths has matrix products: run on a GPU (tests/gpu) and on emulated kernels. The host codec is
 // the oracle; sums run in another order, so values agree to a tolerance that stands beside each check.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Checks of the device twins of kernels/nn: run on a GPU (tests/gpu) and on emulated kernels. The host kernel in f32 is the oracle, on inputs that
+// Checks of the CUDA implementations of kernels/nn: run on a GPU (tests/gpu) and on emulated kernels. The host kernel in f32 is the oracle, on inputs that
 // were rounded to the type under test. One tolerance per type, relative to the largest reference value.
 #pragma once
 

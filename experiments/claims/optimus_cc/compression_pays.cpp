@@ -49,7 +49,7 @@ CellRequest message_request(int rank, const std::string& link, int repetition) {
   r.parameters.set("batch", std::int64_t{1});
   r.parameters.set("seq", std::int64_t{rows});
   r.parameters.set("hidden", std::int64_t{columns});
-  r.parameters.set("wire", "f32");
+  r.parameters.set("comm-dtype", "f32");
   r.parameters.set("codec", codec_of(rank));
   r.parameters.set("repetitions", std::int64_t{15});
   r.parameters.set("seed", std::int64_t{repetition});
@@ -57,7 +57,7 @@ CellRequest message_request(int rank, const std::string& link, int repetition) {
   return r;
 }
 
-/// One message between two stages, in microseconds; twin: dense.
+/// One message between two stages, in microseconds; baseline: dense.
 struct Message {
   double coded_us = no_number, dense_us = no_number;
   std::string untrusted;
@@ -79,7 +79,7 @@ std::vector<Message> messages(JudgeContext& context, const std::vector<int>& ran
     for (const results::CellRow& row : records[i].rows)
       if (row.traffic == "pp_forward") {
         m.coded_us = std::fmin(m.coded_us, row.total_us);  // fmin passes over NaN
-        m.dense_us = std::fmin(m.dense_us, row.twin_us);
+        m.dense_us = std::fmin(m.dense_us, row.baseline_us);
       }
   }
   return all;

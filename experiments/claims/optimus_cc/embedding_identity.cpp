@@ -29,7 +29,7 @@ CellRequest sync_request(const Sync& s) {
   r.parameters.set("scheme", "fused");
   r.parameters.set("reference", "two_step");
   r.parameters.set("generator", s.generator);
-  r.parameters.set("wire", "f32");
+  r.parameters.set("comm-dtype", "f32");
   r.parameters.set("rows", std::int64_t{251});  // a prime: no block of a ring is like another
   r.parameters.set("hidden", std::int64_t{128});
   r.parameters.set("repetitions", std::int64_t{1});
@@ -47,7 +47,7 @@ CellRequest training_request(const std::string& sync, const std::string& form, i
     r.parameters.set(name, value);
   r.parameters.set("steps", std::int64_t{steps});
   r.parameters.set("schedule-steps", std::int64_t{most_steps});
-  r.parameters.set("wire", "f32");
+  r.parameters.set("comm-dtype", "f32");
   r.parameters.set("embedding-sync", sync);
   if (form != "fair") r.parameters.set("form", form);
   r.tags = {"optimus_cc.C6"};

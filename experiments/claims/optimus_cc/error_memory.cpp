@@ -27,7 +27,7 @@ CellRequest request_of(const Arm& arm, int seed) {
   p.set("seq", seq);
   p.set("micro-batch", micro_batch);
   p.set("global-batch", micro_batch * 8);
-  p.set("wire", "f32");
+  p.set("comm-dtype", "f32");
   p.set("steps", 3);
   p.set("eval-sequences", micro_batch * 8);
   p.set("seed", seed);

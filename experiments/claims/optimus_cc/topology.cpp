@@ -28,7 +28,7 @@ CellRequest request_of(const Topology& t) {
   const std::map<std::string, std::string> settings = {
       {"tp", std::to_string(t.tp)}, {"pp", std::to_string(t.pp)}, {"dp", std::to_string(t.dp)}, {"order", t.order},
       {"layers", "4"}, {"hidden", "128"}, {"heads", "4"}, {"seq", "32"}, {"max-seq", "32"}, {"micro-batch", "2"},
-      {"global-batch", std::to_string(2 * 4 * t.dp)}, {"wire", "f32"}, {"overlap", "false"}, {"compute", "timed"}, {"serial-steps", "1"}, {"steps", "8"},
+      {"global-batch", std::to_string(2 * 4 * t.dp)}, {"comm-dtype", "f32"}, {"overlap", "false"}, {"compute", "timed"}, {"serial-steps", "1"}, {"steps", "8"},
       {"stage-forward-us", "20000"}, {"stage-backward-us", "60000"}, {"plan", t.name}};
   for (const auto& [name, value] : settings) r.parameters.set(name, value);
   if (!t.codec.empty()) r.parameters.set("compress.dp_gradient", t.codec);

@@ -23,7 +23,7 @@ TrainConfig config_of(const std::string& grid, int ranks, std::int64_t hidden, s
   c.mesh.tp = ranks;
   c.model.layers = 24, c.model.hidden = hidden, c.model.heads = heads, c.model.vocab = 256, c.model.max_seq = seq, c.model.dropout = 0;
   c.seq = seq, c.micro_batch = c.global_batch = batch;
-  c.dtype = c.wire = DType::f32;
+  c.dtype = c.comm_dtype = DType::f32;
   c.recompute = true;
   return c;
 }
@@ -44,7 +44,7 @@ CellRequest request_of(const TrainConfig& c) {
   const auto text = [](std::int64_t value) { return std::to_string(value); };
   const std::map<std::string, std::string> settings = {{"tp", text(c.mesh.tp)}, {"tensor-parallel", c.tensor_parallel}, {"layers", text(c.model.layers)}, {"hidden", text(c.model.hidden)},
                                                        {"heads", text(c.model.heads)}, {"seq", text(c.seq)}, {"max-seq", text(c.seq)}, {"micro-batch", text(c.micro_batch)},
-                                                       {"global-batch", text(c.global_batch)}, {"wire", "f32"}, {"recompute", "full"}, {"steps", "2"}};
+                                                       {"global-batch", text(c.global_batch)}, {"comm-dtype", "f32"}, {"recompute", "full"}, {"steps", "2"}};
   for (const auto& [name, value] : settings) r.parameters.set(name, value);
   r.tags = {"tensor_parallel", "memory"};
   return r;

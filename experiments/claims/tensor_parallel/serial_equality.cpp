@@ -27,7 +27,7 @@ CellRequest training_request(const Launch& launch) {
   r.program = "train_gpt";
   r.ranks = launch.ranks;
   const std::map<std::string, std::string> settings = {{"tp", std::to_string(launch.ranks)}, {"tensor-parallel", launch.mode}, {"layers", "2"}, {"hidden", "64"}, {"heads", "4"},
-                                                       {"seq", "32"}, {"micro-batch", "8"}, {"global-batch", "8"}, {"wire", "f32"}, {"steps", std::to_string(steps)}};
+                                                       {"seq", "32"}, {"micro-batch", "8"}, {"global-batch", "8"}, {"comm-dtype", "f32"}, {"steps", std::to_string(steps)}};
   for (const auto& [name, value] : settings) r.parameters.set(name, value);
   r.tags = {"tensor_parallel", "training"};
   return r;

@@ -1,4 +1,4 @@
-// Device twin of the products of kernels/codec/codecs/autoencoder.cpp; the weights are the caller's.
+// CUDA implementation of the products of kernels/codec/codecs/autoencoder.cpp; the weights are the caller's.
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/cuda/product.cuh"

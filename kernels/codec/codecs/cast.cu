@@ -1,4 +1,4 @@
-// Device twin of kernels/codec/codecs/cast.cpp: the same bytes, on a stream.
+// CUDA implementation of kernels/codec/codecs/cast.cpp: the same bytes, on a stream.
 #include "kernels/codec/codecs/cast_kernels.cuh"
 #include "kernels/cuda/launch.cuh"
 

@@ -75,7 +75,7 @@ class None final : public Codec {
 const bool registered =
     register_codec({.name = "none",
                     .summary = "no compression: the f32 values as they are",
-                    .source = "the uncompressed twin, sent through the codec path",
+                    .source = "the uncompressed baseline, sent through the codec path",
                     .parameters = {},
                     .has_released_form = false,
                     .make = [](const Parameters&, Form) { return std::make_unique<None>(); }});

@@ -1,4 +1,4 @@
-// Device twin of kernels/codec/codecs/none.cpp: the f32 values as they are.
+// CUDA implementation of kernels/codec/codecs/none.cpp: the f32 values as they are.
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 

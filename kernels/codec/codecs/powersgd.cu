@@ -1,4 +1,4 @@
-// Device twin of kernels/codec/codecs/powersgd.cpp: one step of subspace iteration on a stream. What is state there (the start Q) is the
+// CUDA implementation of kernels/codec/codecs/powersgd.cpp: one step of subspace iteration on a stream. What is state there (the start Q) is the
 // caller's here. Products sum in another order than on the host, so factors agree to rounding, not to the bit.
 #include "core/random.h"
 #include "kernels/codec/cuda/device_kernels.h"

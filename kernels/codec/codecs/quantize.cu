@@ -1,4 +1,4 @@
-// Device twin of kernels/codec/codecs/quantize.cpp: the same bytes, on a stream.
+// CUDA implementation of kernels/codec/codecs/quantize.cpp: the same bytes, on a stream.
 #include "kernels/codec/codecs/quantize_neighbour_kernels.cuh"
 #include "kernels/codec/codecs/quantize_scale_kernels.cuh"
 #include "kernels/cuda/launch.cuh"

@@ -1,4 +1,4 @@
-// Device twin of kernels/codec/codecs/topk.cpp: the same bytes, on a stream; and the moves of any sparse message.
+// CUDA implementation of kernels/codec/codecs/topk.cpp: the same bytes, on a stream; and the moves of any sparse message.
 #include "kernels/sparse/index_coding_kernels.cuh"
 #include "kernels/sparse/top_magnitudes_kernels.cuh"
 

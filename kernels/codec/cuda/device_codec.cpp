@@ -17,7 +17,7 @@ DeviceCodec::DeviceCodec(const std::string& text, const Shape& shape, DeviceSeam
                                                     {"autoencoder", Kind::autoencoder}};
   const auto found = kinds.find(expression.codec.name);
   if (found == kinds.end() || !expression.wrappers.empty())
-    throw UsageError("'" + text + "' has no device twin; those have one, without wrappers: none, cast, quantize, topk, randomk, powersgd, autoencoder");
+    throw UsageError("'" + text + "' has no CUDA implementation; those have one, without wrappers: none, cast, quantize, topk, randomk, powersgd, autoencoder");
   kind_ = found->second;
   const CodecStack host = make_codec(expression, form);
   payload_bytes_ = host.codec->max_payload_bytes(shape);

@@ -1,4 +1,4 @@
-// The device twin of a codec expression for tensors of one shape: the entry points of kernels/codec/cuda/device_kernels.h behind one form. It holds
+// The CUDA implementation of a codec expression for tensors of one shape: the entry points of kernels/codec/cuda/device_kernels.h behind one form. It holds
 // what the host codec holds as state (PowerSGD's starts, an auto-encoder's weights) in device memory.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace thinwire {
 class DeviceCodec {
  public:
   /// `stack`: matrices of one shape under one another in the tensor (MessageKey::stack). `starts`: shared by codecs of other shapes that
-  /// serve the same tensors; its own where null. UsageError naming what has a twin when this expression has none (wrappers among them:
+  /// serve the same tensors; its own where null. UsageError naming what has a baseline when this expression has none (wrappers among them:
   /// their arithmetic is thinwire_cuda_residual_add and _store), and as the host codec.
   DeviceCodec(const std::string& expression, const Shape& shape, DeviceSeam seam, Form form = Form::fair, std::int32_t stack = 1,
               std::shared_ptr<DeviceStarts> starts = nullptr);

@@ -1,4 +1,4 @@
-// Entry points of the device twins of codecs, as the CUDA module exports them (core/device/device_abi.h has the rules).
+// Entry points of the CUDA implementations of codecs, as the CUDA module exports them (core/device/device_abi.h has the rules).
 // All pointers are device memory of `ordinal`; work is queued on `stream`, nothing waits for it. Payloads equal
 // those of the host codec of the same name byte for byte, except where a product of matrices stands between
 // (powersgd, autoencoder): sums run in another order there. Payloads, lists and tensors may lie at any address that their

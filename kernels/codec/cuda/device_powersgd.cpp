@@ -29,7 +29,7 @@ void DeviceCodec::make_powersgd(const Parameters& p, const Shape& shape) {
   dense_ = ratio > 0 && static_cast<double>((rows + columns) * width_) * ratio >= static_cast<double>(shape_.elements());
   if (dense_) return;
   if (width_ > orthonormalise_most_columns)
-    throw UsageError("'" + text_ + "' has no device twin: a device orthonormalises at most " + std::to_string(orthonormalise_most_columns) + " columns");
+    throw UsageError("'" + text_ + "' has no CUDA implementation: a device orthonormalises at most " + std::to_string(orthonormalise_most_columns) + " columns");
   workspace_bytes_ = powersgd_workspace_bytes(rows, columns, width_, stack_);
   left_ = static_cast<float*>(seam_.allocate(static_cast<std::size_t>(stack_ * rows * width_) * sizeof(float)));
   right_ = static_cast<float*>(seam_.allocate(static_cast<std::size_t>(stack_ * columns * width_) * sizeof(float)));

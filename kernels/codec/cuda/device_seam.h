@@ -1,4 +1,4 @@
-// Where the device twins of codecs get entry points, memory and copies from: a device through its module, or a test's emulation of one.
+// Where the CUDA implementations of codecs get entry points, memory and copies from: a device through its module, or a test's emulation of one.
 #pragma once
 
 #include <cstddef>

@@ -223,7 +223,7 @@ std::unique_ptr<Codec> make_placed_codec(const CodecExpression& expression, Form
   for (const char* known : {"cast", "quantize", "topk", "randomk", "powersgd"})
     if (name == known) return std::make_unique<PlacedCodec>(expression, form, std::move(host.codec));
   throw UsageError("codec '" + expression.canonical() + "' has no device form, so it cannot serve tensors on " + name_of(placement().device) +
-                   "; those have one: none, cast, quantize, topk, randomk, powersgd, autoencoder (docs/device.md, adding a twin)");
+                   "; those have one: none, cast, quantize, topk, randomk, powersgd, autoencoder (docs/device.md, adding a CUDA implementation)");
 }
 
 }  // namespace thinwire

@@ -1,4 +1,4 @@
-// Device twin of kernels/codec/payload/wire_values.cpp: dense values as f32 or f16 on the wire. Bound: the bytes of both sides, once.
+// CUDA implementation of kernels/codec/payload/wire_values.cpp: dense values as f32 or f16 on the wire. Bound: the bytes of both sides, once.
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 
 using namespace thinwire;

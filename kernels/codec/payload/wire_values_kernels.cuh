@@ -1,4 +1,4 @@
-// Dense factors on the wire, on a device: the twin of kernels/codec/payload/wire_values.cpp.
+// Dense factors on the wire, on a device: the CUDA implementation of kernels/codec/payload/wire_values.cpp.
 #pragma once
 
 #include "kernels/cuda/map.cuh"

@@ -1,4 +1,4 @@
-// Device twin of the arithmetic of kernels/codec/wrappers/residuals.cpp: what error feedback and lazy error propagation do to tensors.
+// CUDA implementation of the arithmetic of kernels/codec/wrappers/residuals.cpp: what error feedback and lazy error propagation do to tensors.
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/map.cuh"
 

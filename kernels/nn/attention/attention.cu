@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/attention/attention.cpp: fused, causal; f32 on the ordinary units, bf16 on the matrix units.
+// CUDA implementation of kernels/nn/attention/attention.cpp: fused, causal; f32 on the ordinary units, bf16 on the matrix units.
 #include "kernels/cuda/map.cuh"
 #include "kernels/nn/attention/attention_bf16_kernels.cuh"
 #include "kernels/nn/attention/attention_wide_kernels.cuh"

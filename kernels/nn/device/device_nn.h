@@ -1,4 +1,4 @@
-// Entry points of the device twins of kernels/nn, as the CUDA module exports them (core/device/device_abi.h has the rules). Each does what the
+// Entry points of the CUDA implementations of kernels/nn, as the CUDA module exports them (core/device/device_abi.h has the rules). Each does what the
 // host function of the same name does (kernels/nn/*.h has the maths and the shapes).
 //
 // `type`: of activations and their gradients, device_f32 or device_bf16; kernels compute in f32. Statistics, layernorm's parameters, losses and

@@ -1,4 +1,4 @@
-// Device twin of kernels/nn/gemm/gemm.cpp: row-major products by cuBLASLt, f32 or bf16 with f32 sums.
+// CUDA implementation of kernels/nn/gemm/gemm.cpp: row-major products by cuBLASLt, f32 or bf16 with f32 sums.
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/product.cuh"
 #include "kernels/nn/device/device_nn.h"

@@ -37,8 +37,8 @@ bool in_tensor_group(const ParameterLayout& layout) {
 
 template <typename T>
 GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& at, const std::vector<LayeredParameter<T>>& parameters,
-                              Parameter<T>* table, const GradientLanes& lanes, ComputeClock& clock)
-    : config_(config), at_(at), lanes_(lanes), clock_(clock), table_(table) {
+                              Parameter<T>* table, const GradientChannels& pairs, ComputeClock& clock)
+    : config_(config), at_(at), pairs_(pairs), clock_(clock), table_(table) {
   const bool sums_over_tensor = config.sequence_parallel && config.mesh.tp > 1;
   MessageKey settled;  // a step after any warm-up
   settled.step = std::numeric_limits<std::int64_t>::max();
@@ -48,8 +48,8 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
     const bool late = sums_over_tensor && in_tensor_group(p->parameter->layout);
     if (late) tensor_replicated_.push_back(p->parameter);
     if (config.mesh.dp == 1) continue;
-    const bool coded = is_matrix(*p->parameter) && lanes_.gradient && lanes_.gradient->codes(p->layer, at.pp, settled);
-    const bool large = static_cast<double>(p->parameter->value.bytes()) >= config.bucket_mib * (1 << 20);
+    const bool coded = is_matrix(*p->parameter) && pairs_.gradient && pairs_.gradient->codes(p->layer, at.pp, settled);
+    const bool large = static_cast<double>(p->parameter->value.bytes()) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
     add(*p, coded || large || (config.shard_optimizer && is_matrix(*p->parameter)), stacked, late);
   }
@@ -81,7 +81,7 @@ void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool stacked
       std::int64_t bytes = 0;
       for (Parameter<T>* member : m.members) bytes += static_cast<std::int64_t>(member->value.bytes());
       const bool packs = m.late == late && m.name.rfind("bucket", 0) == 0;
-      if (packs && static_cast<double>(bytes + static_cast<std::int64_t>(p.parameter->value.bytes())) <= config_.bucket_mib * (1 << 20))
+      if (packs && static_cast<double>(bytes + static_cast<std::int64_t>(p.parameter->value.bytes())) <= config_.bucket_cap_mb * (1 << 20))
         open = &m;  // the latest that has room
     }
   if (open == nullptr) {
@@ -174,8 +174,8 @@ void GradientSync<T>::start(Message& m) {
   MessageKey key = key_of(m.name);
   if (m.stacked) key.stack = static_cast<std::int32_t>(m.members.size());
   // A packed bucket holds what the rule does not cover: it always travels dense.
-  TrafficLane& lane = lane_of(m);
-  Channel& channel = of_matrices(m) ? lane.at(m.layer, at_.pp, key) : lane.dense();
+  ChannelPair& pair = pair_of(m);
+  Channel& channel = of_matrices(m) ? pair.at(m.layer, at_.pp, key) : pair.dense();
   const TensorView view = view_of(m);
   m.operation = m.sharded ? channel.reduce_scatter(view, m.shard.view(), key) : channel.all_reduce(view, view, key);
 }
@@ -215,7 +215,7 @@ void GradientSync<T>::sum_over_tensor_group() {
   for (Parameter<T>* p : tensor_replicated_) elements += p->elements();
   T* packed = shaped<T>(tensor_sum_, {elements});
   clock_.run("pack replicated gradients", -1, -1, [&] { pack_gradients(tensor_replicated_, packed); });
-  Operation sum = lanes_.tensor_control->all_reduce(tensor_sum_.view(), tensor_sum_.view(), key_of("replicated gradients"));
+  Operation sum = pairs_.tensor_control->all_reduce(tensor_sum_.view(), tensor_sum_.view(), key_of("replicated gradients"));
   wait(sum);
   clock_.run("unpack replicated gradients", -1, -1, [&] { unpack_gradients(packed, tensor_replicated_); });
 }
@@ -229,12 +229,12 @@ void GradientSync<T>::finish() {
     if constexpr (std::is_same_v<T, float>) {
       // Steps whose errors are measured start every message here, one by one, so that the input can be kept.
       if (compares() && !m.sharded && m.members.size() == 1 && is_matrix(*m.members[0]) &&
-          lane_of(m).codes(m.layer, at_.pp, key_of(m.name))) {
+          pair_of(m).codes(m.layer, at_.pp, key_of(m.name))) {
         compared_.reshape(m.members[0]->gradient.shape());
         copy_bytes(compared_.view().data(), m.members[0]->g(), compared_.bytes());
         start(m);
         complete(m);
-        lane_of(m).compare_reduction(compared_.view(), m.members[0]->gradient.view(), key_of(m.name));
+        pair_of(m).compare_reduction(compared_.view(), m.members[0]->gradient.view(), key_of(m.name));
         continue;
       }
     }
@@ -250,20 +250,20 @@ void GradientSync<T>::finish() {
 // synchronisation a compressed stage then contributes nothing to the table's gradient (papers/optimus_cc.md section 7, defect 2).
 template <typename T>
 bool GradientSync<T>::reducer_zeroes_table() const {
-  if (config_.form != Form::released || config_.embedding_sync != "fused" || !lanes_.gradient || !lanes_.gradient->coded()) return false;
-  if (lanes_.gradient->coded()->codec().expression.codec.name != "powersgd") return false;
+  if (config_.form != Form::released || config_.embedding_sync != "fused" || !pairs_.gradient || !pairs_.gradient->coded()) return false;
+  if (pairs_.gradient->coded()->codec().expression.codec.name != "powersgd") return false;
   return std::any_of(messages_.begin(), messages_.end(), [&](const Message& m) {
-    return of_matrices(m) && lanes_.gradient->codes(m.layer, at_.pp, key_of(m.name));
+    return of_matrices(m) && pairs_.gradient->codes(m.layer, at_.pp, key_of(m.name));
   });
 }
 
 template <typename T>
 void GradientSync<T>::start_embedding() {
-  if (!table_ || !lanes_.embedding_dp) return;
+  if (!table_ || !pairs_.embedding_dp) return;
   if (reducer_zeroes_table()) table_->gradient.fill_zero();
   const MessageKey key = key_of("embedding.token");
   const TensorView view = table_->gradient.view();
-  table_operation_ = lanes_.embedding_dp->at(-1, 0, key).all_reduce(view, view, key);
+  table_operation_ = pairs_.embedding_dp->at(-1, 0, key).all_reduce(view, view, key);
 }
 
 template <typename T>
@@ -273,8 +273,8 @@ void GradientSync<T>::finish_embedding() {
   table_operation_ = {};
   const MessageKey key = key_of("embedding.token");
   const TensorView view = table_->gradient.view();
-  if (lanes_.embedding_stages) {
-    Operation second = lanes_.embedding_stages->at(-1, 0, key).all_reduce(view, view, key);
+  if (pairs_.embedding_stages) {
+    Operation second = pairs_.embedding_stages->at(-1, 0, key).all_reduce(view, view, key);
     wait(second);
   }
   if (config_.mesh.dp > 1)
@@ -289,7 +289,7 @@ void GradientSync<T>::gather_weights() {
     if (!m.sharded) continue;
     Parameter<T>& p = *m.members[0];
     const MessageKey key = key_of(m.name);
-    m.operation = lanes_.gather->at(m.layer, at_.pp, key).all_gather(m.master.view(), p.value.view(), key);
+    m.operation = pairs_.gather->at(m.layer, at_.pp, key).all_gather(m.master.view(), p.value.view(), key);
   }
   for (Message& m : messages_)
     if (m.operation.valid()) {
@@ -300,8 +300,8 @@ void GradientSync<T>::gather_weights() {
 
 template <typename T>
 void GradientSync<T>::progress() {
-  for (TrafficLane* lane : {lanes_.gradient, lanes_.scatter})
-    if (lane) lane->progress();
+  for (ChannelPair* pair : {pairs_.gradient, pairs_.scatter})
+    if (pair) pair->progress();
 }
 
 template class GradientSync<float>;

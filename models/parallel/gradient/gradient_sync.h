@@ -14,7 +14,7 @@
 #include "models/gpt/gpt.h"
 #include "models/optimizer/optimizer.h"
 #include "models/training/config/train_config.h"
-#include "models/parallel/channels/traffic_lane.h"
+#include "models/parallel/channels/channel_pair.h"
 
 namespace thinwire {
 
@@ -25,13 +25,13 @@ struct LayeredParameter {
   int layer = 0;
 };
 
-/// The lanes that a replica group uses. Null lanes are not needed by the configuration.
-struct GradientLanes {
-  TrafficLane* gradient = nullptr;         ///< dp_gradient, averages
-  TrafficLane* scatter = nullptr;          ///< gradient_scatter, averages
-  TrafficLane* gather = nullptr;           ///< weight_gather
-  TrafficLane* embedding_dp = nullptr;     ///< embedding, first step over replicas (sums), or fused over both
-  TrafficLane* embedding_stages = nullptr; ///< second step over {first, last stage}; null when fused
+/// The pairs that a replica group uses. Null pairs are not needed by the configuration.
+struct GradientChannels {
+  ChannelPair* gradient = nullptr;         ///< dp_gradient, averages
+  ChannelPair* scatter = nullptr;          ///< gradient_scatter, averages
+  ChannelPair* gather = nullptr;           ///< weight_gather
+  ChannelPair* embedding_dp = nullptr;     ///< embedding, first step over replicas (sums), or fused over both
+  ChannelPair* embedding_stages = nullptr; ///< second step over {first, last stage}; null when fused
   Channel* tensor_control = nullptr;       ///< sums of tensor-parallel replicas' gradients under sequence parallelism
 };
 
@@ -40,7 +40,7 @@ class GradientSync {
  public:
   /// `parameters` in the order of the forward pass. `table`: the tied table where it is synchronised apart, else null.
   GradientSync(const TrainConfig& config, const MeshCoordinates& at, const std::vector<LayeredParameter<T>>& parameters,
-               Parameter<T>* table, const GradientLanes& lanes, ComputeClock& clock);
+               Parameter<T>* table, const GradientChannels& pairs, ComputeClock& clock);
 
   /// What the optimizer of this rank updates.
   std::vector<OptimizerPart<T>> optimizer_parts();
@@ -84,11 +84,11 @@ class GradientSync {
   MessageKey key_of(const std::string& name) const;
   void wait(Operation& operation);
   bool compares() const;
-  TrafficLane& lane_of(const Message& message) { return message.sharded ? *lanes_.scatter : *lanes_.gradient; }
+  ChannelPair& pair_of(const Message& message) { return message.sharded ? *pairs_.scatter : *pairs_.gradient; }
 
   const TrainConfig& config_;
   MeshCoordinates at_;
-  GradientLanes lanes_;
+  GradientChannels pairs_;
   ComputeClock& clock_;
   Parameter<T>* table_;
   std::deque<Message> messages_;  ///< in the order of the backward pass

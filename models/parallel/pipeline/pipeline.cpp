@@ -9,12 +9,12 @@
 namespace thinwire {
 
 template <typename T, typename Model>
-Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryLanes& lanes,
+Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryChannels& pairs,
                       ComputeClock& clock)
     : config_(config),
       at_(at),
       chunks_(std::move(chunks)),
-      lanes_(lanes),
+      pairs_(pairs),
       clock_(clock),
       // Under sequence parallelism a boundary tensor is scattered already.
       scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
@@ -263,10 +263,10 @@ void Pipeline<T, Model>::receive_forward(const Instruction& i, const PassContext
   Activations& a = activations(slot_of(i));
   Tensor& arriving = scatters_ ? part_ : a.input;
   arriving.reshape({travelling(pass).count, boundary_shape(pass).columns()}, dtype_of<T>);
-  wait(lanes_.forward->at(boundary, i.peer, message).receive(arriving.view(), i.peer, message));
-  if (compares(pass) && lanes_.forward->codes(boundary, i.peer, message))
-    lanes_.forward->compare_received(arriving.view(), i.peer, message);
-  if (scatters_) gather(lanes_.gather_forward, part_, a.input, pass, message);
+  wait(pairs_.forward->at(boundary, i.peer, message).receive(arriving.view(), i.peer, message));
+  if (compares(pass) && pairs_.forward->codes(boundary, i.peer, message))
+    pairs_.forward->compare_received(arriving.view(), i.peer, message);
+  if (scatters_) gather(pairs_.gather_forward, part_, a.input, pass, message);
 }
 
 template <typename T, typename Model>
@@ -278,8 +278,8 @@ void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& p
   const std::int64_t h = boundary_shape(pass).columns();
   const ConstTensorView view = output.view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
   InFlight& sent = in_flight_.emplace_back();
-  sent.operation = lanes_.forward->at(boundary, at_.pp, message).send(view, i.peer, message);
-  if (compares(pass) && lanes_.forward->codes(boundary, at_.pp, message)) sent.probe = lanes_.forward->compare_sent(view, i.peer, message);
+  sent.operation = pairs_.forward->at(boundary, at_.pp, message).send(view, i.peer, message);
+  if (compares(pass) && pairs_.forward->codes(boundary, at_.pp, message)) sent.probe = pairs_.forward->compare_sent(view, i.peer, message);
 }
 
 template <typename T, typename Model>
@@ -318,12 +318,12 @@ void Pipeline<T, Model>::receive_backward(const Instruction& i, const PassContex
   Tensor& arriving = scatters_ ? part_ : *gradient;
   arriving.reshape({travelling(pass).count, boundary_shape(pass).columns()}, dtype_of<T>);
   // The gradient comes back as the codec of the activation says, which this rank sent.
-  Channel& activation = lanes_.forward->at(boundary, at_.pp, message);
-  wait(lanes_.backward->at(boundary, i.peer, message).receive_backward(arriving.view(), i.peer, message, activation));
-  if (compares(pass) && lanes_.backward->codes(boundary, i.peer, message))
-    lanes_.backward->compare_received(arriving.view(), i.peer, message);
-  if (scatters_) gather(lanes_.gather_backward, part_, *gradient, pass, message);
-  if (positions_first_ && lanes_.backward->codes(boundary, i.peer, message))
+  Channel& activation = pairs_.forward->at(boundary, at_.pp, message);
+  wait(pairs_.backward->at(boundary, i.peer, message).receive_backward(arriving.view(), i.peer, message, activation));
+  if (compares(pass) && pairs_.backward->codes(boundary, i.peer, message))
+    pairs_.backward->compare_received(arriving.view(), i.peer, message);
+  if (scatters_) gather(pairs_.gather_backward, part_, *gradient, pass, message);
+  if (positions_first_ && pairs_.backward->codes(boundary, i.peer, message))
     gradient = swapped(std::move(gradient), pass.seq, pass.batch, i);
   gradients_[slot_of(i)] = std::move(gradient);
 }
@@ -370,16 +370,16 @@ void Pipeline<T, Model>::send_backward(const Instruction& i, const PassContext& 
   const auto found = gradients_.find(slot_of(i));
   std::unique_ptr<Tensor> gradient = std::move(found->second);
   gradients_.erase(found);
-  if (positions_first_ && lanes_.backward->codes(boundary, at_.pp, message))
+  if (positions_first_ && pairs_.backward->codes(boundary, at_.pp, message))
     gradient = swapped(std::move(gradient), pass.batch, pass.seq, i);
   const RowBlock mine = travelling(pass);
   const std::int64_t h = boundary_shape(pass).columns();
   const ConstTensorView view = gradient->view().flat_slice(mine.first * h, mine.count * h).reshaped({mine.count, h});
-  Channel& activation = lanes_.forward->at(boundary, i.peer, message);
+  Channel& activation = pairs_.forward->at(boundary, i.peer, message);
   InFlight& sent = in_flight_.emplace_back();
-  sent.operation = lanes_.backward->at(boundary, at_.pp, message).send_backward(view, i.peer, message, activation);
-  if (compares(pass) && lanes_.backward->codes(boundary, at_.pp, message))
-    sent.probe = lanes_.backward->compare_sent(view, i.peer, message);
+  sent.operation = pairs_.backward->at(boundary, at_.pp, message).send_backward(view, i.peer, message, activation);
+  if (compares(pass) && pairs_.backward->codes(boundary, at_.pp, message))
+    sent.probe = pairs_.backward->compare_sent(view, i.peer, message);
   sent.gradient = std::move(gradient);
 }
 

@@ -16,8 +16,8 @@ namespace thinwire {
 
 /// What a stage exchanges over. `forward` and `backward` connect the stages of a pipeline group; the gathers, present with scattered
 /// boundaries, the ranks of a tensor group.
-struct BoundaryLanes {
-  TrafficLane *forward = nullptr, *backward = nullptr;
+struct BoundaryChannels {
+  ChannelPair *forward = nullptr, *backward = nullptr;
   Channel *gather_forward = nullptr, *gather_backward = nullptr;
 };
 
@@ -26,7 +26,7 @@ template <typename T, typename Model = Gpt<T>>
 class Pipeline {
  public:
   /// `chunks`: the virtual stages of this rank, in model order.
-  Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryLanes& lanes,
+  Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryChannels& pairs,
            ComputeClock& clock);
 
   using LayerDone = std::function<void(int layer)>;
@@ -45,7 +45,7 @@ class Pipeline {
  private:
   using Activations = typename Model::Activations;
   struct InFlight {
-    Operation operation, probe;          ///< the message, and on some steps its dense twin
+    Operation operation, probe;          ///< the message, and on some steps its dense baseline
     Activations* activations = nullptr;  ///< given back when both are done
     std::unique_ptr<Tensor> gradient;
   };
@@ -92,7 +92,7 @@ class Pipeline {
   const TrainConfig& config_;
   MeshCoordinates at_;
   std::vector<Model*> chunks_;
-  BoundaryLanes lanes_;
+  BoundaryChannels pairs_;
   ComputeClock& clock_;
   bool scatters_, positions_first_;
   std::vector<int> slices_;  ///< tokens of each slice; one entry: whole sequences

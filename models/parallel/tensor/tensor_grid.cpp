@@ -96,15 +96,15 @@ TensorGrid<T>::TensorGrid(Communicator& group, const GridShape& shape, const Gri
     for (int a = 0; a < axis; ++a) stride *= size(a);
     line.communicator = group.split(rank_ - index(axis) * stride, rank_);
     for (const GridUse use : uses) {
-      LaneOptions lane;
-      lane.form = options.form;
+      ChannelPairOptions pair;
+      pair.form = options.form;
       const bool exact = use == GridUse::exact || use == GridUse::maximum;
-      lane.wire = std::is_same_v<T, double> || exact ? dtype_of<T> : options.wire;
-      if (use == GridUse::maximum) lane.operation = ReduceOp::max;
-      lane.reuse_payloads = use == GridUse::weight;
+      pair.comm_dtype = std::is_same_v<T, double> || exact ? dtype_of<T> : options.comm_dtype;
+      if (use == GridUse::maximum) pair.operation = ReduceOp::max;
+      pair.reuse_payloads = use == GridUse::weight;
       const TrafficClass traffic = class_of(use);
       const CompressRule rule = traffic == TrafficClass::control ? CompressRule{} : rule_of(options, traffic);
-      line.lanes.push_back(std::make_unique<TrafficLane>(*line.communicator, traffic, rule, lane));
+      line.pairs.push_back(std::make_unique<ChannelPair>(*line.communicator, traffic, rule, pair));
     }
   }
 }
@@ -125,7 +125,7 @@ MessageKey TensorGrid<T>::key_of(const Message& m) const {
 template <typename T>
 Channel& TensorGrid<T>::channel(const Message& m, const MessageKey& key) {
   TW_ASSERT(size(m.axis) > 1, m.tensor);
-  return lines_[static_cast<std::size_t>(m.axis)].lanes[static_cast<std::size_t>(m.use)]->at(m.layer, options_.stage, key);
+  return lines_[static_cast<std::size_t>(m.axis)].pairs[static_cast<std::size_t>(m.use)]->at(m.layer, options_.stage, key);
 }
 
 template <typename T>
@@ -188,8 +188,8 @@ template <typename T>
 void TensorGrid<T>::weights_changed(std::int64_t step) {
   weights_step_ = step;
   for (Line& line : lines_)
-    for (auto& lane : line.lanes)
-      if (lane->coded()) lane->coded()->forget_payloads();
+    for (auto& pair : line.pairs)
+      if (pair->coded()) pair->coded()->forget_payloads();
 }
 
 template <typename T>
@@ -200,44 +200,44 @@ std::string TensorGrid<T>::state_name(int axis, const Channel& coded) const {
 template <typename T>
 void TensorGrid<T>::save_states(std::map<std::string, std::vector<std::byte>>& to) const {
   for (int axis = 0; axis < 3; ++axis)
-    for (const auto& lane : lines_[static_cast<std::size_t>(axis)].lanes)
-      if (const Channel* coded = std::as_const(*lane).coded()) to[state_name(axis, *coded)] = coded->save_state();
+    for (const auto& pair : lines_[static_cast<std::size_t>(axis)].pairs)
+      if (const Channel* coded = std::as_const(*pair).coded()) to[state_name(axis, *coded)] = coded->save_state();
 }
 
 template <typename T>
 void TensorGrid<T>::load_states(const std::map<std::string, std::vector<std::byte>>& from) {
   for (int axis = 0; axis < 3; ++axis)
-    for (auto& lane : lines_[static_cast<std::size_t>(axis)].lanes) {
-      if (lane->coded() == nullptr) continue;
-      const std::string name = state_name(axis, *lane->coded());
+    for (auto& pair : lines_[static_cast<std::size_t>(axis)].pairs) {
+      if (pair->coded() == nullptr) continue;
+      const std::string name = state_name(axis, *pair->coded());
       const auto found = from.find(name);
       if (found == from.end()) throw CorruptData("The checkpoint has no codec state for '" + name + "'");
-      lane->coded()->load_state(found->second);
+      pair->coded()->load_state(found->second);
     }
 }
 
 template <typename T>
 void TensorGrid<T>::set_compute(ComputeMode mode, double scale) {
   for (Line& line : lines_)
-    for (auto& lane : line.lanes) lane->set_compute(mode, scale);
+    for (auto& pair : line.pairs) pair->set_compute(mode, scale);
 }
 
 template <typename T>
 void TensorGrid<T>::drain_link(LinkDrain* drain) {
   for (Line& line : lines_)
-    for (auto& lane : line.lanes) lane->drain_link(drain);
+    for (auto& pair : line.pairs) pair->drain_link(drain);
 }
 
 template <typename T>
 void TensorGrid<T>::progress() {
   for (Line& line : lines_)
-    for (auto& lane : line.lanes) lane->progress();
+    for (auto& pair : line.pairs) pair->progress();
 }
 
 template <typename T>
 void TensorGrid<T>::take_records(std::vector<TrafficRecord>& records) {
   for (Line& line : lines_)
-    for (auto& lane : line.lanes) lane->take_records(records);
+    for (auto& pair : line.pairs) pair->take_records(records);
 }
 
 template class TensorGrid<float>;

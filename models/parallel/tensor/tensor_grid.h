@@ -14,7 +14,7 @@
 #include "models/layout/grid_sharding.h"
 #include "models/compute/pass.h"
 #include "models/layout/parameter.h"
-#include "models/parallel/channels/traffic_lane.h"
+#include "models/parallel/channels/channel_pair.h"
 
 namespace thinwire {
 
@@ -30,7 +30,7 @@ std::string name_of(GatherPolicy policy);
 GatherPolicy parse_gather_policy(const std::string& text);
 
 struct GridOptions {
-  DType wire = DType::f32;  ///< of dense transfers; in f64 runs f64
+  DType comm_dtype = DType::f32;  ///< of dense transfers; in f64 runs f64
   Form form = Form::fair;
   std::map<TrafficClass, CompressRule> compress;
   GatherPolicy gather = GatherPolicy::again;
@@ -149,7 +149,7 @@ class TensorGrid {
   void save_states(std::map<std::string, std::vector<std::byte>>& to) const;
   void load_states(const std::map<std::string, std::vector<std::byte>>& from);
 
-  // As of the lanes of a trainer.
+  // As of the pairs of a trainer.
   void set_compute(ComputeMode mode, double scale);
   void drain_link(LinkDrain* drain);
   void progress();
@@ -158,7 +158,7 @@ class TensorGrid {
  private:
   struct Line {
     std::unique_ptr<Communicator> communicator;
-    std::vector<std::unique_ptr<TrafficLane>> lanes;  ///< by GridUse
+    std::vector<std::unique_ptr<ChannelPair>> pairs;  ///< by GridUse
   };
   Channel& channel(const Message& message, const MessageKey& key);
   std::string state_name(int axis, const Channel& coded) const;

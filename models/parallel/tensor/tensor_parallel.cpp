@@ -3,7 +3,7 @@
 namespace thinwire {
 
 template <typename T>
-TensorParallel<T>::TensorParallel(TrafficLane& forward, TrafficLane& backward, Channel& look_up, Channel& control, int stage,
+TensorParallel<T>::TensorParallel(ChannelPair& forward, ChannelPair& backward, Channel& look_up, Channel& control, int stage,
                                   bool sequence_parallel)
     : forward_(&forward),
       backward_(&backward),

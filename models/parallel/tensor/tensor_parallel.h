@@ -10,7 +10,7 @@
 #include "models/compute/compute_clock.h"
 #include "models/compute/pass.h"
 #include "models/layout/parameter.h"
-#include "models/parallel/channels/traffic_lane.h"
+#include "models/parallel/channels/channel_pair.h"
 
 namespace thinwire {
 
@@ -21,7 +21,7 @@ class TensorParallel {
   TensorParallel() = default;
   /// `forward` and `backward` carry tp_forward and tp_backward; both dense: `look_up` embeddings in the wire type, `control` the
   /// statistics of the loss in the type of the model.
-  TensorParallel(TrafficLane& forward, TrafficLane& backward, Channel& look_up, Channel& control, int stage, bool sequence_parallel);
+  TensorParallel(ChannelPair& forward, ChannelPair& backward, Channel& look_up, Channel& control, int stage, bool sequence_parallel);
 
   int size() const { return size_; }
   int rank() const { return rank_; }
@@ -63,7 +63,7 @@ class TensorParallel {
  private:
   void wait(Operation operation);
   bool compares(const PassContext& pass) const;
-  TrafficLane *forward_ = nullptr, *backward_ = nullptr;
+  ChannelPair *forward_ = nullptr, *backward_ = nullptr;
   Channel *look_up_ = nullptr, *control_ = nullptr;
   int size_ = 1, rank_ = 0, stage_ = 0;
   bool sequence_parallel_ = false;

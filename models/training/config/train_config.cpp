@@ -224,15 +224,15 @@ void TrainConfig::check() const {
   at_least("warmup", trainer.schedule.warmup, 0);
   at_least("schedule-steps", trainer.schedule.total, 1);
   within("learning-rate", trainer.schedule.peak, trainer.schedule.peak > 0, "above 0");
-  within("floor", trainer.schedule.floor,
-         trainer.schedule.floor >= 0 && trainer.schedule.floor <= trainer.schedule.peak,
+  within("min-lr", trainer.schedule.min_lr,
+         trainer.schedule.min_lr >= 0 && trainer.schedule.min_lr <= trainer.schedule.peak,
          "from 0 to the learning rate");
   within("beta1", trainer.adamw.beta1, trainer.adamw.beta1 >= 0 && trainer.adamw.beta1 < 1, "in [0, 1)");
   within("beta2", trainer.adamw.beta2, trainer.adamw.beta2 >= 0 && trainer.adamw.beta2 < 1, "in [0, 1)");
   within("epsilon", trainer.adamw.epsilon, trainer.adamw.epsilon > 0, "above 0");
   within("weight-decay", trainer.adamw.weight_decay, trainer.adamw.weight_decay >= 0, "0 or more");
   within("clip", trainer.max_norm, trainer.max_norm > 0, "above 0");
-  within("bucket-mib", bucket_mib, bucket_mib > 0, "above 0");
+  within("bucket-cap-mb", bucket_cap_mb, bucket_cap_mb > 0, "above 0");
 
   if (seq > model.max_seq)
     throw UsageError("sequences of " + str(seq) + " tokens do not fit the " + str(model.max_seq) +

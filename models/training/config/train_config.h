@@ -34,12 +34,12 @@ struct TrainConfig {
   bool shard_optimizer = false;     ///< ZeRO-1
   bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
   bool overlap = true;              ///< reduce gradients while the backward pass still runs
-  double bucket_mib = 4;            ///< dense gradients travel in buckets of about this size
+  double bucket_cap_mb = 4;            ///< dense gradients travel in buckets of about this size
   std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
   DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
   bool graphs = false;              ///< on a device: passes are recorded as graphs and launched as a whole
   DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
-  DType wire = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
+  DType comm_dtype = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
   std::map<TrafficClass, CompressRule> compress;
   Form form = Form::fair;
 

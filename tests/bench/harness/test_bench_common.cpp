@@ -15,7 +15,7 @@
 #include "bench/training/product_peak.h"
 #include "bench/harness/recorder.h"
 #include "bench/harness/timing.h"
-#include "bench/harness/twin.h"
+#include "bench/harness/baseline.h"
 #include "collectives/world.h"
 #include "core/formulas.h"
 #include "results/record.h"
@@ -317,22 +317,22 @@ std::vector<OperationReport> lap_of(double us) {
   return ranks;
 }
 
-TEST(Twin, OnASlowLinkTheLibraryGoesOnOnlyWhereItIsClearlyFasterThanTheRing) {
+TEST(Baseline, OnASlowLinkTheLibraryGoesOnOnlyWhereItIsClearlyFasterThanTheRing) {
   for (const bool slow : {false, true})
     for (const double library : {60.0, 96.0, 100.0, 140.0}) {
-      Twin twin;
-      EXPECT_TRUE(twin.wants(DenseAlgorithm::library, slow) && twin.wants(DenseAlgorithm::ring, slow));
-      twin.library.push_back(lap_of(library));
-      twin.ring.push_back(lap_of(100));
-      EXPECT_TRUE(twin.wants(DenseAlgorithm::ring, slow));
-      EXPECT_EQ(twin.wants(DenseAlgorithm::library, slow), !slow || library == 60) << library;
+      Baseline baseline;
+      EXPECT_TRUE(baseline.wants(DenseAlgorithm::library, slow) && baseline.wants(DenseAlgorithm::ring, slow));
+      baseline.library.push_back(lap_of(library));
+      baseline.ring.push_back(lap_of(100));
+      EXPECT_TRUE(baseline.wants(DenseAlgorithm::ring, slow));
+      EXPECT_EQ(baseline.wants(DenseAlgorithm::library, slow), !slow || library == 60) << library;
     }
-  Twin twin;
-  twin.library.push_back(lap_of(96));
-  twin.ring = {lap_of(100), lap_of(101)};
-  EXPECT_EQ(twin.name(), "ring") << "what was dropped has lost";
-  twin.library.push_back(lap_of(96));
-  EXPECT_EQ(twin.name(), "library") << "as many laps, smaller median";
+  Baseline baseline;
+  baseline.library.push_back(lap_of(96));
+  baseline.ring = {lap_of(100), lap_of(101)};
+  EXPECT_EQ(baseline.name(), "ring") << "what was dropped has lost";
+  baseline.library.push_back(lap_of(96));
+  EXPECT_EQ(baseline.name(), "library") << "as many laps, smaller median";
 }
 
 }  // namespace

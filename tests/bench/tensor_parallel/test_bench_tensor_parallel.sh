@@ -42,7 +42,7 @@ expect_status 0
 
 property "codecs make messages smaller and results wrong by a little, class by class; dense results are those of one rank"
 for codec in none quantize:bits=8 quantize:bits=4; do
-  run ranks 4 --unit mlp --batch 4 --seq 8 --hidden 32 --wire f32 --codec "$codec" --check --json "$work/$codec"
+  run ranks 4 --unit mlp --batch 4 --seq 8 --hidden 32 --comm-dtype f32 --codec "$codec" --check --json "$work/$codec"
   expect_status 0
 done
 run ranks 4 --mode 2d --unit mlp --batch 4 --seq 8 --hidden 32 --compress.weight_gather quantize:bits=8 --check --json "$work/weights"
@@ -74,11 +74,11 @@ PY
 expect_status 0
 
 property "under a memory limit each mode takes its largest batch"
-run ranks 4 --unit mlp --seq 8 --hidden 32 --wire f32 --memory-mib 0.5 --check --json "$work/limited"
+run ranks 4 --unit mlp --seq 8 --hidden 32 --comm-dtype f32 --memory-mib 0.5 --check --json "$work/limited"
 expect_status 0
 for more in "1d:1" "2d:2"; do  # the next batch that the mode divides is too large
   batch=$(/usr/bin/python3 -c "import json; print(next(r['batch'] for r in map(json.loads, open('$work/limited')) if r['method'].startswith('${more%:*} ')))")
-  run ranks 4 --mode "${more%:*}" --batch $((batch + ${more#*:})) --unit mlp --seq 8 --hidden 32 --wire f32 --check --json "$work/more-${more%:*}"
+  run ranks 4 --mode "${more%:*}" --batch $((batch + ${more#*:})) --unit mlp --seq 8 --hidden 32 --comm-dtype f32 --check --json "$work/more-${more%:*}"
   expect_status 0
 done
 run /usr/bin/python3 - "$work" <<'PY'

@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 for i in $(seq 400); do echo "line $i of a text: $((i * 7919 % 1000)) tokens, $((i * 104729 % 997)) more"; done >text.txt
-small=(--hidden 16 --layers 2 --heads 2 --seq 16 --global-batch 2 --eval-sequences 2 --steps 3 --text text.txt --wire f32)
+small=(--hidden 16 --layers 2 --heads 2 --seq 16 --global-batch 2 --eval-sequences 2 --steps 3 --text text.txt --comm-dtype f32)
 losses() { /usr/bin/python3 -c 'import sys, h5py
 print(*["%.5f" % x for x in h5py.File(sys.argv[1])["training_curve"]["loss"]])' "$1"/cells/*.h5; }
 

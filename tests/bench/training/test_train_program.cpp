@@ -368,7 +368,7 @@ TEST(Timeline, TheTraceIsJsonWithAProcessPerRankAndNoOverlapsInAThread) {
   }
   EXPECT_EQ(processes, (std::set<std::string>{"rank 0 (tp 0, pp 0, dp 0)", "rank 1 (tp 1, pp 0, dp 0)"}));
   EXPECT_EQ(categories, (std::set<std::string>{"encode", "transfer"}));
-  EXPECT_EQ(threads.size(), 6u) << "work and two lanes of transfers on each rank";
+  EXPECT_EQ(threads.size(), 6u) << "work and two pairs of transfers on each rank";
   for (auto& [thread, times] : threads)
     for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i].first, times[i - 1].second);
 }

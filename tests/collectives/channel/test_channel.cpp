@@ -80,7 +80,7 @@ const bool registered =
 
 Channel open_channel(const std::string& codec, Protocol protocol = Protocol::automatic,
                      DType wire = DType::f32, TrafficClass traffic = TrafficClass::dp_gradient) {
-  return Channel(world(), {.traffic = traffic, .codec = codec, .protocol = protocol, .wire = wire});
+  return Channel(world(), {.traffic = traffic, .codec = codec, .protocol = protocol, .comm_dtype = wire});
 }
 
 std::vector<float> expected_sum(std::int64_t count, const char* name) {
@@ -344,7 +344,7 @@ TEST(TimedCompute, ReplaysOfReductionsInPlaceDoNotCompound) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
       Channel channel(
           world(),
-          {.traffic = TrafficClass::dp_gradient, .codec = codec, .wire = DType::f32, .algorithm = algorithm});
+          {.traffic = TrafficClass::dp_gradient, .codec = codec, .comm_dtype = DType::f32, .algorithm = algorithm});
       const Shape shape{12, 8};
       std::vector<float> x = normal_input(96, "inplace", me());
       channel.set_compute(ComputeMode::serial);

@@ -33,7 +33,7 @@ TEST_F(DeviceDenseChannel, EveryOperationGivesTheHostsBits) {
     for (const DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring})
       for (const bool average : {false, true}) {
         ChannelOptions options;
-        options.wire = wire;
+        options.comm_dtype = wire;
         options.algorithm = algorithm;
         options.average = average;
         Channel host(world(), options);
@@ -63,7 +63,7 @@ TEST_F(DeviceDenseChannel, EveryOperationGivesTheHostsBits) {
 
 TEST_F(DeviceDenseChannel, TensorsInTheWireTypeTravelAsTheyAre) {
   ChannelOptions options;
-  options.wire = DType::bf16;
+  options.comm_dtype = DType::bf16;
   Channel host(world(), options);
   const OnDevice here;
   Channel device(world(), options);
@@ -81,7 +81,7 @@ TEST_F(DeviceDenseChannel, TensorsInTheWireTypeTravelAsTheyAre) {
 TEST_F(DeviceDenseChannel, InPlaceAndSeveralOperationsInFlightFollowTheComputeStream) {
   const OnDevice here;
   ChannelOptions options;
-  options.wire = DType::f32;
+  options.comm_dtype = DType::f32;
   Channel first(world(), options), second(world(), options);
   const int n = world().size();
   std::vector<std::vector<float>> ones(4, std::vector<float>(1000));

@@ -2,7 +2,7 @@
 // ranks: 1,2,3
 // timeout: 120
 // devices: cuda, emulated, lazy
-// Every protocol with every codec on device tensors, against the same channel on host tensors: equal bits where the twins are equal bits
+// Every protocol with every codec on device tensors, against the same channel on host tensors: equal bits where the baselines are equal bits
 // (docs/device.md), else equal to rounding.
 #include <algorithm>
 

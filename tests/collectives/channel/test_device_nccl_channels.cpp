@@ -26,7 +26,7 @@ TEST_F(NcclChannel, EveryOperationGivesWhatTheHostGives) {
   const auto nccl = make_device_communicator(world(), test_device());
   ASSERT_EQ(nccl->transport(), "NCCL");
   for (const ChannelOptions& options :
-       {ChannelOptions{}, ChannelOptions{.wire = DType::bf16, .average = true},
+       {ChannelOptions{}, ChannelOptions{.comm_dtype = DType::bf16, .average = true},
         ChannelOptions{.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.2+ef", .protocol = Protocol::gather},
         ChannelOptions{.traffic = TrafficClass::dp_gradient, .codec = "quantize:bits=4", .protocol = Protocol::two_shot},
         ChannelOptions{.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2"},
@@ -47,7 +47,7 @@ TEST_F(NcclChannel, EveryOperationGivesWhatTheHostGives) {
         }
         const Tensor expected = run_kind(host, kind, {9, 6}, key, "nccl");
         // NCCL adds in an order of its own, 16-bit types in 16 bits.
-        EXPECT_LT(relative_l2(floats_of(out), floats_of(expected)), options.wire == DType::f32 ? 1e-5 : 2e-2);
+        EXPECT_LT(relative_l2(floats_of(out), floats_of(expected)), options.comm_dtype == DType::f32 ? 1e-5 : 2e-2);
       }
   }
 }
@@ -55,7 +55,7 @@ TEST_F(NcclChannel, EveryOperationGivesWhatTheHostGives) {
 TEST_F(NcclChannel, RanksInARingMayAllSendBeforeAnyReceives) {
   const OnDevice here;
   const auto nccl = make_device_communicator(world(), test_device());
-  Channel channel(*nccl, {.traffic = TrafficClass::pp_forward, .codec = "none", .wire = DType::f32});
+  Channel channel(*nccl, {.traffic = TrafficClass::pp_forward, .codec = "none", .comm_dtype = DType::f32});
   const int n = world().size(), me = world().rank();
   const std::vector<float> mine(5000, static_cast<float>(me));
   const Tensor x = placed(mine, Shape{5000});
@@ -77,7 +77,7 @@ TEST_F(NcclChannel, OurOwnRingAddsOnTheHostAndIsRefused) {
   EXPECT_TRUE(devices_of_their_own(world(), test_device()));
   // A channel that is free to choose takes NCCL, but for the ring.
   EXPECT_EQ(Channel(world(), {}).communicator().transport(), "NCCL");
-  Channel ring(world(), {.wire = DType::f32, .algorithm = DenseAlgorithm::ring});
+  Channel ring(world(), {.comm_dtype = DType::f32, .algorithm = DenseAlgorithm::ring});
   EXPECT_EQ(ring.communicator().transport(), "MPI, staged through page-locked memory");
   const Tensor sum = run_kind(ring, Kind::all_reduce, {7, 3}, key_of("ring"), "ring");
   EXPECT_TRUE(equal_on_all_ranks(bytes_of(sum).data(), static_cast<std::int64_t>(sum.bytes())));

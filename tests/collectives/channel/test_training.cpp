@@ -32,7 +32,7 @@ void fit(Codec& codec) {
 
 Channel open(const std::string& codec, Protocol protocol = Protocol::automatic, TrafficClass traffic = TrafficClass::tp_forward,
              bool keep = false, Form form = Form::fair) {
-  Channel channel(world(), {.traffic = traffic, .codec = codec, .form = form, .protocol = protocol, .wire = DType::f32, .keep_for_recompute = keep});
+  Channel channel(world(), {.traffic = traffic, .codec = codec, .form = form, .protocol = protocol, .comm_dtype = DType::f32, .keep_for_recompute = keep});
   fit(*channel.codec().codec);
   return channel;
 }
@@ -159,7 +159,7 @@ TEST(ReductionBackward, FollowsEachMessagesOwnRuleWhateverLiesBetweenForwardAndB
 
 TEST(ReductionBackward, OfAMeanIsTheShareOfOneRank) {
   for (const char* codec : {"none", "topk:count=120,values=f32"}) {
-    Channel channel(world(), {.traffic = TrafficClass::tp_forward, .codec = codec, .wire = DType::f32, .average = true});
+    Channel channel(world(), {.traffic = TrafficClass::tp_forward, .codec = codec, .comm_dtype = DType::f32, .average = true});
     reduce(channel, message("a", 0, 0));
     const auto gradient = normal_input(elements, "gradient", 0);
     std::vector<float> result(elements);
@@ -170,7 +170,7 @@ TEST(ReductionBackward, OfAMeanIsTheShareOfOneRank) {
 
 TEST(ReductionBackward, CopiesDoublesOfADenseChannelAndRefusesWhatHasNoGradient) {
   std::vector<double> gradient(elements, 1.0 / 3), result(elements);
-  Channel dense(world(), {.traffic = TrafficClass::tp_forward, .wire = DType::f64});
+  Channel dense(world(), {.traffic = TrafficClass::tp_forward, .comm_dtype = DType::f64});
   dense.reduction_backward({gradient.data(), shape}, {result.data(), shape}, message("a", 0, 0));
   EXPECT_EQ(result, gradient);
   std::vector<float> narrow(elements);
@@ -468,7 +468,7 @@ TEST(TrainableAutoencoder, GradientsAtAPipelineBoundaryLieOnTheirEnds) {
   const bool sender = me() % 2 == 0;
   const int partner = sender ? me() + 1 : me() - 1;
   Channel forward = open(trained, Protocol::automatic, TrafficClass::pp_forward);
-  Channel backward(world(), {.traffic = TrafficClass::pp_backward, .wire = DType::f32});
+  Channel backward(world(), {.traffic = TrafficClass::pp_backward, .comm_dtype = DType::f32});
   if (partner < n()) {
     forward.codec().codec->prepare_training(tensor_id("boundary"), 5);
     const auto parameters = forward.codec().codec->trainable();

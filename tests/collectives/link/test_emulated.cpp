@@ -9,7 +9,7 @@
 #include "collectives/channel/channel.h"
 #include "collectives/link/counting_communicator.h"
 #include "collectives/link/emulated_network.h"
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "core/clock.h"
 #include "tests/collectives/world.h"
 
@@ -216,8 +216,8 @@ TEST(CountingCommunicator, SeesEveryMessageOfTheCollectivesAboveIt) {
 
 TEST(EmulatedCommunicator, CarriesAChannel) {
   const auto comm = emulated("emulated:10gbit,latency=5us,node=2");
-  Channel coded(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .wire = DType::f32});
-  Channel direct(world(), {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .wire = DType::f32});
+  Channel coded(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .comm_dtype = DType::f32});
+  Channel direct(world(), {.traffic = TrafficClass::dp_gradient, .codec = "topk:fraction=0.1", .comm_dtype = DType::f32});
   const auto x = normal_input(5000, "emulated", comm->rank());
   std::vector<float> a(x.size()), b(x.size());
   const Shape shape{50, 100};
@@ -228,8 +228,8 @@ TEST(EmulatedCommunicator, CarriesAChannel) {
 
 TEST(EmulatedCommunicator, AnOmittedChannelWaitsForItsSenderAndForNothingElse) {
   const auto comm = emulated("emulated:1mbit");  // a message of the tensor would take half a minute
-  Channel channel(*comm, {.traffic = TrafficClass::pp_forward, .codec = "none", .wire = DType::f32});
-  Channel sums(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2+ef", .wire = DType::f32});
+  Channel channel(*comm, {.traffic = TrafficClass::pp_forward, .codec = "none", .comm_dtype = DType::f32});
+  Channel sums(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2+ef", .comm_dtype = DType::f32});
   channel.omit(true);
   sums.omit(true);
   std::vector<float> x(1 << 20, 3), y(x.size(), 7);

@@ -67,7 +67,7 @@ TEST(InsideALink, MeasuresNoFasterThanTheRate) {
   // meanwhile.
   Channel channel(world(), {.traffic = TrafficClass::dp_gradient,
                             .codec = "none",
-                            .wire = DType::f32,
+                            .comm_dtype = DType::f32,
                             .algorithm = DenseAlgorithm::ring});
   channel.empty_bucket_before_transfers(token_bucket_bytes(link));
   std::vector<float> x(50000, 1.0f), y(x.size());
@@ -89,7 +89,7 @@ TEST(InsideALink, ADrainedLinkTakesItsTimeForTheFirstMessageAfterARest) {
   ASSERT_NE(drain, nullptr);
   Channel channel(world(), {.traffic = TrafficClass::dp_gradient,
                             .codec = "none",
-                            .wire = DType::f32,
+                            .comm_dtype = DType::f32,
                             .algorithm = DenseAlgorithm::ring});
   const std::int64_t bucket = token_bucket_bytes(link), elements = bucket / 4;
   std::vector<float> x(static_cast<std::size_t>(elements), 1.0f), y(x.size());

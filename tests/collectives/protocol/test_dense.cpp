@@ -225,7 +225,7 @@ TEST(Ring, GivesEqualBitsOnAllRanksAndOnlyRoundingAwayFromTheFloat64Sum) {
 }
 
 struct DenseCase {
-  DType wire;
+  DType comm_dtype;
   DenseAlgorithm algorithm;
 };
 
@@ -239,7 +239,7 @@ Channel dense_channel(const DenseCase& c, bool average = false) {
   return Channel(world(), {.traffic = TrafficClass::tp_forward,
                            .codec = "none",
                            .protocol = Protocol::dense,
-                           .wire = c.wire,
+                           .comm_dtype = c.comm_dtype,
                            .algorithm = c.algorithm,
                            .average = average});
 }
@@ -281,9 +281,9 @@ TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
             channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("x")).wait();
         for (std::size_t i = 0; i < out.size(); ++i) {
           const double e = mean ? expected[i] / n : expected[i];
-          EXPECT_NEAR(out[i], e, mean ? 0.02 : 0) << name_of(c.wire);
+          EXPECT_NEAR(out[i], e, mean ? 0.02 : 0) << name_of(c.comm_dtype);
         }
-        const auto size = static_cast<std::int64_t>(size_of(c.wire));
+        const auto size = static_cast<std::int64_t>(size_of(c.comm_dtype));
         EXPECT_EQ(report.dense_bytes, count * size);
         EXPECT_EQ(report.payload_bytes, count * size);
         EXPECT_EQ(report.link_bytes, ring_all_reduce_bytes(count, size, comm.rank(), n).sent);
@@ -325,7 +325,7 @@ TEST(DenseChannel, AChannelOfTheMaximumReducesExactlyAndCostsWhatASumCosts) {
   const int n = comm.size();
   for (const DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
     ChannelOptions options;
-    options.wire = DType::f64, options.algorithm = algorithm, options.operation = ReduceOp::max;
+    options.comm_dtype = DType::f64, options.algorithm = algorithm, options.operation = ReduceOp::max;
     Channel channel(comm, options);
     for (const std::int64_t rows : {1, 7, 64}) {
       const Shape shape{rows, 3};
@@ -414,7 +414,7 @@ void check_every_operation_keeps_its_precision() {
   for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
     for (bool average : {false, true}) {
       Channel channel(comm, {.traffic = TrafficClass::dp_gradient,
-                             .wire = dtype_of<T>,
+                             .comm_dtype = dtype_of<T>,
                              .algorithm = algorithm,
                              .average = average});
       std::vector<T> expected = sum;
@@ -449,7 +449,7 @@ void check_every_operation_keeps_its_precision() {
       channel.receive({arrived.data(), shape}, left, key_of("p")).wait();
       EXPECT_EQ(arrived, input(left));
       EXPECT_EQ(send.wait().payload_bytes, static_cast<std::int64_t>(65 * sizeof(T)));
-      Channel backward(comm, {.traffic = TrafficClass::pp_backward, .wire = dtype_of<T>});
+      Channel backward(comm, {.traffic = TrafficClass::pp_backward, .comm_dtype = dtype_of<T>});
       send = backward.send_backward({mine.data(), shape}, left, key_of("p"), channel);
       backward.receive_backward({returned.data(), shape}, right, key_of("p"), channel).wait();
       EXPECT_EQ(returned, input(right));

@@ -482,7 +482,7 @@ TEST(Protocols, TheIdentityThroughRoundsIsBitEqualToNoCodecInF32) {
     ChannelOptions options{.traffic = TrafficClass::dp_gradient,
                            .codec = "none",
                            .protocol = Protocol::dense,
-                           .wire = DType::f32,
+                           .comm_dtype = DType::f32,
                            .algorithm = algorithm};
     Channel dense(world(), options);
     options.protocol = Protocol::rounds;

@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "core/process/environment.h"
+#include "core/renamed.h"
 #include "core/process/log.h"
 #include "core/process/main_guard.h"
 
@@ -55,6 +56,15 @@ TEST(Errors, NearestNameIsTheOneWithTheFewestEdits) {
   EXPECT_EQ(nearest_name("topkk", names, names + 4), "topk");
   EXPECT_EQ(nearest_name("quantise", names, names + 4), "quantize");
   EXPECT_EQ(nearest_name("anything", names, names), "");
+}
+
+TEST(Errors, AnOldNameIsAnsweredWithTheNameOfToday) {
+  for (const RenamedWord& word : renamed_words()) {
+    const std::string names[] = {std::string(word.old_name) + "s", std::string(word.new_name)};
+    EXPECT_EQ(nearest_name(word.old_name, names, names + 2), word.new_name);
+    EXPECT_EQ(nearest_name(word.old_name, names, names + 1), names[0]) << "a name that does not exist here";
+    EXPECT_TRUE(renamed_to(word.new_name).empty()) << word.new_name << " was renamed twice: name the latest";
+  }
 }
 
 TEST(GuardedMain, RunsHooksOnceInOrderOfPriorityWithStatusAndMessage) {

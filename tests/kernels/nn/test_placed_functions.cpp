@@ -1,6 +1,6 @@
 // labels: unit
 // The functions of nn that stand where models had loops of their own, so that one call serves the host and devices: what they promise, on the
-// host. Their device twins are held against them elsewhere (tests/support/nn_placement_cases.h).
+// host. Their CUDA implementations are held against them elsewhere (tests/support/nn_placement_cases.h).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -33,11 +33,11 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
   for (const Case& one : cases) {
     TrainConfig c = parity_config();
     c.dtype = DType::f32;
-    c.wire = DType::f32;
+    c.comm_dtype = DType::f32;
     c.mesh = one.mesh;
     c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
     c.global_batch = 16;
-    c.bucket_mib = 0.5;
+    c.bucket_cap_mb = 0.5;
     one.change(c);
     const std::int64_t before = buffer_bytes();
     reset_buffer_bytes_peak();
@@ -57,7 +57,7 @@ TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
     const char* grid;
     MeshShape mesh;
     bool recompute = false;
-    DType wire = DType::f32;
+    DType comm_dtype = DType::f32;
   };
   const std::vector<Case> cases = {{"2d", {4, 2, 1}},       {"2d", {4, 1, 2}}, {"2.5d:depth=2", {8, 1, 1}},     {"3d", {8, 1, 1}},
                                    {"3d", {8, 1, 1}, true}, {"2d", {4, 2, 1}, true}, {"3d:sides=1x2x2", {4, 2, 1}}, {"3d", {8, 1, 1}, false, DType::bf16}};
@@ -65,13 +65,13 @@ TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
   for (const Case& one : cases) {
     TrainConfig c = parity_config();
     c.dtype = DType::f32;
-    c.wire = one.wire;
+    c.comm_dtype = one.comm_dtype;
     c.mesh = one.mesh;
     c.tensor_parallel = one.grid;
     c.recompute = one.recompute;
     c.model.hidden = 128, c.model.layers = 4, c.model.max_seq = c.seq = 32, c.model.dropout = 0;
     c.global_batch = 8, c.micro_batch = 4;
-    c.bucket_mib = 0.5;
+    c.bucket_cap_mb = 0.5;
     const std::int64_t before = buffer_bytes();
     reset_buffer_bytes_peak();
     const auto trainer = ParallelTrainer::make(world(), c, corpus);

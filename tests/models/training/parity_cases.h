@@ -31,8 +31,8 @@ inline TrainConfig parity_config() {
   c.trainer.max_norm = 0.5;
   c.eval_sequences = 8;
   c.dtype = DType::f64;
-  c.wire = DType::f32;
-  c.bucket_mib = 0.02;  // several buckets and several messages of their own
+  c.comm_dtype = DType::f32;
+  c.bucket_cap_mb = 0.02;  // several buckets and several messages of their own
   return c;
 }
 

@@ -17,7 +17,7 @@ using namespace testing;
 
 TrainConfig small(MeshShape mesh, const std::string& codec, bool epilogue_only) {
   TrainConfig c = parity_config();
-  c.dtype = c.wire = DType::f32;
+  c.dtype = c.comm_dtype = DType::f32;
   c.mesh = mesh;
   c.model.layers = 4;
   c.micro_batch = 2, c.global_batch = 2 * 8 * mesh.dp;
@@ -101,7 +101,7 @@ TEST(BoundaryCompression, ShowsEveryCoveredMessageOnce) {
 TEST(BoundaryCompression, RefusesWhatOneProcessCannotRepeat) {
   const std::vector<void (*)(TrainConfig&)> changes = {
       [](TrainConfig& c) { c.mesh.tp = 2; },        [](TrainConfig& c) { c.schedule = "gpipe"; },
-      [](TrainConfig& c) { c.wire = DType::bf16; }, [](TrainConfig& c) { c.compress[TrafficClass::pp_forward].codec = "quantize:bits=8"; },
+      [](TrainConfig& c) { c.comm_dtype = DType::bf16; }, [](TrainConfig& c) { c.compress[TrafficClass::pp_forward].codec = "quantize:bits=8"; },
       [](TrainConfig& c) { c.form = Form::released; },
       [](TrainConfig& c) { c.compress.clear(); },   [](TrainConfig& c) { c.mesh.pp = 3; }};
   for (const auto change : changes) {

@@ -25,7 +25,7 @@ const Corpus& corpus() {
 TrainConfig small(MeshShape mesh = {2, 2, 2, "tp-pp-dp"}) {
   TrainConfig c = parity_config();
   c.dtype = DType::f32;
-  c.wire = DType::bf16;
+  c.comm_dtype = DType::bf16;
   c.mesh = mesh;
   c.model.layers = 4;
   c.steps = 3;
@@ -121,7 +121,7 @@ TEST(TrainingTraffic, StackedMatricesAtFullRankTrainAsUncompressedOnesDo) {
     return all;
   };
   TrainConfig c = small({2, 2, 2, "tp-pp-dp"});
-  c.wire = DType::f32;
+  c.comm_dtype = DType::f32;
   const std::vector<double> dense = losses(c);
   c.compress[TrafficClass::dp_gradient] = {.codec = "powersgd:rank=32", .stacked = true};
   const std::vector<double> stacked = losses(c);

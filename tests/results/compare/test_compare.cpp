@@ -27,7 +27,7 @@ struct Made {
   double noise = 0.03, spread = 0.01;
   double outliers = 0;              ///< share of repetitions that take ten times as long
   std::vector<double> effect = {};  ///< factor of the first cells
-  double machine = 1;               ///< factor of everything, twins included
+  double machine = 1;               ///< factor of everything, baselines included
   std::uint64_t run = 0;
   std::string codec = "topk:fraction=0.1";
   std::int64_t row_seed = 1;
@@ -53,7 +53,7 @@ CollectedFile make(const Made& made) {
         static_cast<std::size_t>(c) < made.effect.size() ? made.effect[static_cast<std::size_t>(c)] : 1;
     const double run = made.machine * std::exp(made.spread * random.normal(next++));
     for (int repetition = 0; repetition < made.repetitions; ++repetition) {
-      // What disturbs a lap disturbs the twin's lap beside it.
+      // What disturbs a lap disturbs the baseline's lap beside it.
       const double outlier = random.uniform(4 * next++) < made.outliers ? 10 : 1;
       const double lap = run * std::exp(made.noise * random.normal(next++)) * outlier;
       for (int rank = 0; rank < made.ranks; ++rank) {
@@ -216,7 +216,7 @@ TEST(Compare, WhereRunsDisagreeOneOfEachDecidesNothingAndSixDo) {
   EXPECT_NEAR(six.groups[0].run_spread, 0.08, 0.03);
 }
 
-TEST(Compare, TheTwinTakesOutWhatTheMachineDid) {
+TEST(Compare, TheBaselineTakesOutWhatTheMachineDid) {
   const CollectedFile a = make({.run = 1}), b = make({.machine = 1.4, .run = 2});
   EXPECT_GE(compare({a}, {b}, {}).count(Verdict::slower), 55);
   const Comparison comparison =

@@ -22,7 +22,7 @@ results::Parameters parameters_of(const JudgeContext& context, const Arm& arm, i
   p.set("seq", seq);
   p.set("micro-batch", micro_batch);
   p.set("global-batch", micro_batch * micro_batches * replicas);
-  p.set("wire", "f32");  // as the released scripts
+  p.set("comm-dtype", "f32");  // as the released scripts
   p.set("learning-rate", 0.003);
   p.set("steps", context.steps());
   p.set("eval-interval", std::max(1, context.steps() / 10));

@@ -32,7 +32,7 @@ TrainConfig probe_config(int seed, int steps) {
   c.seq = 64, c.micro_batch = 8, c.global_batch = 64, c.steps = steps;
   c.trainer.schedule.peak = 0.003;  // as the arms of training claims
   c.trainer.schedule.total = steps;
-  c.wire = DType::f32;
+  c.comm_dtype = DType::f32;
   c.compress[TrafficClass::pp_backward].codec = "powersgd:rank=2+lep";
   return c;
 }

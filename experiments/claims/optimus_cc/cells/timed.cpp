@@ -24,7 +24,7 @@ CellRequest request_of(const TimedArm& arm, int repetition) {
   results::Parameters& p = r.parameters;
   p.set("pp", 4);
   p.set("dp", arm.replicas);
-  p.set("wire", "f32");
+  p.set("comm-dtype", "f32");
   p.set("overlap", false);
   p.set("compute", "timed");
   p.set("serial-steps", 3);

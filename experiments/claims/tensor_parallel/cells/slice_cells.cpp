@@ -75,7 +75,7 @@ std::vector<SlicedStep> sliced_steps(JudgeContext& context, const StageSizes& s,
       for (const int tokens : arm.slices) seq += tokens;
       p.set("seq", seq);
       p.set("max-seq", seq);
-      p.set("wire", "f32");
+      p.set("comm-dtype", "f32");
       p.set("schedule", "terapipe");
       p.set("token-slices", arm.slices.size() == 1 ? "1" : format_slices(arm.slices));
       p.set("plan", arm.name);

@@ -18,7 +18,7 @@ const Corpus& corpus() {
 TrainConfig config_of(const std::string& grid, int tp, int pp, int dp) {
   TrainConfig c = parity_config();
   c.dtype = DType::f32;
-  c.wire = DType::bf16;
+  c.comm_dtype = DType::bf16;
   c.model.layers = 2;
   c.tensor_parallel = grid;
   c.mesh.tp = tp, c.mesh.pp = pp, c.mesh.dp = dp;

@@ -21,7 +21,7 @@ const Corpus& corpus() {
 TrainConfig small(MeshShape mesh) {
   TrainConfig c = parity_config();
   c.dtype = DType::f32;
-  c.wire = DType::bf16;
+  c.comm_dtype = DType::bf16;
   c.mesh = mesh;
   c.model.layers = 4;
   c.global_batch = 4;

@@ -9,7 +9,7 @@ namespace thinwire {
 
 /// Set once by MpiEnvironment. Ranks are counted per kernel (boot id), so ranks in different network
 /// namespaces of one machine are seen to share its cores.
-class Machine {
+class NodeInfo {
  public:
   static void set(int ranks_here, int rank_here, std::uint64_t job);
   static int ranks_here();

@@ -1,4 +1,4 @@
-// The uncompressed twin of a measurement: the faster of the library's collective and our own ring.
+// The uncompressed baseline of a measurement: the faster of the library's collective and our own ring.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace thinwire::bench {
 
 /// Dense laps of one layout, shape and link, interleaved with the cells that they serve.
-struct Twin {
+struct Baseline {
   Laps library, ring;
   /// Whether the next round needs this algorithm. On a slow link the library's collective goes on after the first round
   /// only where it was clearly faster: in a near tie its laps are lost link time, and they scatter more than the ring's.
@@ -35,10 +35,10 @@ Tensor to_wire(const Tensor& x, DType wire);
 /// Its values in f32: those of `x` itself where it is f32, else widened into `scratch`.
 std::span<const float> from_wire(const Tensor& x, Tensor& scratch);
 
-/// Spreads `rounds` twin rounds evenly over a group of `cells` cells: call before each cell and once at the end.
-class TwinSchedule {
+/// Spreads `rounds` baseline rounds evenly over a group of `cells` cells: call before each cell and once at the end.
+class BaselineSchedule {
  public:
-  TwinSchedule(int rounds, std::size_t cells, std::function<void()> round) : rounds_(rounds), cells_(cells), round_(std::move(round)) {}
+  BaselineSchedule(int rounds, std::size_t cells, std::function<void()> round) : rounds_(rounds), cells_(cells), round_(std::move(round)) {}
   void before_cell(std::size_t index) {
     for (; static_cast<std::size_t>(done_) * cells_ <= index * static_cast<std::size_t>(rounds_) && done_ < rounds_; ++done_) round_();
   }

@@ -1,4 +1,4 @@
-#include "collectives/channel/sections.h"
+#include "collectives/channel/codec_timer.h"
 
 #include <cstring>
 
@@ -7,12 +7,12 @@
 
 namespace thinwire {
 
-void Sections::set_mode(ComputeMode mode) {
+void CodecTimer::set_mode(ComputeMode mode) {
   if (mode == ComputeMode::serial && mode_ != ComputeMode::serial) memory_.clear();
   mode_ = mode;
 }
 
-SectionMemory& Sections::find(const SectionKey& key) {
+SectionMemory& CodecTimer::find(const SectionKey& key) {
   const auto found = memory_.find(key);
   if (found == memory_.end()) {
     throw UsageError(
@@ -22,14 +22,14 @@ SectionMemory& Sections::find(const SectionKey& key) {
   return found->second;
 }
 
-void Sections::remember(const SectionKey& key, const SectionTime& time, std::int64_t value) {
+void CodecTimer::remember(const SectionKey& key, const SectionTime& time, std::int64_t value) {
   SectionMemory& memory = memory_[key];
   memory.wall_us.push_back(time.wall_us);
   memory.cpu_us.push_back(time.cpu_us);
   memory.value = value;
 }
 
-SectionTime Sections::replay(const SectionKey& key, std::int64_t& value) {
+SectionTime CodecTimer::replay(const SectionKey& key, std::int64_t& value) {
   const std::int64_t start = now_ns();
   const SectionMemory& memory = find(key);
   const SectionTime time{scale_ * median(memory.wall_us), scale_ * median(memory.cpu_us)};
@@ -40,7 +40,7 @@ SectionTime Sections::replay(const SectionKey& key, std::int64_t& value) {
   return time;
 }
 
-void Sections::remember_round(const SectionKey& key, const Round& round) {
+void CodecTimer::remember_round(const SectionKey& key, const Round& round) {
   SectionMemory& memory = memory_[key];
   memory.send.reserve(round.send.size());
   memory.receive.reserve(round.receive.size());
@@ -51,7 +51,7 @@ void Sections::remember_round(const SectionKey& key, const Round& round) {
                   round.op};
 }
 
-const Round& Sections::remembered_round(const SectionKey& key) {
+const Round& CodecTimer::remembered_round(const SectionKey& key) {
   return find(key).round;
 }
 

@@ -1,4 +1,4 @@
-#include "models/parallel/channels/traffic_lane.h"
+#include "models/parallel/channels/channel_pair.h"
 
 #include <utility>
 
@@ -8,20 +8,20 @@
 namespace thinwire {
 namespace {
 
-ChannelOptions options_of(TrafficClass traffic, const LaneOptions& lane, DenseAlgorithm algorithm) {
+ChannelOptions options_of(TrafficClass traffic, const ChannelPairOptions& pair, DenseAlgorithm algorithm) {
   ChannelOptions o;
   o.traffic = traffic;
-  o.wire = lane.wire;
-  o.average = lane.average;
+  o.comm_dtype = pair.comm_dtype;
+  o.average = pair.average;
   o.algorithm = algorithm;
-  o.keep_for_recompute = lane.keep_for_recompute;
-  o.operation = lane.operation;
+  o.keep_for_recompute = pair.keep_for_recompute;
+  o.operation = pair.operation;
   return o;
 }
 
 }  // namespace
 
-TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options)
+ChannelPair::ChannelPair(Communicator& group, TrafficClass traffic, const CompressRule& rule, const ChannelPairOptions& options)
     : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options, dense_algorithm(group))) {
   if (!rule.active()) return;
   ChannelOptions coded = options_of(traffic, options, dense_.options().algorithm);
@@ -32,12 +32,12 @@ TrafficLane::TrafficLane(Communicator& group, TrafficClass traffic, const Compre
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;
   ChannelOptions probe = options_of(TrafficClass::control, options, dense_.options().algorithm);
-  probe.wire = DType::f32;
+  probe.comm_dtype = DType::f32;
   probe.keep_for_recompute = false;
   probe_.emplace(group, probe);
 }
 
-void TrafficLane::add_error(ConstTensorView approximate, ConstTensorView exact) {
+void ChannelPair::add_error(ConstTensorView approximate, ConstTensorView exact) {
   // Outside of timed steps: what lies on a device is read back.
   Tensor copies[2];
   const auto values = [](ConstTensorView x, Tensor& copy) {
@@ -53,45 +53,45 @@ void TrafficLane::add_error(ConstTensorView approximate, ConstTensorView exact) 
   }
 }
 
-void TrafficLane::compare_reduction(ConstTensorView in, ConstTensorView reduced, const MessageKey& key) {
+void ChannelPair::compare_reduction(ConstTensorView in, ConstTensorView reduced, const MessageKey& key) {
   if (!probe_) return;
   exact_.reshape(in.shape());
   probe_->all_reduce(in, exact_.view(), key).wait();
   add_error(reduced, exact_.view());
 }
 
-Operation TrafficLane::compare_sent(ConstTensorView in, int to, const MessageKey& key) {
+Operation ChannelPair::compare_sent(ConstTensorView in, int to, const MessageKey& key) {
   return probe_ ? probe_->send(in, to, key) : Operation();
 }
 
-void TrafficLane::compare_received(ConstTensorView decoded, int from, const MessageKey& key) {
+void ChannelPair::compare_received(ConstTensorView decoded, int from, const MessageKey& key) {
   if (!probe_) return;
   exact_.reshape(decoded.shape());
   probe_->receive(exact_.view(), from, key).wait();
   add_error(decoded, exact_.view());
 }
 
-void TrafficLane::omit(bool omitted) {
+void ChannelPair::omit(bool omitted) {
   dense_.omit(omitted);
   if (coded_) coded_->omit(omitted);
 }
 
-void TrafficLane::drain_link(LinkDrain* drain) {
+void ChannelPair::drain_link(LinkDrain* drain) {
   dense_.drain_link_before_transfers(drain);
   if (coded_) coded_->drain_link_before_transfers(drain);
 }
 
-void TrafficLane::set_compute(ComputeMode mode, double scale) {
+void ChannelPair::set_compute(ComputeMode mode, double scale) {
   dense_.set_compute(mode, scale);
   if (coded_) coded_->set_compute(mode, scale);
 }
 
-void TrafficLane::progress() {
+void ChannelPair::progress() {
   dense_.progress();
   if (coded_) coded_->progress();
 }
 
-void TrafficLane::take_records(std::vector<TrafficRecord>& records) {
+void ChannelPair::take_records(std::vector<TrafficRecord>& records) {
   const auto take = [&](Channel& channel, double error, double reference) {
     Meter& meter = channel.meter();
     if (meter.operations() == 0) return;

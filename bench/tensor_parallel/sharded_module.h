@@ -15,7 +15,7 @@ struct SplitSizes {
   std::string unit;  ///< linear, mlp, layer
   std::int64_t batch = 0, seq = 0, hidden = 0, heads = 0;
   std::uint64_t seed = 0;
-  DType wire = DType::f32;
+  DType comm_dtype = DType::f32;
   GatherPolicy gather = GatherPolicy::again;
   std::map<TrafficClass, CompressRule> compress;  ///< of the four classes of tensor parallelism
   std::int64_t rows() const { return batch * seq; }
@@ -28,9 +28,9 @@ struct SplitSizes {
 std::string why_not(const GridShape& shape, const SplitSizes& sizes);
 
 template <typename T>
-class SplitUnit {
+class ShardedModule {
  public:
-  virtual ~SplitUnit() = default;
+  virtual ~ShardedModule() = default;
   virtual void forward(const T* x, T* y) = 0;
   /// Adds to the gradients of the parameters. The same memory may not serve dy and dx.
   virtual void backward(const T* x, const T* dy, T* dx) = 0;
@@ -45,9 +45,9 @@ class SplitUnit {
 };
 
 /// Collective over `world`, whose size is shape.ranks(). UsageError as why_not.
-std::unique_ptr<SplitUnit<float>> make_split_unit(Communicator& world, const GridShape& shape, const SplitSizes& sizes);
+std::unique_ptr<ShardedModule<float>> make_split_unit(Communicator& world, const GridShape& shape, const SplitSizes& sizes);
 /// The same on one rank in float64, with weights that are those of the split unit, float for float. The reference.
-std::unique_ptr<SplitUnit<double>> make_serial_unit(const SplitSizes& sizes);
+std::unique_ptr<ShardedModule<double>> make_serial_unit(const SplitSizes& sizes);
 
 /// The part of a random [rows, columns] f32 tensor that `layout` gives a rank; Normal(0, 1) by `name` and place.
 Tensor random_shard(const SplitSizes& sizes, const char* name, std::int64_t columns, const Layout& layout);

@@ -11,8 +11,8 @@
 
 namespace thinwire {
 
-struct LaneOptions {
-  DType wire = DType::f32;  ///< of dense transfers
+struct ChannelPairOptions {
+  DType comm_dtype = DType::f32;  ///< of dense transfers
   Form form = Form::fair;
   bool average = false;
   bool keep_for_recompute = false;
@@ -22,10 +22,10 @@ struct LaneOptions {
   bool reuse_payloads = false;
 };
 
-class TrafficLane {
+class ChannelPair {
  public:
   /// Collective over `group`.
-  TrafficLane(Communicator& group, TrafficClass traffic, const CompressRule& rule, const LaneOptions& options);
+  ChannelPair(Communicator& group, TrafficClass traffic, const CompressRule& rule, const ChannelPairOptions& options);
 
   /// Whether the rule covers the message of this layer (and pipeline stage: of the sender, or of the group).
   bool codes(int layer, int stage, const MessageKey& key) const { return coded_ && coverage_.covers(layer, stage, key); }

@@ -1,4 +1,4 @@
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ bool nap_when_waiting() {
     const std::string wait = Environment::get("THINWIRE_WAIT").value_or("auto");
     if (wait == "spin") return false;
     if (wait == "nap") return true;
-    if (wait == "auto") return Machine::oversubscription() > 1;
+    if (wait == "auto") return NodeInfo::oversubscription() > 1;
     throw UsageError("THINWIRE_WAIT=" + wait + " is none of spin, nap, auto");
   }();
   return nap;
@@ -42,32 +42,32 @@ bool nap_when_waiting() {
 
 }  // namespace
 
-void Machine::set(int ranks_here, int rank_here, std::uint64_t job) {
+void NodeInfo::set(int ranks_here, int rank_here, std::uint64_t job) {
   machine_ranks = ranks_here;
   machine_rank = rank_here;
   machine_job = job;
 }
 
-int Machine::ranks_here() {
+int NodeInfo::ranks_here() {
   return machine_ranks;
 }
 
-int Machine::rank_here() {
+int NodeInfo::rank_here() {
   return machine_rank;
 }
 
-int Machine::cores() {
+int NodeInfo::cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return CPU_COUNT(&set);
 }
 
-double Machine::oversubscription() {
+double NodeInfo::oversubscription() {
   return static_cast<double>(machine_ranks) / cores();
 }
 
-std::string Machine::lock_path() {
+std::string NodeInfo::lock_path() {
   std::string folder = "/dev/shm";
   if (access(folder.c_str(), W_OK) != 0) {
     folder = Environment::get("TMPDIR").value_or("/tmp");
@@ -75,7 +75,7 @@ std::string Machine::lock_path() {
   return folder + "/thinwire-" + std::to_string(getuid()) + "-" + std::to_string(machine_job) + ".lock";
 }
 
-void Machine::remove_lock() {
+void NodeInfo::remove_lock() {
   if (lock_descriptor < 0) return;
   close(lock_descriptor);
   lock_descriptor = -1;
@@ -84,15 +84,15 @@ void Machine::remove_lock() {
 
 MachineLock::MachineLock() {
   if (lock_descriptor < 0) {
-    lock_descriptor = open(Machine::lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    lock_descriptor = open(NodeInfo::lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (lock_descriptor < 0) {
-      throw EnvironmentError("cannot create the lock " + Machine::lock_path() + ": " + std::strerror(errno) +
+      throw EnvironmentError("cannot create the lock " + NodeInfo::lock_path() + ": " + std::strerror(errno) +
                              "; serial measuring needs a writable /dev/shm or TMPDIR");
     }
   }
   while (flock(lock_descriptor, LOCK_EX) != 0) {
     if (errno != EINTR)
-      throw EnvironmentError("cannot lock " + Machine::lock_path() + ": " + std::strerror(errno));
+      throw EnvironmentError("cannot lock " + NodeInfo::lock_path() + ": " + std::strerror(errno));
   }
 }
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/process/machine.h"
+#include "collectives/process/node_info.h"
 #include "collectives/channel/traffic.h"
 #include "core/clock.h"
 #include "kernels/codec/codec.h"
@@ -31,7 +31,7 @@ struct SectionTime {
 };
 
 /// The compute clock of a channel (docs/measuring.md).
-class Sections {
+class CodecTimer {
  public:
   ComputeMode mode() const { return mode_; }
   /// Entering `serial` forgets what was remembered before.

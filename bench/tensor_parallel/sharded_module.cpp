@@ -1,4 +1,4 @@
-#include "bench/tensor_parallel/split_unit.h"
+#include "bench/tensor_parallel/sharded_module.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,11 +17,11 @@ BlockConfig block_of(const SplitSizes& s) {
   return {s.hidden, s.heads, 1, 0.0, s.seed};
 }
 
-class GridUnit final : public SplitUnit<float> {
+class GridUnit final : public ShardedModule<float> {
  public:
   GridUnit(Communicator& world, const GridShape& shape, const SplitSizes& s) : sizes_(s) {
     GridOptions options;
-    options.wire = s.wire, options.gather = s.gather, options.compress = s.compress;
+    options.comm_dtype = s.comm_dtype, options.gather = s.gather, options.compress = s.compress;
     check_grid(shape, s.to_split());
     grid_.emplace(world, shape, options, clock_);
     input = grid_activation(shape, world.rank());
@@ -82,7 +82,7 @@ class GridUnit final : public SplitUnit<float> {
 
 /// Megatron-LM's column- and row-parallel pair; the linear alone is the column-parallel one. Without a group: one rank.
 template <typename T>
-class LineUnit final : public SplitUnit<T> {
+class LineUnit final : public ShardedModule<T> {
  public:
   LineUnit(Communicator* group, const SplitSizes& s) : sizes_(s) {
     make_tensor(group, s);
@@ -151,14 +151,14 @@ class LineUnit final : public SplitUnit<T> {
   void weights_changed() override {}  // they do not travel
   void set_compute(ComputeMode mode) override {
     clock_.set_mode(mode);
-    for (auto& lane : lanes_) lane->set_compute(mode, 1);
+    for (auto& pair : pairs_) pair->set_compute(mode, 1);
   }
   void drain_link(LinkDrain* drain) override {
-    for (auto& lane : lanes_) lane->drain_link(drain);
+    for (auto& pair : pairs_) pair->drain_link(drain);
   }
   std::map<std::string, typename TensorGrid<T>::Count> take_counts() override {
     std::vector<TrafficRecord> records;
-    for (auto& lane : lanes_) lane->take_records(records);
+    for (auto& pair : pairs_) pair->take_records(records);
     std::map<std::string, typename TensorGrid<T>::Count> counts;
     for (const TrafficRecord& r : records)
       counts[r.traffic == TrafficClass::tp_forward ? "all_reduce output" : "all_reduce input gradient"] = {r.traffic, r.operations, r.total};
@@ -172,21 +172,21 @@ class LineUnit final : public SplitUnit<T> {
       return;
     }
     check_grid({GridKind::one_d, {group->size(), 1, 1}}, s.to_split());
-    LaneOptions lane;
-    lane.wire = s.wire;
+    ChannelPairOptions pair;
+    pair.comm_dtype = s.comm_dtype;
     for (const TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::tp_backward}) {
       const auto rule = s.compress.find(traffic);
-      lanes_.push_back(std::make_unique<TrafficLane>(*group, traffic, rule == s.compress.end() ? CompressRule{} : rule->second, lane));
+      pairs_.push_back(std::make_unique<ChannelPair>(*group, traffic, rule == s.compress.end() ? CompressRule{} : rule->second, pair));
     }
     ChannelOptions control;
-    control.wire = DType::f32;
+    control.comm_dtype = DType::f32;
     control_.emplace(*group, control);
-    tensor_.emplace(*lanes_[0], *lanes_[1], *control_, *control_, 0, false);
+    tensor_.emplace(*pairs_[0], *pairs_[1], *control_, *control_, 0, false);
   }
 
   const SplitSizes sizes_;
   ComputeClock clock_;
-  std::vector<std::unique_ptr<TrafficLane>> lanes_;
+  std::vector<std::unique_ptr<ChannelPair>> pairs_;
   std::optional<Channel> control_;
   std::optional<TensorParallel<T>> tensor_;
   std::optional<Linear<T>> expand_, project_;
@@ -208,12 +208,12 @@ std::string why_not(const GridShape& shape, const SplitSizes& s) {
   return "";
 }
 
-std::unique_ptr<SplitUnit<float>> make_split_unit(Communicator& world, const GridShape& shape, const SplitSizes& sizes) {
+std::unique_ptr<ShardedModule<float>> make_split_unit(Communicator& world, const GridShape& shape, const SplitSizes& sizes) {
   if (shape.kind == GridKind::one_d) return std::make_unique<LineUnit<float>>(&world, sizes);
   return std::make_unique<GridUnit>(world, shape, sizes);
 }
 
-std::unique_ptr<SplitUnit<double>> make_serial_unit(const SplitSizes& sizes) {
+std::unique_ptr<ShardedModule<double>> make_serial_unit(const SplitSizes& sizes) {
   auto unit = std::make_unique<LineUnit<double>>(nullptr, sizes);
   for (Parameter<double>* p : unit->parameters())
     for (double& w : p->value.as<double>()) w = static_cast<double>(static_cast<float>(w));

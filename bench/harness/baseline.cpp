@@ -1,4 +1,4 @@
-#include "bench/harness/twin.h"
+#include "bench/harness/baseline.h"
 
 #include "collectives/link/link_calibration.h"
 #include "kernels/convert.h"
@@ -12,7 +12,7 @@ Tensor to_wire(const Tensor& x, DType wire) {
   if (wire == DType::f16) convert(x.as<float>(), out.as<Half>());
   else if (wire == DType::bf16) convert(x.as<float>(), out.as<BFloat16>());
   else if (wire == DType::f32) std::memcpy(out.view().data(), x.view().data(), x.bytes());
-  else throw UsageError("--wire " + std::string(name_of(wire)) + ": a dense tensor travels as f16, bf16 or f32");
+  else throw UsageError("--comm-dtype " + std::string(name_of(wire)) + ": a dense tensor travels as f16, bf16 or f32");
   return out;
 }
 
