@@ -20,7 +20,7 @@ using namespace thinwire::bench;
 
 namespace {
 
-constexpr std::array coded_classes = {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::weight_gather, TrafficClass::gradient_scatter};
+constexpr std::array coded_classes = {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::tp_weight, TrafficClass::tp_weight_gradient};
 
 /// Mean of the received and sent bytes over ranks, and the most that one sends.
 void fill_bytes(Communicator& world, results::CellRow& row, const OperationReport& mine) {

@@ -173,8 +173,8 @@ class Costs {
 
   // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends.
   double exposed_gradients_us(const Stage& at, const StageWork& work) const {
-    const double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp) + sums_us(at, TrafficClass::gradient_scatter, run_.config.mesh.dp) +
-                       sums_us(at, TrafficClass::weight_gather, run_.config.mesh.dp);
+    const double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp) + sums_us(at, TrafficClass::grad_reduce_scatter, run_.config.mesh.dp) +
+                       sums_us(at, TrafficClass::param_all_gather, run_.config.mesh.dp);
     if (!run_.config.overlap) return all;
     const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp, share = (layers - 1) / layers;
     return all - std::min(all * share, work.backward_us * share);

@@ -15,8 +15,12 @@ CLASS_ORDER = (
     "pp_backward",
     "dp_gradient",
     "embedding",
-    "gradient_scatter",
-    "weight_gather",
+    "grad_reduce_scatter",
+    "param_all_gather",
+    "outer_gradient",
+    "optimizer",
+    "tp_weight",
+    "tp_weight_gradient",
 )
 STAGES = ("compute", "encode", "transfer", "decode", "wait")
 DENSE_NAMES = ("dense", "none", "uncompressed")
@@ -31,8 +35,12 @@ _MARKERS = {
     "pp_backward": "v",
     "dp_gradient": "s",
     "embedding": "D",
-    "gradient_scatter": "p",
-    "weight_gather": "h",
+    "grad_reduce_scatter": "p",
+    "param_all_gather": "h",
+    "outer_gradient": "P",
+    "optimizer": "X",
+    "tp_weight": "<",
+    "tp_weight_gradient": ">",
     "several": "*",
     "": ".",
 }

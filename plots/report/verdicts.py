@@ -5,7 +5,7 @@ import numpy as np
 
 from plots.lib import data
 
-CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "gradient_scatter", "weight_gather", "embedding")
+CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "grad_reduce_scatter", "param_all_gather", "outer_gradient", "optimizer", "tp_weight", "tp_weight_gradient", "embedding")
 
 
 @dataclass

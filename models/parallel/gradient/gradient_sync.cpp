@@ -51,7 +51,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
     const bool coded = is_matrix(*p->parameter) && pairs_.gradient && pairs_.gradient->codes(p->layer, at.pp, settled);
     const bool large = static_cast<double>(p->parameter->value.bytes()) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
-    add(*p, coded || large || (config.shard_optimizer && is_matrix(*p->parameter)), stacked, late);
+    add(*p, coded || large || (config.zero_stage > 0 && is_matrix(*p->parameter)), stacked, late);
   }
   for (Message& m : messages_) {
     std::int64_t elements = 0;
@@ -69,7 +69,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
 
 template <typename T>
 void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool stacked, bool late) {
-  const bool sharded = config_.shard_optimizer && is_matrix(*p.parameter);
+  const bool sharded = config_.zero_stage > 0 && is_matrix(*p.parameter);
   const Shape& shape = p.parameter->value.shape();
   // Packed together: neighbours in the backward pass that are ready at about the same time.
   Message* open = nullptr;

@@ -138,15 +138,16 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   covers("layers", rule.layers, c.model.layers);
   covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
-  const bool sharded = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
-  const bool grid = parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d;  // its weights travel as these classes, too
-  if (sharded && !c.shard_optimizer && !grid)
-    throw UsageError(
-        name + ": this traffic exists only with --shard-optimizer true; give that, or compress dp_gradient");
-  if (traffic == TrafficClass::dp_gradient && c.shard_optimizer)
-    throw UsageError(
-        name +
-        ": with --shard-optimizer true gradients travel as gradient_scatter; compress that class instead");
+  if (traffic == TrafficClass::outer_gradient || traffic == TrafficClass::optimizer)
+    throw UsageError(name + ": the optimizer sends no such traffic");
+  const bool of_grid = traffic == TrafficClass::tp_weight || traffic == TrafficClass::tp_weight_gradient;
+  if (of_grid && parse_grid(c.tensor_parallel, c.mesh.tp).kind == GridKind::one_d)
+    throw UsageError(name + ": only grids send this (--tensor-parallel 2d, 2.5d or 3d)");
+  const bool sharded = traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather;
+  if (sharded && c.zero_stage == 0)
+    throw UsageError(name + ": this traffic exists only with --zero-stage 1; give that, or compress dp_gradient");
+  if (traffic == TrafficClass::dp_gradient && c.zero_stage > 0)
+    throw UsageError(name + ": with --zero-stage " + str(c.zero_stage) + " gradients travel as grad_reduce_scatter; compress that class instead");
 }
 
 // What cannot be cut along the tokens.
@@ -269,6 +270,9 @@ void TrainConfig::check() const {
     throw UsageError("--dtype f64 beside --device cuda: devices compute in f32 (and multiply in f32 or bf16); the parity mode is the host's (--device host)");
   if (device != DeviceKind::host && compute != ComputeMode::real)
     throw UsageError("--compute timed replays durations of the host, but a device runs its work beside the host and takes its own time; use --compute real, or --device host");
+  if (zero_stage != 0 && zero_stage != 1) throw UsageError("--zero-stage " + str(zero_stage) + " does not exist; there are: 0, 1");
+  if (mesh.dp_replicas != 1 || mesh.dp_nodes != 1)
+    throw UsageError("--dp-replicas and --dp-nodes tell ranks apart that the optimizer treats alike; leave them out");
   if (dtype != DType::f32 && dtype != DType::f64)
     throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
   if (embedding_sync != "two_step" && embedding_sync != "fused")

@@ -12,10 +12,10 @@ namespace {
 
 using Kind = TrainOption::Kind;
 
-constexpr TrafficClass compressible[] = {TrafficClass::tp_forward,    TrafficClass::tp_backward,
-                                         TrafficClass::pp_forward,    TrafficClass::pp_backward,
-                                         TrafficClass::dp_gradient,   TrafficClass::embedding,
-                                         TrafficClass::weight_gather, TrafficClass::gradient_scatter};
+constexpr TrafficClass compressible[] = {TrafficClass::tp_forward,       TrafficClass::tp_backward,         TrafficClass::pp_forward,
+                                         TrafficClass::pp_backward,      TrafficClass::dp_gradient,         TrafficClass::embedding,
+                                         TrafficClass::param_all_gather, TrafficClass::grad_reduce_scatter, TrafficClass::outer_gradient,
+                                         TrafficClass::optimizer,        TrafficClass::tp_weight,           TrafficClass::tp_weight_gradient};
 
 // ---- values as text ----
 
@@ -196,7 +196,9 @@ std::vector<TrainOption> make_table() {
              "how the tp ranks split a layer: 1d, 2d (tp a square), 2.5d:depth=D (q q D), 3d (a cube) or 3d:sides=XxYxZ", "",
              TW_MEMBER(tensor_parallel)),
       option("mesh.pp", "pp", "pipeline stages", "", TW_MEMBER(mesh.pp)),
-      option("mesh.dp", "dp", "data-parallel replicas", "", TW_MEMBER(mesh.dp)),
+      option("mesh.dp", "dp", "data-parallel ranks", "", TW_MEMBER(mesh.dp)),
+      option("mesh.dp_replicas", "dp-replicas", "of them replicas, which an optimizer may let train apart for a while", "", TW_MEMBER(mesh.dp_replicas)),
+      option("mesh.dp_nodes", "dp-nodes", "nodes within each replica, between which an optimizer may exchange otherwise than inside", "", TW_MEMBER(mesh.dp_nodes)),
       option("mesh.order", "order", "which axis varies fastest with the rank, first one fastest", "",
              TW_MEMBER(mesh.order)),
       option("batch.global", "global-batch", "sequences of a step", "sequences", TW_MEMBER(global_batch)),
@@ -230,8 +232,8 @@ std::vector<TrainOption> make_table() {
       option("parallel.scatter_gather", "scatter-gather",
              "each tensor rank sends a part of a boundary tensor; the receivers gather", "",
              TW_MEMBER(scatter_gather)),
-      option("parallel.shard_optimizer", "shard-optimizer",
-             "optimizer state split over the replicas (ZeRO-1)", "", TW_MEMBER(shard_optimizer)),
+      option("parallel.zero_stage", "zero-stage",
+             "what the replicas share out instead of holding it whole: 0 nothing, 1 optimizer state (ZeRO-1)", "", TW_MEMBER(zero_stage)),
       word<bool>("parallel.recompute", "recompute",
                  "keep all activations, or only each layer's input and run it again", TW_MEMBER(recompute),
                  {"none", "full"}, {false, true}),

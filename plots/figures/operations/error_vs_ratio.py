@@ -5,7 +5,7 @@ from plots.lib import data, style, words
 from plots.lib.figure import Figure, Source
 
 USUAL = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
-FURTHER = ("tp_backward", "pp_backward", "gradient_scatter", "weight_gather")
+FURTHER = ("tp_backward", "pp_backward", "grad_reduce_scatter", "param_all_gather", "tp_weight", "tp_weight_gradient")
 COLUMNS = (
     "traffic",
     "what",

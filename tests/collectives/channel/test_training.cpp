@@ -258,7 +258,7 @@ TEST(Recomputation, RepeatsEveryOperationWithoutTrafficAndLeavesAllStateAlone) {
 }
 
 TEST(Recomputation, KeepsWhatABroadcastAndAReceiveDeliveredAndNothingOfAnEvaluation) {
-  Channel channel = open("none", Protocol::automatic, TrafficClass::weight_gather, true);
+  Channel channel = open("none", Protocol::automatic, TrafficClass::param_all_gather, true);
   std::vector<float> x = input(message("w", 0, 0), me()), again(elements);
   channel.broadcast({x.data(), shape}, 0, message("w", 0, 0)).wait();
   channel.broadcast({again.data(), shape}, 0, message("w", 0, 0, Pass::recompute)).wait();

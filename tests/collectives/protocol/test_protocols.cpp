@@ -417,7 +417,7 @@ TEST(Protocols, AllGatherAndBroadcastLeaveEveryRankTheOwnerTooWithTheDecodedTens
 TEST(Protocols, APayloadIsReusedUntilItsStepEndsOrItIsForgotten) {
   const int n = world().size();
   ChannelOptions options;
-  options.traffic = TrafficClass::weight_gather, options.codec = "randomk:fraction=0.5", options.reuse_payloads = true;
+  options.traffic = TrafficClass::param_all_gather, options.codec = "randomk:fraction=0.5", options.reuse_payloads = true;
   Channel channel(world(), options);
   const std::int64_t rows = 3 * n, width = 17;
   std::vector<float> mine = integer_input(3 * width, "weights", world().rank()), all(static_cast<std::size_t>(rows * width)), first;
