@@ -1,8 +1,16 @@
-# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [REGISTERS] LINK lib...)
-# One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs. REGISTERS: its objects register themselves at start-up (codecs), so they
+# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [REGISTERS] [COLD] [UNITY] [PRECOMPILE header] LINK lib...)
+# COLD: no code whose time is measured: compiled for a short build, not for speed. UNITY: several sources per compiler call.
+# One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
+# REGISTERS: its objects register themselves at start-up (codecs), so they
 # must survive the linker: the layer is an object library behind an interface.
+function(thinwire_cold target)
+  if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
+endfunction()
+
 function(thinwire_layer name)
-  cmake_parse_arguments(ARG "REGISTERS" "" "SOURCES;ROOMS_OF;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY" "PRECOMPILE" "SOURCES;ROOMS_OF;LINK" ${ARGN})
   set(files "")
   foreach(dir ${ARG_SOURCES})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
@@ -23,6 +31,19 @@ function(thinwire_layer name)
   else()
     add_library(thinwire_${name} STATIC ${files})
     target_link_libraries(thinwire_${name} PUBLIC ${ARG_LINK})
+  endif()
+  set(compiled thinwire_${name})
+  if(ARG_REGISTERS)
+    set(compiled thinwire_${name}_objects)
+  endif()
+  if(THINWIRE_PRECOMPILE AND ARG_PRECOMPILE)
+    target_precompile_headers(${compiled} PRIVATE ${CMAKE_SOURCE_DIR}/${ARG_PRECOMPILE})
+  endif()
+  if(ARG_COLD)
+    thinwire_cold(${compiled})
+  endif()
+  if(ARG_UNITY)
+    set_target_properties(${compiled} PROPERTIES UNITY_BUILD ${THINWIRE_UNITY} UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_UNIQUE_ID unity_id)
   endif()
 endfunction()
 

@@ -151,20 +151,7 @@ void append_samples(std::vector<results::SampleRow>& samples, const results::Cel
 
 OperationReport combine(std::span<const OperationReport> operations) {
   OperationReport sum;
-  for (const OperationReport& r : operations) {
-    sum.encode_us += r.encode_us;
-    sum.transfer_us += r.transfer_us;
-    sum.decode_us += r.decode_us;
-    sum.total_us += r.total_us;
-    sum.untimed_us += r.untimed_us;
-    sum.encode_cpu_us += r.encode_cpu_us;
-    sum.decode_cpu_us += r.decode_cpu_us;
-    sum.dense_bytes += r.dense_bytes;
-    sum.payload_bytes += r.payload_bytes;
-    sum.link_bytes += r.link_bytes;
-    sum.received_bytes += r.received_bytes;
-    sum.algorithm = r.algorithm;
-  }
+  for (const OperationReport& r : operations) sum += r;
   return sum;
 }
 

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "core/statistics.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/nn/device/device_nn.h"
 

@@ -8,30 +8,9 @@
 #include "kernels/values.h"
 
 namespace thinwire {
-namespace {
-
-OperationReport sum_of(const OperationReport& a, const OperationReport& b) {
-  OperationReport s = b;
-  s.encode_us += a.encode_us;
-  s.transfer_us += a.transfer_us;
-  s.decode_us += a.decode_us;
-  s.total_us += a.total_us;
-  s.untimed_us += a.untimed_us;
-  s.encode_cpu_us += a.encode_cpu_us;
-  s.decode_cpu_us += a.decode_cpu_us;
-  s.dense_bytes += a.dense_bytes;
-  s.payload_bytes += a.payload_bytes;
-  s.link_bytes += a.link_bytes;
-  s.received_bytes += a.received_bytes;
-  s.reused_payloads += a.reused_payloads;
-  return s;
-}
-
-}  // namespace
-
 void Meter::add(const OperationReport& report) {
   last_ = report;
-  total_ = sum_of(total_, report);
+  total_ += report;
   ++operations_;
 }
 

@@ -1,9 +1,7 @@
 #include "kernels/codec/codec.h"
 
-#include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "kernels/values.h"
@@ -28,9 +26,6 @@ void copy_f32(ConstTensorView from, TensorView to) {
   TW_ASSERT(false, "this codec has no reduction by rounds; the channel must look at its traits first");
   std::abort();
 }
-
-// NaN and infinity have all exponent bits set. An integer test survives every optimisation of float maths.
-constexpr std::uint32_t exponent_mask = 0x7f800000u;
 
 }  // namespace
 
@@ -81,42 +76,5 @@ void Codec::reduction_backward(ConstTensorView gradient, const MessageKey& key, 
 void Codec::prepare_training(std::uint64_t, std::int64_t) {}
 void Codec::save_state(StateWriter&) const {}
 void Codec::load_state(StateReader&) {}
-
-void check_finite(ConstTensorView x, std::string_view what) {
-  const auto values = x.as<float>();
-  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-  std::int64_t first = none;
-  parallel_for(static_cast<std::int64_t>(values.size()), [&](std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t block = 4096;
-    for (std::int64_t b = begin; b < end; b += block) {
-      const std::int64_t stop = std::min(end, b + block);
-      std::uint32_t bad = 0;
-      for (std::int64_t i = b; i < stop; ++i) {
-        const std::uint32_t bits =
-            std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask;
-        bad |= bits == exponent_mask ? 1u : 0u;
-      }
-      if (bad == 0) continue;
-      std::int64_t i = b;
-      while ((std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask) !=
-             exponent_mask)
-        ++i;
-#pragma omp critical(thinwire_check_finite)
-      first = std::min(first, i);
-      return;
-    }
-  });
-  if (first == none) return;
-  const float value = values[static_cast<std::size_t>(first)];
-  const std::int64_t columns = x.shape().columns();
-  throw RuntimeFailure(std::string(what) + " has " +
-                       (value != value ? "NaN"
-                        : value > 0    ? "+infinity"
-                                       : "-infinity") +
-                       " at flat index " + std::to_string(first) + " (row " +
-                       std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
-                       ") of shape " + x.shape().to_string() +
-                       "; mend the computation that made it, no codec can represent it");
-}
 
 }  // namespace thinwire

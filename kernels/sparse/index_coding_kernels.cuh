@@ -8,7 +8,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/sparse/index_layout.h"
-#include "kernels/sparse/value_list.cuh"
+#include "kernels/cuda/value_list.cuh"
 
 namespace thinwire::cuda {
 

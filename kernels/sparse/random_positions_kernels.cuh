@@ -7,7 +7,7 @@
 #include "kernels/codec/cuda/device_kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/sparse/value_list.cuh"
+#include "kernels/cuda/value_list.cuh"
 
 namespace thinwire::cuda {
 

@@ -14,7 +14,7 @@
 #include "core/device/device_graph.h"
 #include "core/device/device_module.h"
 #include "core/device/device_stream.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/nn/device/device_nn.h"
 
 namespace thinwire {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/device/device_module.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/workspace.h"
 #include "support/device_damage_cases.h"
 #include "support/device_nn_cases.h"

@@ -178,10 +178,7 @@ void TensorGrid<T>::wait(Pending&& pending) {
   Count& count = counts_[pending.label];
   count.traffic = pending.traffic;
   ++count.operations;
-  OperationReport& s = count.sum;
-  s.dense_bytes += r.dense_bytes, s.payload_bytes += r.payload_bytes, s.link_bytes += r.link_bytes, s.received_bytes += r.received_bytes;
-  s.reused_payloads += r.reused_payloads;
-  s.encode_us += r.encode_us, s.transfer_us += r.transfer_us, s.decode_us += r.decode_us, s.total_us += r.total_us;
+  count.sum += r;
 }
 
 template <typename T>

@@ -8,9 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "core/clock.h"
 #include "core/error.h"
-#include "experiments/run/estimate.h"
+#include "experiments/study/estimate.h"
 #include "experiments/study/expand.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/study/selection.h"
@@ -467,17 +466,12 @@ TEST(Selection, MeasuredCellsOfAnotherBuildStandOnlyWhenToldTo) {
   EXPECT_THROW(cells_to_run({cells.data(), 1}, old, {}, folder.path(), "out"), UsageError);
 }
 
-TEST(Scale, TenThousandCellsExpandInUnderTwoSeconds) {
+TEST(Scale, TenThousandCellsAreTenThousandIdentities) {
   std::string axis;
   for (int i = 0; i < 100; ++i) axis += (i ? ", " : "") + std::to_string(i);
-  const Stopwatch watch;
-  EXPECT_EQ(
-      cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n")
-          .size(),
-      10000u);
-#if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(watch.seconds(), 2.0);
-#endif
+  std::set<std::string> ids;
+  for (const PlannedCell& cell : cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n")) ids.insert(cell.cell_id);
+  EXPECT_EQ(ids.size(), 10000u);
 }
 
 }  // namespace

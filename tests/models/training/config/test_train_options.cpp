@@ -1,6 +1,8 @@
 // labels: unit
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include <random>
 #include <set>
 
@@ -28,6 +30,11 @@ TrainConfig from_file(const std::string& toml) {
 std::string file_error(const std::string& toml) {
   return message_of<UsageError>([&] { (void)from_file(toml); });
 }
+
+// An option that does not say what a resumed run makes of another value does not compile.
+static_assert(!std::is_default_constructible_v<TrainOption>);
+static_assert(std::is_constructible_v<TrainOption, const char*, const char*, OnResume, const char*, const char*, TrainOption::Kind>);
+static_assert(!std::is_constructible_v<TrainOption, const char*, const char*, const char*, const char*, TrainOption::Kind>);
 
 TEST(TrainOptions, EveryKeyAndEveryFlagIsThereOnceWithHelpAndADefaultThatSets) {
   std::set<std::string> keys, flags;

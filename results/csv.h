@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "results/table.h"
+#include "results/hdf5/table.h"
 
 namespace thinwire::results {
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "core/random.h"
-#include "results/files/csv.h"
+#include "results/csv.h"
 #include "results/hdf5/hdf5.h"
 #include "results/record.h"
 #include "results/schema.h"

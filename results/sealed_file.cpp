@@ -1,4 +1,4 @@
-#include "results/files/sealed_file.h"
+#include "results/sealed_file.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/sha256.h"
 #include "results/files/files.h"
-#include "results/record.h"
 
 namespace thinwire::results {
 namespace {

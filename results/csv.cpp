@@ -1,4 +1,4 @@
-#include "results/files/csv.h"
+#include "results/csv.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "experiments/run/estimate.h"
+#include "experiments/study/estimate.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "experiments/run/summary.h"
+#include "experiments/study/summary.h"
 
 #include <fmt/core.h>
 

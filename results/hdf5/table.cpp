@@ -1,4 +1,4 @@
-#include "results/table.h"
+#include "results/hdf5/table.h"
 
 namespace thinwire::results {
 
