@@ -53,7 +53,7 @@ class Schema(unittest.TestCase):
     def test_another_schema_version_is_refused_naming_both(self):
         path = scratch()
         made.write(path, [made.row(traffic="codec")], attributes={"schema_version": 7})
-        with self.assertRaisesRegex(CorruptData, "version 7.*version 1"):
+        with self.assertRaisesRegex(CorruptData, "version 7.*version 2"):
             data.load(path)
 
     def test_a_missing_column_or_table_is_named(self):
