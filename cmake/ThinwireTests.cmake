@@ -67,6 +67,8 @@ target_link_libraries(thinwire_test_main PUBLIC thinwire_bench thinwire_experime
 target_include_directories(thinwire_test_main PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 thinwire_cold(thinwire_test_main)
 if(THINWIRE_PRECOMPILE)
+  # A precompiled header serves sources of the same flags only: neither the library's -fPIC nor the programs' -fPIE.
+  set_target_properties(thinwire_test_main PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_precompile_headers(thinwire_test_main PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled_test.h)
 endif()
 
@@ -98,6 +100,7 @@ foreach(source ${test_sources})
   target_link_libraries(${name} PRIVATE thinwire_test_main)
   thinwire_cold(${name})
   if(THINWIRE_PRECOMPILE)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_precompile_headers(${name} REUSE_FROM thinwire_test_main)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
