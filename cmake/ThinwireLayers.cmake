@@ -1,6 +1,7 @@
-# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [REGISTERS] [COLD] [UNITY] [PRECOMPILE header] LINK lib...)
+# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [UNITY] [PRECOMPILE header] LINK lib...)
 # COLD: no code whose time is measured: compiled for a short build, not for speed. UNITY: several sources per compiler call.
 # One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
+# EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
 # must survive the linker: the layer is an object library behind an interface.
 function(thinwire_cold target)
@@ -10,7 +11,7 @@ function(thinwire_cold target)
 endfunction()
 
 function(thinwire_layer name)
-  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY" "PRECOMPILE" "SOURCES;ROOMS_OF;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;LINK" ${ARGN})
   set(files "")
   foreach(dir ${ARG_SOURCES})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
@@ -20,6 +21,10 @@ function(thinwire_layer name)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
     file(GLOB programs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
     list(REMOVE_ITEM found ${programs})
+    list(APPEND files ${found})
+  endforeach()
+  foreach(dir ${ARG_EXTRA})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${dir}/*.cpp)
     list(APPEND files ${found})
   endforeach()
   list(APPEND files ${CMAKE_SOURCE_DIR}/cmake/layer.cpp)
@@ -38,6 +43,10 @@ function(thinwire_layer name)
   endif()
   if(THINWIRE_PRECOMPILE AND ARG_PRECOMPILE)
     target_precompile_headers(${compiled} PRIVATE ${CMAKE_SOURCE_DIR}/${ARG_PRECOMPILE})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+      # What GCC 12 wrongly warns of inside std::string (its bug 105651) is hidden in system headers, but not in precompiled ones.
+      target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+    endif()
   endif()
   if(ARG_COLD)
     thinwire_cold(${compiled})

@@ -72,8 +72,19 @@ if(THINWIRE_PRECOMPILE)
   target_precompile_headers(thinwire_test_main PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled_test.h)
 endif()
 
+# tests/fixtures/**: what somebody else might add (a codec). The files are linked into every test program and compiled into the emulated device;
+# nothing names them: adding files there is all it takes.
+file(GLOB_RECURSE fixture_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fixtures/*.cpp)
+list(FILTER fixture_sources EXCLUDE REGEX "/test_[^/]*$")
+add_library(thinwire_fixtures_objects OBJECT ${fixture_sources} ${CMAKE_SOURCE_DIR}/cmake/layer.cpp)
+target_link_libraries(thinwire_fixtures_objects PUBLIC thinwire_bench)
+add_library(thinwire_fixtures INTERFACE)
+target_link_libraries(thinwire_fixtures INTERFACE thinwire_fixtures_objects $<TARGET_OBJECTS:thinwire_fixtures_objects>)
+
 # The device module for tests: every .cu file compiled for the host behind the interface of libthinwire_cuda.so (docs/device.md).
-file(GLOB_RECURSE emulated_kernels CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/kernels/*.cu)
+set(emulated_folders ${CMAKE_SOURCE_DIR}/kernels ${CMAKE_SOURCE_DIR}/tests/fixtures ${THINWIRE_EXTRA_SOURCES})
+list(TRANSFORM emulated_folders APPEND /*.cu)
+file(GLOB_RECURSE emulated_kernels CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${emulated_folders})
 list(REMOVE_ITEM emulated_kernels kernels/cuda/blas_lt.cu)
 file(GLOB emulated_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/emulated_device/*.cpp)
 list(FILTER emulated_device EXCLUDE REGEX "/test_[^/]*$")
@@ -97,7 +108,7 @@ foreach(source ${test_sources})
   thinwire_test_header(${source} ranks "" ranks)
   thinwire_test_header(${source} devices cuda devices)
   add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE thinwire_test_main)
+  target_link_libraries(${name} PRIVATE thinwire_test_main thinwire_fixtures)
   thinwire_cold(${name})
   if(THINWIRE_PRECOMPILE)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
@@ -126,7 +137,7 @@ foreach(source ${device_tests})
   list(APPEND device_test_objects $<TARGET_OBJECTS:${name}>)
 endforeach()
 add_executable(device_tests ${device_test_objects})
-target_link_libraries(device_tests PRIVATE thinwire_test_main)
+target_link_libraries(device_tests PRIVATE thinwire_test_main thinwire_fixtures)
 set_target_properties(device_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests LINKER_LANGUAGE CXX)
 
 # tests/programs/*.cpp: programs that tests start, not programs of the suite.
@@ -137,6 +148,11 @@ foreach(source ${test_programs})
   target_link_libraries(${program} PRIVATE thinwire_results)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/programs)
 endforeach()
+
+# bench_codec with what the fixtures add: a program as a user would build it with THINWIRE_EXTRA_SOURCES.
+add_executable(bench_codec_with_fixtures ${CMAKE_SOURCE_DIR}/bench/bench_codec.cpp)
+target_link_libraries(bench_codec_with_fixtures PRIVATE thinwire_bench thinwire_fixtures)
+set_target_properties(bench_codec_with_fixtures PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/programs)
 
 set(test_folder ${CMAKE_SOURCE_DIR})
 foreach(script ${test_scripts})

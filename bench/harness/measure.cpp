@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
+#include "kernels/codec/registry.h"
 
 namespace thinwire::bench {
 namespace {
@@ -136,7 +137,7 @@ void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps&
   // Codec time alone on one core, never oversubscribed wall time.
   const double codec_us = maximum_over(codec.alone, [](auto& r) { return r.encode_us; }) +
                           maximum_over(codec.alone, [](auto& r) { return r.decode_us; });
-  if (row.codec != "none")
+  if (compresses(row.codec))
     row.break_even_gbps = break_even_gbps(static_cast<double>(row.baseline_link_bytes), static_cast<double>(row.link_bytes), codec_us);
 }
 

@@ -21,7 +21,7 @@ struct ClassCost {
 
 /// Messages, one after the other, of one sum over n ranks.
 double messages_of_sum(const std::string& codec, Protocol protocol, int n) {
-  if (codec == "none") return 2.0 * (n - 1);
+  if (!compresses(codec)) return 2.0 * (n - 1);
   const int rounds = make_codec(codec).codec->traits().rounds;
   if (protocol == Protocol::gather || (protocol == Protocol::automatic && rounds == 0)) return n - 1;
   return 2.0 * (n - 1) * std::max(1, rounds);
@@ -185,7 +185,7 @@ class Costs {
     const Stage& at = stage_[static_cast<std::size_t>(sender)];
     const ClassCost* chosen = nullptr;
     for (const auto& [key, cost] : at.classes)
-      if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || (key.second != "none") == coded)) chosen = &cost;
+      if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || compresses(key.second) == coded)) chosen = &cost;
     if (chosen == nullptr) return 0;
     const double messages = std::max(1.0, messages_sent(sender, traffic, coded));
     const int p = run_.config.mesh.pp, from = stride(0, sender, 0), to = stride(0, (sender + towards + p) % p, 0);

@@ -34,7 +34,7 @@ class Meter {
 
 struct ChannelOptions {
   TrafficClass traffic = TrafficClass::control;
-  std::string codec = "none";
+  std::string codec = uncompressed;
   Form form = Form::fair;
   Protocol protocol = Protocol::automatic;
   DType comm_dtype = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it

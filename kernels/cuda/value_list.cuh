@@ -1,7 +1,7 @@
 // The list of kept values of a sparse message on a device.
 #pragma once
 
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/device_math.cuh"
 
 namespace thinwire::cuda {

@@ -105,7 +105,7 @@ void TrainerChannels::take_records(std::vector<TrafficRecord>& records) {
   for (auto& pair : pairs_) pair->take_records(records);
   for (auto& channel : channels_) {
     if (channel->meter().operations() == 0) continue;
-    records.push_back({channel->options().traffic, "none", channel->meter().operations(), channel->meter().total(), 0, 0});
+    records.push_back({channel->options().traffic, uncompressed, channel->meter().operations(), channel->meter().total(), 0, 0});
     channel->meter().reset();
   }
 }

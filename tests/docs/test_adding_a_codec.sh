@@ -37,6 +37,16 @@ link() {
   expect_status 0
 }
 
+property "from a folder outside the tree it joins every program, and its .cu the emulated device"
+mkdir "$work/mine"
+cp "$work/scaled_sign.cpp" "$work/mine/"
+cp "$root/tests/fixtures/codec/shift8.cu" "$work/mine/my_kernels.cu"
+run cmake -S "$root" -B "$work/build" -G Ninja -DTHINWIRE_CUDA=OFF -DTHINWIRE_EXTRA_SOURCES="$work/mine"
+expect_status 0
+ninja -C "$work/build" -t commands bin/bench_codec >"$work/commands" 2>/dev/null
+grep -q -- "-c $work/mine/scaled_sign.cpp" "$work/commands" || fail "bench_codec is built without the folder's codec"
+grep -qr "my_kernels.cu" "$work/build/emulated" || fail "the emulated device is built without the folder's kernels"
+
 property "bench_codec lists it, verifies it and measures it"
 link bin/bench_codec
 run "$work/bench_codec" --list

@@ -12,7 +12,8 @@ namespace thinwire {
 /// first pass's decoded result (the channel keeps it: codecs are not asked again); `evaluate` leaves no trace.
 enum class Pass : std::uint8_t { train, recompute, evaluate };
 
-/// Names a message uniquely and equally on all ranks; state and random numbers are keyed by it.
+/// Names a message uniquely and equally on all ranks; state and random numbers are keyed by it. With it travels what the sender knows about the
+/// message (`samples`, `tokens`): codecs and wrappers of both ends see it, nothing of it is sent.
 struct MessageKey {
   std::uint64_t tensor = 0;       ///< hash_name of the tensor's name
   std::int64_t step = 0;
@@ -21,7 +22,10 @@ struct MessageKey {
   std::int32_t virtual_stage = 0;
   Pass pass = Pass::train;
   std::int32_t stack = 1;         ///< matrices of one shape under one another in this tensor: a low-rank codec gives each its own factors
-  std::span<const std::int64_t> samples = {};  ///< ids of the samples, for per-sample caches
+  /// Ids of the samples in this message, in its order, for caches per sample; empty where they are not known. Valid during the call.
+  std::span<const std::int64_t> samples = {};
+  /// Token ids of the rows, likewise.
+  std::span<const std::int32_t> tokens = {};
 
   /// Key of what persists over steps and micro-batches: (tensor, slice, virtual stage).
   std::uint64_t state_key() const {

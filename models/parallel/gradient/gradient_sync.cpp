@@ -251,7 +251,7 @@ void GradientSync<T>::finish() {
 template <typename T>
 bool GradientSync<T>::reducer_zeroes_table() const {
   if (config_.form != Form::released || config_.embedding_sync != "fused" || !pairs_.gradient || !pairs_.gradient->coded()) return false;
-  if (pairs_.gradient->coded()->codec().expression.codec.name != "powersgd") return false;
+  if (!pairs_.gradient->coded()->codec().codec->traits().zeroes_uncompressed) return false;
   return std::any_of(messages_.begin(), messages_.end(), [&](const Message& m) {
     return of_matrices(m) && pairs_.gradient->codes(m.layer, at_.pp, key_of(m.name));
   });

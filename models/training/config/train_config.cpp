@@ -88,28 +88,19 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     std::sort(tokens.begin(), tokens.end());
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
     for (const int slice : tokens) {
-      if (!activation || stack.expression.codec.name != "powersgd") break;
-      const std::int64_t rows = c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
-      const Parameters& p = stack.expression.codec.parameters;
-      const std::int64_t elements = rows * c.model.hidden, n = p.integer("rows") > 0 ? p.integer("rows") : rows;
-      if (elements % n != 0)
-        throw UsageError("rows " + str(n) + " do not divide the " + str(elements) + " elements of these messages (" + str(rows) + " x " +
-                         str(c.model.hidden) + ")");
-      const std::int64_t rank = p.integer("rank"), most = std::min(n, elements / n);
-      if (rank > most)
-        throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(n) + " rows of " +
-                         str(elements / n) + "); nothing would be saved");
+      if (activation) stack.codec->check_message({c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1), c.model.hidden});
     }
     if (traffic == TrafficClass::pp_backward) check_released(c);
-    for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
-      if (wrapper.name == "lep") {
-        if (stack.codec->traits().lossless) throw UsageError("lep: the codec loses nothing, so there is no error to pass on; drop +lep or choose a lossy codec");
-        if (!pipeline)
-          throw UsageError("lep passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
-                           "ranks; use +ef");
-      }
-    if (rule.stacked && stack.expression.codec.name != "powersgd")
-      throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use powersgd");
+    for (const CodecExpression::Part& wrapper : stack.expression.wrappers) {
+      const WrapperInfo& info = wrapper_info(wrapper.name);
+      if (info.needs_loss && stack.codec->traits().lossless)
+        throw UsageError(info.name + ": the codec loses nothing, so there is no error to pass on; drop +" + info.name + " or choose a lossy codec");
+      if (info.point_to_point_only && !pipeline)
+        throw UsageError(info.name + " passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
+                         "ranks; use a wrapper for sums, such as +ef");
+    }
+    if (rule.stacked && !stack.codec->traits().stacks)
+      throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use a low-rank codec (powersgd)");
     if (rule.stacked && rule.protocol != Protocol::automatic && rule.protocol != Protocol::rounds)
       throw UsageError("stacked matrices travel by protocol rounds only");
     if (rule.stacked && c.error_interval > 0)
@@ -161,8 +152,8 @@ void check_slices(const TrainConfig& c) {
   if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "the released code knows whole micro-batches; use --form fair");
   if (c.forward_us > 0) throw UsageError("--stage-forward-us" + with + "it states the time of a micro-batch, and slices of one differ; measure them");
   for (const auto& [traffic, rule] : c.compress)
-    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
-      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder's weights belong to messages of whole micro-batches");
+    if (rule.active() && make_codec(rule.codec, c.form).codec->as<Trainable>() != nullptr)
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "weights of a codec (an auto-encoder's) belong to messages of whole micro-batches");
   for (const int tokens : slices)
     if (c.scatter_gather && c.micro_batch * tokens % c.mesh.tp != 0)
       throw UsageError("scatter/gather splits the " + str(c.micro_batch * tokens) + " rows of a slice (micro-batch " + str(c.micro_batch) + " x " + str(tokens) +
@@ -189,8 +180,8 @@ void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
   if (c.scatter_gather) throw UsageError("--scatter-gather" + with + "boundary tensors are shards already");
   if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "use --form fair");
   for (const auto& [traffic, rule] : c.compress)
-    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
-      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder learns on whole rows of the hidden size");
+    if (rule.active() && make_codec(rule.codec, c.form).codec->as<Trainable>() != nullptr)
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "weights of a codec (an auto-encoder's) are for whole rows of the hidden size");
   if (!c.omit.empty()) throw UsageError("--omit" + with + "its messages cannot be left out yet; leave it empty");
   if (c.error_interval > 0)
     throw UsageError("--error-interval" + with + "errors of a grid's messages are not measured; set it to 0");

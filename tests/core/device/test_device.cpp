@@ -114,12 +114,12 @@ TEST(DeviceModule, AFileThatIsNoLibraryIsRefused) {
 TEST(DeviceModule, AModuleOfAnotherBuildIsRefusedBeforeAnyOtherCall) {
   if (std::system("c++ --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no C++ compiler on the path to make a stale module";
   const auto folder = scratch_folder();
-  std::ofstream(folder / "stale.cpp") << "extern \"C\" int thinwire_cuda_abi_version() { return 4711; }\n";
+  std::ofstream(folder / "stale.cpp") << "extern \"C\" void* thinwire_cuda_find(const char*, const char** type) { return *type = \"FdvE\", (void*)type; }\n";
   const std::string command = "c++ -shared -fPIC -o " + (folder / "stale.so").string() + " " + (folder / "stale.cpp").string();
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   const std::string reason = reason_with_module(folder / "stale.so");
-  EXPECT_NE(reason.find("interface version 4711"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("needs " + std::to_string(THINWIRE_CUDA_ABI_VERSION)), std::string::npos) << reason;
+  EXPECT_NE(reason.find("`thinwire_cuda_device_count` as double ()"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("this program calls it as int (int*, char const**): rebuild"), std::string::npos) << reason;
   std::filesystem::remove_all(folder);
 }
 
@@ -142,7 +142,7 @@ TEST(DeviceModule, UnavailabilityIsTheSameSentenceEverywhere) {
   } catch (const EnvironmentError& e) {
     EXPECT_NE(std::string(e.what()).find(reason), std::string::npos) << e.what();
   }
-  EXPECT_THROW(device_module_symbol("thinwire_cuda_copy"), EnvironmentError);
+  EXPECT_THROW(device_function<thinwire_cuda_copy_fn>("thinwire_cuda_copy"), EnvironmentError);
 }
 
 }  // namespace

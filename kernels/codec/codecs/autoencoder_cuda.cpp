@@ -1,37 +1,68 @@
-#include "kernels/codec/cuda/placed_autoencoder.h"
-
+// The auto-encoder on a device (autoencoder.h has the maths): weights, codes and gradients lie there. The host's codec makes the weights, fits
+// them and is what checkpoints are written through.
 #include <algorithm>
+#include <map>
 #include <utility>
 
-#include "core/device/device_entry.h"
 #include "core/tensor_names.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/codec/codecs/autoencoder.h"
+#include "kernels/codec/codecs/autoencoder_entries.h"
+#include "kernels/codec/cuda/cuda_codec.h"
+#include "kernels/codec/payload/wire_values_entries.h"
 #include "kernels/codec/state.h"
 #include "kernels/values.h"
-#include "kernels/workspace.h"
 
 namespace thinwire {
 namespace {
-
-const float* floats(ConstTensorView x) {
-  TW_ASSERT(x.dtype() == DType::f32 && x.device() == placement().device);
-  return static_cast<const float*>(x.data());
-}
-float* floats(TensorView x) { return const_cast<float*>(floats(ConstTensorView(x))); }
-std::span<float> span_of(Tensor& x) { return {floats(x.view()), static_cast<std::size_t>(x.elements())}; }
 
 void upload_to(Tensor& x, Shape shape, std::span<const float> values) {
   if (x.shape() != shape || x.elements() == 0) x.reshape(shape);
   copy_and_wait(x.view().data(), values.data(), values.size_bytes());
 }
 
-}  // namespace
+class CudaAutoencoder final : public CudaCodec, public PayloadRounds, public Backward, public Fit, public Trainable, public State {
+ public:
+  /// `host`: an Autoencoder of the same options; `wire`: the type of its codes.
+  CudaAutoencoder(std::unique_ptr<Codec> host, DType wire);
 
-PlacedAutoencoder::PlacedAutoencoder(std::unique_ptr<Codec> host, DType wire) : owner_(std::move(host)), host_(dynamic_cast<Autoencoder*>(owner_.get())), wire_(wire) {
+  /// On the host, from copies of the samples.
+  void fit(std::span<const ConstTensorView> samples) override;
+  Shape travel_shape(const Shape& shape) const override { return host_->travel_shape(shape); }
+  void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) override;
+  void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) override;
+  void prepare_training(std::uint64_t tensor, std::int64_t columns) override;
+  /// Spans of device memory.
+  std::vector<CodecParameter> trainable() override;
+  void save_state(StateWriter& to) const override;
+  void load_state(StateReader& from) override;
+
+ private:
+  struct Weights {
+    Tensor encoder, decoder, encoder_gradient, decoder_gradient;  ///< gradients are empty where nothing is trained
+    bool trained() const { return encoder_gradient.elements() > 0; }
+  };
+  /// Of this message's tensor, or shared by all of so many columns; made by the host where there are none.
+  Weights& weights(const Shape& shape, const MessageKey& key);
+  bool trains(const Shape& shape, const MessageKey& key);
+  /// Weights of the host that are not here; all, where they `changed`.
+  void upload(bool changed);
+  void queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) override;
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey& key, float* out, bool add) override;
+  void* workspace(const Shape& shape);
+  static std::span<float> span_of(Tensor& x) { return {floats(x.view()), static_cast<std::size_t>(x.elements())}; }
+
+  Autoencoder* host_;
+  int half_;
+  std::map<std::pair<std::int64_t, std::uint64_t>, Weights> weights_;  // by number of columns and tensor; 0: shared
+  MessageMemory inputs_, codes_;                                       // of messages that train
+};
+
+CudaAutoencoder::CudaAutoencoder(std::unique_ptr<Codec> host, DType wire)
+    : CudaCodec("autoencoder", std::move(host)), PayloadRounds(*this, wire), host_(CudaCodec::host().as<Autoencoder>()), half_(wire == DType::f16 ? 1 : 0) {
   TW_ASSERT(host_ != nullptr);
 }
 
-void PlacedAutoencoder::upload(bool changed) {
+void CudaAutoencoder::upload(bool changed) {
   std::vector<std::pair<std::int64_t, std::uint64_t>> known;
   for (const Autoencoder::Place& place : host_->places()) {
     known.emplace_back(place.columns, place.tensor);
@@ -52,7 +83,7 @@ void PlacedAutoencoder::upload(bool changed) {
   synchronize_placement();  // the trainer's stream adds to the gradients
 }
 
-PlacedAutoencoder::Weights& PlacedAutoencoder::weights(const Shape& shape, const MessageKey& key) {
+CudaAutoencoder::Weights& CudaAutoencoder::weights(const Shape& shape, const MessageKey& key) {
   for (const std::uint64_t tensor : {key.tensor, std::uint64_t{0}})
     if (const auto found = weights_.find({shape.columns(), tensor}); found != weights_.end()) return found->second;
   {
@@ -63,63 +94,40 @@ PlacedAutoencoder::Weights& PlacedAutoencoder::weights(const Shape& shape, const
   return weights_.at({shape.columns(), 0});
 }
 
-bool PlacedAutoencoder::trains(const Shape& shape, const MessageKey& key) {
+bool CudaAutoencoder::trains(const Shape& shape, const MessageKey& key) {
   if (!remembers(key)) return false;
   const auto found = weights_.find({shape.columns(), key.tensor});
   return found != weights_.end() && found->second.trained();
 }
 
-void* PlacedAutoencoder::workspace(const Shape& shape) {
+void* CudaAutoencoder::workspace(const Shape& shape) {
   return device_workspace(autoencoder_workspace_bytes(shape.rows(), host_->width_for(shape.columns())));
 }
 
-std::size_t PlacedAutoencoder::encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
-  const std::size_t bytes = max_payload_bytes(x.shape());
-  TW_ASSERT(payload.size() >= bytes);
-  if (bytes == 0) return 0;
-  const std::int64_t n = x.shape().rows(), h = x.shape().columns();
+void CudaAutoencoder::queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) {
+  const std::int64_t n = shape.rows(), h = shape.columns();
   static const DeviceEntry<thinwire_cuda_autoencoder_encode_fn> entry("thinwire_cuda_autoencoder_encode");
-  entry(floats(x), n, h, host_->width_for(h), floats(std::as_const(weights(x.shape(), key).encoder).view()), wire_ == DType::f16 ? 1 : 0,
-        static_cast<void*>(payload.data()), workspace(x.shape()), status_.tensors());
-  if (trains(x.shape(), key)) inputs_.remember(key, {static_cast<const std::byte*>(x.data()), x.bytes()});
-  return bytes;
+  entry(x, n, h, host_->width_for(h), floats(std::as_const(weights(shape, key).encoder).view()), half_, static_cast<void*>(payload.data()), workspace(shape),
+        tensor_status());
+  if (trains(shape, key)) inputs_.remember(key, {reinterpret_cast<const std::byte*>(x), static_cast<std::size_t>(n * h) * sizeof(float)});
 }
 
 // `add`: one of several payloads that are added up, so their codes are, too.
-void PlacedAutoencoder::expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
-  check_payload_size(payload.size(), max_payload_bytes(out.shape()), "autoencoder", out.shape(), key);
-  if (out.elements() == 0) return;
-  const std::int64_t n = out.shape().rows(), h = out.shape().columns(), e = host_->width_for(h);
-  const int half = wire_ == DType::f16 ? 1 : 0;
+void CudaAutoencoder::queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey& key, float* out, bool add) {
+  const std::int64_t n = shape.rows(), h = shape.columns(), e = host_->width_for(h);
   static const DeviceEntry<thinwire_cuda_autoencoder_decode_fn> entry("thinwire_cuda_autoencoder_decode");
-  entry(static_cast<const void*>(payload.data()), n, h, e, floats(std::as_const(weights(out.shape(), key).decoder).view()), half, floats(out), add ? 1 : 0,
-        workspace(out.shape()), status_.payloads());
-  if (!trains(out.shape(), key)) return;
+  entry(static_cast<const void*>(payload.data()), n, h, e, floats(std::as_const(weights(shape, key).decoder).view()), half_, out, add ? 1 : 0, workspace(shape),
+        payload_status());
+  if (!trains(shape, key)) return;
   static const DeviceEntry<thinwire_cuda_wire_unpack_fn> unpack("thinwire_cuda_wire_unpack");
   const auto code_bytes = static_cast<std::size_t>(n * e) * sizeof(float);
   std::span<std::byte> kept;
   const bool adds = add && codes_.waiting(key) && codes_.find(key, kept) && kept.size() == code_bytes;
   if (!adds) kept = codes_.remember(key, code_bytes);
-  unpack(static_cast<const void*>(payload.data()), n * e, half, 1.0f, reinterpret_cast<float*>(kept.data()), adds ? 1 : 0, status_.payloads());
+  unpack(static_cast<const void*>(payload.data()), n * e, half_, 1.0f, reinterpret_cast<float*>(kept.data()), adds ? 1 : 0, payload_status());
 }
 
-Round PlacedAutoencoder::begin_round(int r, ConstTensorView x, const MessageKey& key, int) {
-  TW_ASSERT(r == 0);
-  const std::size_t bytes = max_payload_bytes(x.shape());
-  send_.reserve(bytes);
-  receive_.reserve(bytes);
-  round_shape_ = x.shape();
-  encode(x, key, {send_.data(), bytes});
-  return {{send_.data(), bytes}, {receive_.data(), bytes}, wire_, ReduceOp::sum};
-}
-
-void PlacedAutoencoder::end_rounds(const MessageKey& key, int, TensorView sum) { decode({receive_.data(), max_payload_bytes(round_shape_)}, key, sum); }
-
-void PlacedAutoencoder::own_decoded(const MessageKey& key, TensorView out) {
-  decode({send_.data(), max_payload_bytes(round_shape_)}, key.with_pass(Pass::evaluate), out);  // not the message's code
-}
-
-void PlacedAutoencoder::fit(std::span<const ConstTensorView> samples) {
+void CudaAutoencoder::fit(std::span<const ConstTensorView> samples) {
   std::vector<Tensor> copies;
   std::vector<ConstTensorView> views;
   for (const ConstTensorView& sample : samples) copies.push_back(on_host(sample));
@@ -131,15 +139,13 @@ void PlacedAutoencoder::fit(std::span<const ConstTensorView> samples) {
   upload(true);
 }
 
-namespace {
 [[noreturn]] void not_remembered(const char* what, const MessageKey& key) {
   throw RuntimeFailure("autoencoder: the " + std::string(what) + " of " + text_of(key) +
                        " is not remembered, so its weights have no gradient; prepare_training must precede the forward message, which "
                        "must go through this codec as one message and not in evaluation");
 }
-}  // namespace
 
-void PlacedAutoencoder::decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) {
+void CudaAutoencoder::decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) {
   const Shape& shape = decoded_gradient.shape();
   const std::int64_t n = shape.rows(), h = shape.columns(), e = host_->width_for(h);
   TW_ASSERT(travel.elements() == n * e);
@@ -153,7 +159,7 @@ void PlacedAutoencoder::decode_backward(ConstTensorView decoded_gradient, const 
   codes_.release(key);
 }
 
-void PlacedAutoencoder::encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) {
+void CudaAutoencoder::encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) {
   const Shape& shape = input_gradient.shape();
   const std::int64_t n = shape.rows(), h = shape.columns(), e = host_->width_for(h);
   TW_ASSERT(travel.elements() == n * e);
@@ -167,7 +173,7 @@ void PlacedAutoencoder::encode_backward(ConstTensorView travel, const MessageKey
   inputs_.release(key);
 }
 
-void PlacedAutoencoder::prepare_training(std::uint64_t tensor, std::int64_t columns) {
+void CudaAutoencoder::prepare_training(std::uint64_t tensor, std::int64_t columns) {
   {
     const PlacementScope host{Device{}};
     host_->prepare_training(tensor, columns);
@@ -175,7 +181,7 @@ void PlacedAutoencoder::prepare_training(std::uint64_t tensor, std::int64_t colu
   upload(false);
 }
 
-std::vector<CodecParameter> PlacedAutoencoder::trainable() {
+std::vector<CodecParameter> CudaAutoencoder::trainable() {
   std::vector<CodecParameter> all;
   for (auto& [place, w] : weights_) {
     if (!w.trained()) continue;
@@ -186,7 +192,7 @@ std::vector<CodecParameter> PlacedAutoencoder::trainable() {
   return all;
 }
 
-void PlacedAutoencoder::save_state(StateWriter& to) const {
+void CudaAutoencoder::save_state(StateWriter& to) const {
   for (const Autoencoder::Place& place : host_->places()) {
     const Weights& w = weights_.at({place.columns, place.tensor});
     copy_and_wait(place.encoder.data(), w.encoder.view().data(), place.encoder.size_bytes());
@@ -195,7 +201,7 @@ void PlacedAutoencoder::save_state(StateWriter& to) const {
   host_->save_state(to);
 }
 
-void PlacedAutoencoder::load_state(StateReader& from) {
+void CudaAutoencoder::load_state(StateReader& from) {
   {
     const PlacementScope host{Device{}};
     host_->load_state(from);
@@ -203,4 +209,9 @@ void PlacedAutoencoder::load_state(StateReader& from) {
   upload(true);
 }
 
+const bool cuda = register_cuda("autoencoder", [](const Parameters& p, Form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaAutoencoder>(std::move(host), parse_dtype(p.choice("wire")));
+});
+
+}  // namespace
 }  // namespace thinwire
