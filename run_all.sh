@@ -104,8 +104,8 @@ stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${sel
 case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; esac
 stage collect "$bin/sweep" collect --out "$out"
 [ -n "$ranks" ] || stage claims judge_claims
-stage report /usr/bin/python3 plots/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
-stage summary /usr/bin/python3 plots/summary.py --collected "$out/collected.h5"
+stage report /usr/bin/python3 plots/report/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
+stage summary /usr/bin/python3 plots/report/summary.py --collected "$out/collected.h5"
 print_stage_times
 echo "Report:  $out/report.html"
 echo "Figures: $out/figures/"

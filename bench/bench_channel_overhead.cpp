@@ -31,7 +31,7 @@ int run(int argc, char** argv) {
   const long laps = argc > 1 ? std::strtol(argv[1], &end, 10) : 201;
   if (argc > 2 || laps < 3 || (end != nullptr && *end != 0))
     throw UsageError("usage: bench_channel_overhead [LAPS], at least 3 laps");
-  Channel channel(*world, {.traffic = TrafficClass::dp_gradient, .codec = "none", .comm_dtype = DType::f32});
+  Channel channel(*world, {.traffic = TrafficClass::dp_gradient, .codec = uncompressed, .comm_dtype = DType::f32});
   if (world->rank() == 0)
     std::printf("%d ranks, %ld laps, medians\n%12s %14s %14s %12s %18s %18s\n", world->size(), laps, "bytes", "allreduce us", "iallreduce us",
                 "channel us", "channel/allreduce", "channel/iallreduce");

@@ -92,7 +92,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
   const std::int64_t elements = p.integer("bytes") / static_cast<std::int64_t>(size_of(wire));
   if (elements < ranks) throw UsageError("--bytes " + p.text("bytes") + " is less than one element per rank");
   const Where where(p.text("device"), world);
-  Channel channel(world, {TrafficClass::control, "none", Form::fair, operation == "send_recv" ? Protocol::point_to_point : Protocol::dense, wire,
+  Channel channel(world, {TrafficClass::control, uncompressed, Form::fair, operation == "send_recv" ? Protocol::point_to_point : Protocol::dense, wire,
                           algorithm == "ring" ? DenseAlgorithm::ring : DenseAlgorithm::library, false});
   channel.empty_bucket_before_transfers(token_bucket_bytes(context.link));
   const RowBlock mine = shard_rows(elements, rank, ranks);
@@ -159,7 +159,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
   row.traffic = name_of(TrafficClass::control);
   row.operation = operation;
   row.method = algorithm;
-  row.codec = "none";
+  row.codec = uncompressed;
   row.protocol = name_of(channel.protocol());
   row.dtype = name_of(wire);
   row.tensor = "integers";
@@ -199,7 +199,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
 void fit_machine(BenchContext& context, const std::string& path) {
   Communicator& world = context.world;
   if (world.size() < 2) throw UsageError("--fit measures a link; start two ranks or more");
-  Channel channel(world, {TrafficClass::control, "none", Form::fair, Protocol::dense, DType::f32, DenseAlgorithm::ring, false});
+  Channel channel(world, {TrafficClass::control, uncompressed, Form::fair, Protocol::dense, DType::f32, DenseAlgorithm::ring, false});
   channel.empty_bucket_before_transfers(token_bucket_bytes(context.link));
   std::vector<FitPoint> points;
   std::fprintf(context.text, world.rank() == 0 ? "#%11s %12s %12s\n" : "", "bytes", "time (us)", "fit (us)");

@@ -25,7 +25,7 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
   plan.operation = p.text("operation");
   if (plan.operation != "all_reduce" && plan.operation != "reduce_scatter")
     throw UsageError("--operation " + plan.operation + ": all_reduce or reduce_scatter");
-  plan.traffic = plan.operation == "reduce_scatter" ? TrafficClass::gradient_scatter : TrafficClass::dp_gradient;
+  plan.traffic = plan.operation == "reduce_scatter" ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient;
   plan.steps.push_back(context.world.duplicate());
   plan.series = source.find(query, dp, shape);
   plan.part = context.world.rank();

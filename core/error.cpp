@@ -34,8 +34,8 @@ static std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, const std::string* begin, const std::string* end) {
-  const std::string_view today = renamed_to(name);
-  if (std::find(begin, end, today) != end) return std::string(today);
+  for (const RenamedWord& word : renamed_words())
+    if (word.old_name == name && std::find(begin, end, word.new_name) != end) return std::string(word.new_name);
   const std::string* best = begin;
   for (const std::string* it = begin; it != end; ++it)
     if (edit_distance(name, *it) < edit_distance(name, *best)) best = it;

@@ -10,6 +10,17 @@ std::span<const RenamedWord> renamed_words() {
       {"parallel.bucket_mib", "parallel.bucket_cap_mb"},
       {"floor", "min-lr"},
       {"train.floor", "train.min_lr"},
+      {"shard-optimizer", "zero-stage"},
+      {"parallel.shard_optimizer", "parallel.zero_stage"},
+      // Sharded data parallelism first; where a program knows only grids, their classes.
+      {"weight_gather", "param_all_gather"},
+      {"gradient_scatter", "grad_reduce_scatter"},
+      {"weight_gather", "tp_weight"},
+      {"gradient_scatter", "tp_weight_gradient"},
+      {"compress.weight_gather", "compress.param_all_gather"},
+      {"compress.gradient_scatter", "compress.grad_reduce_scatter"},
+      {"compress.weight_gather", "compress.tp_weight"},
+      {"compress.gradient_scatter", "compress.tp_weight_gradient"},
   };
   return words;
 }

@@ -2,7 +2,7 @@
 // placement's stream. Results have the same bits on both. Tensors must lie where the thread computes.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace thinwire {
 

@@ -139,6 +139,31 @@ class Migration:
         return out
 
 
+def text_kind(dataset):
+    """(padding, character set) of a table's text columns; readers convert between no two of them."""
+    table = dataset.id.get_type()
+    for i in range(table.get_nmembers()):
+        member = table.get_member_type(i)
+        if isinstance(member, h5py.h5t.TypeStringID):
+            return member.get_strpad(), member.get_cset()
+    return None
+
+
+def file_type(dtype, kind):
+    """The HDF5 type of a table whose text columns are of this kind."""
+    table = h5py.h5t.create(h5py.h5t.COMPOUND, dtype.itemsize)
+    for name in dtype.names:
+        column_type, offset = dtype.fields[name][:2]
+        if column_type.kind == "S":
+            member = h5py.h5t.C_S1.copy()
+            member.set_size(column_type.itemsize)
+            member.set_strpad(kind[0]), member.set_cset(kind[1])
+        else:
+            member = h5py.h5t.py_create(column_type)
+        table.insert(name.encode(), offset, member)
+    return table
+
+
 def migrate(old, new):
     """Writes `new` from `old`; returns the map of cell ids."""
     migration, tables = Migration(), {}
@@ -153,14 +178,17 @@ def migrate(old, new):
                 migration.table(dataset[:], commands if name == "cells" else None),
                 {"chunks": dataset.chunks, "compression": dataset.compression, "compression_opts": dataset.compression_opts, "shuffle": dataset.shuffle},
                 dict(dataset.attrs),
+                text_kind(dataset),
             )
     temporary = new + ".tmp"
     with h5py.File(temporary, "w") as file:
         for key, value in attributes.items():
             file.attrs[key] = TO if key == "schema_version" else value
         file.attrs["migrated_from_schema"] = FROM
-        for name, (rows, kept, attrs) in tables.items():
-            made = file.create_dataset(name, data=rows, **(kept if kept["chunks"] else {}))
+        for name, (rows, kept, attrs, kind) in tables.items():
+            made = file.create_dataset(name, shape=rows.shape, dtype=file_type(rows.dtype, kind), **(kept if kept["chunks"] else {}))
+            if len(rows):
+                made.id.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(rows), made.id.get_type())
             made.attrs.update(attrs)
     os.replace(temporary, new)
     return migration.ids

@@ -18,7 +18,7 @@ namespace thinwire::results {
 namespace {
 
 // The seal: one line of text in front of HDF5's own data. HDF5 and h5py skip it.
-constexpr std::size_t seal_bytes = 512;
+constexpr std::size_t record_seal_bytes = 512;
 constexpr std::string_view seal_magic = "thinwire-record";
 constexpr std::string_view remedy = "; remove the file and run the cell again (sweep run does)";
 
@@ -33,13 +33,13 @@ std::string seal_of(std::string_view content, const CellRecord& record) {
   std::replace(reason.begin(), reason.end(), '\n', ' ');
   seal += " reason=" + reason;
   // The reason comes last and may be cut; a cut inside a UTF-8 sequence drops the whole sequence.
-  if (seal.size() > seal_bytes - 1) {
-    seal.resize(seal_bytes - 1);
+  if (seal.size() > record_seal_bytes - 1) {
+    seal.resize(record_seal_bytes - 1);
     while (!seal.empty() && (static_cast<unsigned char>(seal.back()) & 0xC0) == 0x80) seal.pop_back();
     if (!seal.empty() && (static_cast<unsigned char>(seal.back()) & 0x80) != 0) seal.pop_back();
   }
   seal += '\n';
-  seal.resize(seal_bytes, '\0');
+  seal.resize(record_seal_bytes, '\0');
   return seal;
 }
 
@@ -151,9 +151,9 @@ RecordCheck check_record(const std::string& path) {
     check.reason = e.what();
     return check;
   }
-  std::string_view seal = std::string_view(bytes).substr(0, std::min(bytes.size(), seal_bytes));
+  std::string_view seal = std::string_view(bytes).substr(0, std::min(bytes.size(), record_seal_bytes));
   seal = seal.substr(0, seal.find('\n'));
-  if (bytes.size() <= seal_bytes || !seal.starts_with(seal_magic)) {
+  if (bytes.size() <= record_seal_bytes || !seal.starts_with(seal_magic)) {
     check.reason = "no seal of a finished record at its head (truncated, or not written by thinwire)";
     return check;
   }
@@ -163,7 +163,7 @@ RecordCheck check_record(const std::string& path) {
                    std::to_string(schema_version) + " (docs/renamed.md)";
     return check;
   }
-  const std::string_view content = std::string_view(bytes).substr(seal_bytes);
+  const std::string_view content = std::string_view(bytes).substr(record_seal_bytes);
   if (const std::int64_t length = integer_field(seal, "bytes");
       length != static_cast<std::int64_t>(content.size())) {
     check.reason = "it is " + std::to_string(content.size()) + " bytes long where its seal says " +

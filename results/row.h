@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "results/table.h"
+#include "results/hdf5/table.h"
 
 namespace thinwire::results {
 

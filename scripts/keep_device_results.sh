@@ -31,7 +31,7 @@ import h5py
 names = {name.decode() for name in h5py.File(sys.argv[1])["cells"]["device"]}
 sys.exit(not any(name and not name.startswith("emulated") for name in names))
 PY
-/usr/bin/python3 "$root/plots/report.py" --collected "$from/collected.h5" --out "$from" --reference '' --only device_break_even device_throughput
+/usr/bin/python3 "$root/plots/report/report.py" --collected "$from/collected.h5" --out "$from" --reference '' --only device_break_even device_throughput
 
 slug=$(printf '%s' "${device%%,*}" | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' '-' | sed 's/^-*//; s/-*$//')
 to=$into/$slug

@@ -11,7 +11,6 @@
 #include "core/clock.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
-#include "kernels/codec/codecs/autoencoder.h"
 #include "kernels/codec/message.h"
 #include "kernels/matrix/product.h"
 #include "kernels/memory_rate.h"
@@ -82,29 +81,23 @@ struct BareProducts {
 };
 
 BareProducts bare_products(CodecStack& stack, ConstTensorView x, std::vector<float>& scratch) {
-  const std::int64_t n = x.shape().rows(), h = x.shape().columns();
-  const auto prepare = [&](std::int64_t e) {
-    // left [n, e], right [h, e] and the expanded [n, h].
-    scratch.assign(static_cast<std::size_t>((n + h) * e + n * h), 0.5f);
-    return std::array<float*, 3>{scratch.data(), scratch.data() + n * e, scratch.data() + (n + h) * e};
-  };
+  const auto* products = stack.codec->as<Products>();
+  if (products == nullptr) return {};
+  const Shape& shape = x.shape();
+  const std::int64_t n = shape.rows(), h = shape.columns(), e = products->product_width(shape);
+  scratch.assign(static_cast<std::size_t>((n + h) * e + n * h), 0.5f);
+  float *left = scratch.data(), *right = left + n * e, *out = right + h * e;
   const float* data = x.as<float>().data();
-  if (auto* ae = dynamic_cast<Autoencoder*>(stack.codec.get())) {
-    const std::int64_t e = ae->width_for(h);
-    const auto [left, right, out] = prepare(e);
-    return {[=, l = left, r = right] { matrix_product(Op::plain, Op::transposed, n, e, h, data, r, l); },
-            [=, l = left, r = right, o = out] { matrix_product(Op::plain, Op::transposed, n, h, e, l, r, o); }};
-  }
-  if (stack.expression.codec.name == "powersgd") {
-    const std::int64_t r = std::min({n, h, stack.expression.codec.parameters.integer("rank")});
-    const auto [left, right, out] = prepare(r);
-    return {[=, l = left, q = right] {
-              matrix_product(Op::plain, Op::plain, n, r, h, data, q, l);
-              matrix_product(Op::transposed, Op::plain, h, r, n, data, l, q);
-            },
-            [=, l = left, q = right, o = out] { matrix_product(Op::plain, Op::transposed, n, h, r, l, q, o); }};
-  }
-  return {};
+  const auto run = [=](const std::vector<CodecProduct>& all) {
+    return [=] {
+      using Operand = CodecProduct::Operand;
+      const auto written = [&](Operand which) { return which == Operand::left ? left : which == Operand::right ? right : out; };
+      const auto read = [&](Operand which) { return which == Operand::tensor ? data : written(which); };
+      for (const CodecProduct& p : all)
+        matrix_product(p.transpose_a ? Op::transposed : Op::plain, p.transpose_b ? Op::transposed : Op::plain, p.m, p.n, p.k, read(p.a), read(p.b), written(p.c));
+    };
+  };
+  return {run(products->encode_products(shape)), run(products->decode_products(shape))};
 }
 
 double timed_us(const std::function<void()>& body) {
@@ -198,7 +191,7 @@ void measure_row(BenchContext& context, const CellParameters& p, const Input& in
   if (stack.codec->traits().needs_fit) {
     std::vector<ConstTensorView> training;
     for (const Tensor& t : input.training) training.push_back(t.view());
-    stack.codec->fit(training);
+    stack.codec->as<Fit>()->fit(training);
   }
   const CodecCheck check = check_codec(stack, input.measured.view());
   check.error.fill(row);

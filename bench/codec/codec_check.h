@@ -19,10 +19,7 @@ struct CodecCheck {
 /// behind. Throws WrongResult when
 ///  - the payload is larger than declared, decoding twice differs, decode_add is not out + decode, or a payload
 ///    that lost its last byte is accepted;
-///  - the result disagrees with the codec's reference: none (bit-equal), cast and quantize (scalar formula),
-///    topk and randomk (kept values equal x in f16; for topk the lost energy is the least possible), autoencoder
-///    (float64 products), powersgd (the error is orthogonal to the result); other codecs: only the first group,
-///    and bit-equality where they call themselves lossless.
+///  - the result disagrees with the codec's own reference (CodecInfo::check), or is not bit-equal where the codec calls itself lossless.
 CodecCheck check_codec(CodecStack& stack, ConstTensorView x);
 
 }  // namespace thinwire::bench

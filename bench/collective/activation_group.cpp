@@ -149,7 +149,7 @@ void ActivationGroup::make_baselines() {
   if (tensor_baseline_) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
       tensor_baseline_channels_.emplace_back(*tensor_group_,
-                                         ChannelOptions{TrafficClass::tp_forward, "none", Form::fair, Protocol::dense, wire_, algorithm, false});
+                                         ChannelOptions{TrafficClass::tp_forward, uncompressed, Form::fair, Protocol::dense, wire_, algorithm, false});
       tensor_baseline_channels_.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
     }
     baseline_out_.reshape(partial_sum_.wire[0].shape(), wire_);
@@ -157,7 +157,7 @@ void ActivationGroup::make_baselines() {
   for (Boundary& b : boundaries_) {
     b.baseline_out.reshape(b.activation.steps[0].shape(), wire_);
     for (TrafficClass traffic : {TrafficClass::pp_forward, TrafficClass::pp_backward}) {
-      b.baseline.emplace_back(*b.pair, ChannelOptions{traffic, "none", Form::fair, Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
+      b.baseline.emplace_back(*b.pair, ChannelOptions{traffic, uncompressed, Form::fair, Protocol::point_to_point, wire_, DenseAlgorithm::library, false});
       b.baseline.back().empty_bucket_before_transfers(token_bucket_bytes(context_.link));
     }
   }
@@ -255,7 +255,7 @@ void ActivationGroup::tensor_forward(Pending& pending) {
     channel.fit(samples);
   }
   // A dense cell travels in the wire type as it is, like its baseline: no conversion is charged to it.
-  const bool dense = channel.codec().expression.is_dense();
+  const bool dense = channel.codec().is_dense();
   Tensor out(input.steps[0].shape(), dense ? wire_ : DType::f32);
   int turn = 0;
   const auto body = [&] {
@@ -299,7 +299,7 @@ void ActivationGroup::boundaries(Pending& pending) {
     backward.emplace_back(*b.pair, ChannelOptions{TrafficClass::pp_backward, "none", Form::fair, Protocol::automatic, wire_,
                                                   DenseAlgorithm::library, false});
     for (Channel* c : {&forward.back(), &backward.back()}) c->empty_bucket_before_transfers(token_bucket_bytes(context_.link));
-    dense = forward.back().codec().expression.is_dense();
+    dense = forward.back().codec().is_dense();
     if (traits.needs_fit) {
       const Tensor training = fit_sample(b.activation, 1);
       const ConstTensorView samples[] = {training.view()};

@@ -48,7 +48,7 @@ ReductionGroup::ReductionGroup(BenchContext& context, const CellParameters& para
   if (plan_.compared_with.empty()) return;
   Tensor sum = plan_.series->load(plan_.series->steps - 1, plan_.part);
   for (auto& group : plan_.compared_with)
-    Channel(*group, {plan_.traffic, "none", Form::fair, Protocol::dense, DType::f32, DenseAlgorithm::ring, false})
+    Channel(*group, {plan_.traffic, uncompressed, Form::fair, Protocol::dense, DType::f32, DenseAlgorithm::ring, false})
         .all_reduce(sum.view(), sum.view(), MessageKey{})
         .wait();
   const auto values = sum.as<float>().subspan(static_cast<std::size_t>(block.first * columns), reference_.size());
@@ -83,7 +83,7 @@ OperationReport ReductionGroup::reduce(std::vector<Channel>& channels, const Ten
 void ReductionGroup::baseline_round() {
   if (baselines_.empty()) {
     for (DenseAlgorithm algorithm : {DenseAlgorithm::library, DenseAlgorithm::ring}) {
-      DenseBaseline dense{make_channels({plan_.traffic, "none", Form::fair, Protocol::dense, wire_, algorithm, false}), {}};
+      DenseBaseline dense{make_channels({plan_.traffic, uncompressed, Form::fair, Protocol::dense, wire_, algorithm, false}), {}};
       for (std::size_t i = 0; i < dense.channels.size(); ++i) dense.outs.emplace_back(result_shape(), wire_);
       baselines_.push_back(std::move(dense));
     }
@@ -111,7 +111,7 @@ void ReductionGroup::measure(Pending& pending) {
   auto channels = make_channels({plan_.traffic, p.text("codec"), form, parse_protocol(p.text("protocol")), wire_,
                                  baseline_.algorithm(), false});
   const CodecTraits traits = channels[0].codec().codec->traits();
-  const bool dense = channels[0].codec().expression.is_dense(), slow = is_slow(context_.link);
+  const bool dense = channels[0].codec().is_dense(), slow = is_slow(context_.link);
   if (traits.needs_fit) {
     // Fitted on rank 0's replica at the first step (all ranks read the same data), measured at the last.
     const Tensor training = plan_.everybody.front().first->load(0, plan_.everybody.front().second);

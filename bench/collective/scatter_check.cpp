@@ -86,7 +86,7 @@ void check_scatter(Communicator& world, const std::string& codec, const ScatterC
     const std::vector<double> exact(sum.begin() + block.first * s.out, sum.begin() + (block.first + block.count) * s.out);
 
     ChannelOptions options;
-    options.traffic = TrafficClass::gradient_scatter;
+    options.traffic = TrafficClass::grad_reduce_scatter;
     options.codec = codec;
     Channel channel(world, options);
     Tensor shard(Shape{block.count, s.out});

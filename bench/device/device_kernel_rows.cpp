@@ -7,7 +7,7 @@
 #include "bench/harness/timing.h"
 #include "core/formulas.h"
 #include "core/half.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/nn/device/device_nn.h"
 #include "models/data/generators.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/device/device.h"
 #include "core/device/device_abi.h"
-#include "kernels/codec/cuda/device_codec.h"
+#include "core/device/placement.h"
 #include "results/row.h"
 
 namespace thinwire::bench {
@@ -55,18 +55,14 @@ class DeviceUnderTest {
   /// Calls entry point `name`. EnvironmentError where a library of CUDA is missing, RuntimeFailure with CUDA's text for other errors.
   template <typename Function, typename... Arguments>
   void call(const char* name, Arguments... arguments) {
-    const int code = reinterpret_cast<Function*>(device_module_symbol(name))(arguments..., device_.ordinal, stream_.handle);
+    const int code = device_function<Function>(name)(arguments..., device_.ordinal, stream_.handle);
     if (code == 0) return;
-    const auto text = reinterpret_cast<thinwire_cuda_error_text_fn*>(device_module_symbol("thinwire_cuda_error_text"));
+    const auto text = device_function<thinwire_cuda_error_text_fn>("thinwire_cuda_error_text");
     if (code == THINWIRE_CUDA_NO_BLAS) throw EnvironmentError(text(code));
     throw RuntimeFailure(std::string(name) + " failed: " + text(code));
   }
-  DeviceSeam seam() {
-    const auto text = reinterpret_cast<thinwire_cuda_error_text_fn*>(device_module_symbol("thinwire_cuda_error_text"));
-    return {[](const std::string& name) { return device_module_symbol(name); }, [this](std::size_t bytes) { return allocate(bytes); },
-            [this](void* to, const void* from, std::size_t bytes) { transfer(to, from, bytes); }, [text](int code) { return std::string(text(code)); },
-            device_.ordinal, stream_.handle};
-  }
+  /// What is queued under it goes to the stream that is timed.
+  Placement placement() const { return {device_, stream_}; }
   /// Device name and kind of time. Times of an emulated device are kept, but nothing may be concluded from them.
   void mark(results::CellRow& row) const {
     row.device = row.compute = device_name(device_);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/harness/bench_program.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "models/capture/capture_reader.h"
 #include "models/data/generators.h"
 

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
+#include "kernels/codec/registry.h"
 
 namespace thinwire::bench {
 namespace {
@@ -136,7 +137,7 @@ void fill_times(results::CellRow& row, const ComputePlan& plan, const CodecLaps&
   // Codec time alone on one core, never oversubscribed wall time.
   const double codec_us = maximum_over(codec.alone, [](auto& r) { return r.encode_us; }) +
                           maximum_over(codec.alone, [](auto& r) { return r.decode_us; });
-  if (row.codec != "none")
+  if (compresses(row.codec))
     row.break_even_gbps = break_even_gbps(static_cast<double>(row.baseline_link_bytes), static_cast<double>(row.link_bytes), codec_us);
 }
 
@@ -151,20 +152,7 @@ void append_samples(std::vector<results::SampleRow>& samples, const results::Cel
 
 OperationReport combine(std::span<const OperationReport> operations) {
   OperationReport sum;
-  for (const OperationReport& r : operations) {
-    sum.encode_us += r.encode_us;
-    sum.transfer_us += r.transfer_us;
-    sum.decode_us += r.decode_us;
-    sum.total_us += r.total_us;
-    sum.untimed_us += r.untimed_us;
-    sum.encode_cpu_us += r.encode_cpu_us;
-    sum.decode_cpu_us += r.decode_cpu_us;
-    sum.dense_bytes += r.dense_bytes;
-    sum.payload_bytes += r.payload_bytes;
-    sum.link_bytes += r.link_bytes;
-    sum.received_bytes += r.received_bytes;
-    sum.algorithm = r.algorithm;
-  }
+  for (const OperationReport& r : operations) sum += r;
   return sum;
 }
 

@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "core/statistics.h"
-#include "core/tensor.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "core/device/tensor.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/nn/device/device_nn.h"
 
 namespace thinwire::bench {

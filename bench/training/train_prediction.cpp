@@ -21,7 +21,7 @@ struct ClassCost {
 
 /// Messages, one after the other, of one sum over n ranks.
 double messages_of_sum(const std::string& codec, Protocol protocol, int n) {
-  if (codec == "none") return 2.0 * (n - 1);
+  if (!compresses(codec)) return 2.0 * (n - 1);
   const int rounds = make_codec(codec).codec->traits().rounds;
   if (protocol == Protocol::gather || (protocol == Protocol::automatic && rounds == 0)) return n - 1;
   return 2.0 * (n - 1) * std::max(1, rounds);
@@ -173,8 +173,8 @@ class Costs {
 
   // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends.
   double exposed_gradients_us(const Stage& at, const StageWork& work) const {
-    const double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp) + sums_us(at, TrafficClass::gradient_scatter, run_.config.mesh.dp) +
-                       sums_us(at, TrafficClass::weight_gather, run_.config.mesh.dp);
+    const double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp) + sums_us(at, TrafficClass::grad_reduce_scatter, run_.config.mesh.dp) +
+                       sums_us(at, TrafficClass::param_all_gather, run_.config.mesh.dp);
     if (!run_.config.overlap) return all;
     const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp, share = (layers - 1) / layers;
     return all - std::min(all * share, work.backward_us * share);
@@ -185,7 +185,7 @@ class Costs {
     const Stage& at = stage_[static_cast<std::size_t>(sender)];
     const ClassCost* chosen = nullptr;
     for (const auto& [key, cost] : at.classes)
-      if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || (key.second != "none") == coded)) chosen = &cost;
+      if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || compresses(key.second) == coded)) chosen = &cost;
     if (chosen == nullptr) return 0;
     const double messages = std::max(1.0, messages_sent(sender, traffic, coded));
     const int p = run_.config.mesh.pp, from = stride(0, sender, 0), to = stride(0, (sender + towards + p) % p, 0);

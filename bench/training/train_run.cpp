@@ -38,8 +38,7 @@ namespace {
 void warn_about_idle_rules(const TrainConfig& config) {
   for (const auto& [traffic, rule] : config.compress) {
     const std::string name = name_of(traffic);
-    const bool of_grid = config.tensor_parallel != "1d" && (traffic == TrafficClass::weight_gather || traffic == TrafficClass::gradient_scatter);
-    const int ranks = of_grid || name.starts_with("tp_")                                         ? config.mesh.tp
+    const int ranks = name.starts_with("tp_")                                         ? config.mesh.tp
                       : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.mesh.pp
                                                                                       : config.mesh.dp;
     const bool also_replicas = traffic == TrafficClass::embedding && config.mesh.dp > 1;

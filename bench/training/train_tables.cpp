@@ -10,6 +10,7 @@
 #include "bench/training/mfu.h"
 #include "core/error.h"
 #include "core/statistics.h"
+#include "kernels/codec/registry.h"
 
 namespace thinwire::bench {
 namespace {
@@ -107,7 +108,7 @@ std::int64_t rounded(double value) {
 Protocol protocol_of(const TrainConfig& config, const TrafficKey& key) {
   if (key.traffic == TrafficClass::pp_forward || key.traffic == TrafficClass::pp_backward)
     return Protocol::point_to_point;
-  if (key.codec == "none") return Protocol::dense;
+  if (!compresses(key.codec)) return Protocol::dense;
   const auto rule = config.compress.find(key.traffic);
   if (rule != config.compress.end() && rule->second.protocol != Protocol::automatic)
     return rule->second.protocol;
@@ -349,7 +350,7 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
   }
   if (rows.empty()) {  // one rank, nothing to send: the cell still has a row
     common.traffic = name_of(TrafficClass::control);
-    common.codec = "none";
+    common.codec = uncompressed;
     common.repetitions = run.ranks.empty() ? 0 : static_cast<std::int64_t>(run.ranks.front().size());
     rows.push_back(std::move(common));
   }

@@ -8,30 +8,9 @@
 #include "kernels/values.h"
 
 namespace thinwire {
-namespace {
-
-OperationReport sum_of(const OperationReport& a, const OperationReport& b) {
-  OperationReport s = b;
-  s.encode_us += a.encode_us;
-  s.transfer_us += a.transfer_us;
-  s.decode_us += a.decode_us;
-  s.total_us += a.total_us;
-  s.untimed_us += a.untimed_us;
-  s.encode_cpu_us += a.encode_cpu_us;
-  s.decode_cpu_us += a.decode_cpu_us;
-  s.dense_bytes += a.dense_bytes;
-  s.payload_bytes += a.payload_bytes;
-  s.link_bytes += a.link_bytes;
-  s.received_bytes += a.received_bytes;
-  s.reused_payloads += a.reused_payloads;
-  return s;
-}
-
-}  // namespace
-
 void Meter::add(const OperationReport& report) {
   last_ = report;
-  total_ = sum_of(total_, report);
+  total_ += report;
   ++operations_;
 }
 
@@ -136,7 +115,7 @@ void Channel::reduction_backward(ConstTensorView gradient, TensorView input_grad
   impl_->in_callers_order([&] {
     // Of the mean every rank's share is 1 / ranks; the rules are linear in the gradient.
     if (ranks > 1) scale_values(input_gradient, gradient, 1.0f / static_cast<float>(ranks));
-    if (!copies) impl_->stack.codec->reduction_backward(ranks > 1 ? out : gradient, key, input_gradient);
+    if (!copies) thinwire::reduction_backward(*impl_->stack.codec, ranks > 1 ? out : gradient, key, input_gradient);
   });
 }
 
@@ -147,7 +126,7 @@ void Channel::progress() {
 }
 
 void Channel::fit(std::span<const ConstTensorView> samples) {
-  impl_->in_callers_order([&] { impl_->stack.codec->fit(samples); });
+  if (auto* fitted = impl_->stack.codec->as<Fit>()) impl_->in_callers_order([&] { fitted->fit(samples); });
 }
 
 std::vector<std::byte> Channel::save_state() const {
@@ -156,7 +135,7 @@ std::vector<std::byte> Channel::save_state() const {
   StateWriter to;
   for (const auto& [name, value] : identity(*impl_)) to.put(name, value);
   to.set_scope("codec/");
-  impl_->stack.codec->save_state(to);
+  if (const auto* state = std::as_const(*impl_->stack.codec).as<State>()) state->save_state(to);
   for (std::size_t i = 0; i < impl_->stack.wrappers.size(); ++i) {
     to.set_scope("wrapper " + std::to_string(i) + "/");
     impl_->stack.wrappers[i]->save_state(to);
@@ -175,7 +154,7 @@ void Channel::load_state(std::span<const std::byte> state) {
                      "', this channel has '" + value + "'; continue with the same set-up, or reset the codec's state");
   }
   from.set_scope("codec/");
-  impl_->stack.codec->load_state(from);
+  if (auto* own = impl_->stack.codec->as<State>()) own->load_state(from);
   for (std::size_t i = 0; i < impl_->stack.wrappers.size(); ++i) {
     from.set_scope("wrapper " + std::to_string(i) + "/");
     impl_->stack.wrappers[i]->load_state(from);

@@ -10,31 +10,13 @@
 
 #include "collectives/communicator/communicator.h"
 #include "collectives/communicator/cost_terms.h"
+#include "collectives/channel/operation_report.h"
 #include "collectives/channel/traffic.h"
 #include "kernels/codec/registry.h"
 
 namespace thinwire {
 
 class LinkDrain;
-
-/// What one finished operation cost on this rank. Times in microseconds.
-struct OperationReport {
-  double encode_us = 0;    ///< all codec work before or between transfers (rounds included)
-  double transfer_us = 0;  ///< waiting for the link
-  double decode_us = 0;
-  double total_us = 0;       ///< start to end, without untimed_us
-  double untimed_us = 0;     ///< emptying token buckets before timed transfers
-  double encode_cpu_us = 0;  ///< CPU time of the same work (all threads of the rank)
-  double decode_cpu_us = 0;
-  std::int64_t dense_bytes = 0;    ///< the tensor in its wire type
-  std::int64_t payload_bytes = 0;  ///< handed over by this rank, headers and indices included
-  std::int64_t link_bytes = 0;     ///< sent by this rank under the named algorithm
-  std::int64_t received_bytes = 0;
-  std::int64_t reused_payloads = 0;  ///< sent as they were encoded for an earlier operation (ChannelOptions::reuse_payloads)
-  /// What link_bytes was counted under, e.g. "ring all_reduce", "library all_reduce (counted as ring)",
-  /// "all_gather of payloads", "all_reduce, slice kept". Never null.
-  const char* algorithm = "";
-};
 
 /// Sums over the operations of a channel; reset by the user. Nothing else counts bytes or times codecs.
 class Meter {
@@ -52,7 +34,7 @@ class Meter {
 
 struct ChannelOptions {
   TrafficClass traffic = TrafficClass::control;
-  std::string codec = "none";
+  std::string codec = uncompressed;
   Form form = Form::fair;
   Protocol protocol = Protocol::automatic;
   DType comm_dtype = DType::f16;                             ///< type of a dense transfer; dense_bytes counts in it

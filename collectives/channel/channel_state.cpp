@@ -25,7 +25,7 @@ bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
 
 Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack, const Communicator& comm) {
   const CodecTraits& traits = stack.codec->traits();
-  const bool dense = stack.expression.is_dense();
+  const bool dense = stack.is_dense();
   const std::string codec = "codec " + stack.expression.canonical();
   if (options.traffic == TrafficClass::control && !dense) {
     throw UsageError(codec + ": control traffic (norms, loss, look-ups) is never compressed; use codec none");
@@ -105,7 +105,8 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
     throw UsageError("codec " + stack.expression.canonical() + " cannot reuse payloads: every message changes what it remembers; use a codec without state and without wrappers");
   // Activations have a backward pass through the codec that carried them; nothing else does.
   const bool copies = options.form == Form::released && traits().backward == BackwardRule::masked;  // see reduction_backward
-  stack.codec->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
+  if (auto* rule = stack.codec->as<Backward>())
+    rule->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
   if (stream != nullptr && options.algorithm == DenseAlgorithm::ring && dynamic_cast<StagingCommunicator*>(comm.get()) == nullptr)
     throw UsageError("our own ring adds on the host, which " + comm->transport() + " does not reach; use the library's reductions on " + name_of(device));
   if (stream != nullptr) {

@@ -81,7 +81,7 @@ struct ChannelState {
   int rank() const { return comm->rank(); }
   Communicator& host_comm() { return comm->host_side(); }  ///< for sizes and other words of the host
   bool wrapped() const { return !stack.wrappers.empty(); }
-  bool dense() const { return stack.expression.is_dense(); }
+  bool dense() const { return stack.is_dense(); }
   const CodecTraits& traits() const { return stack.codec->traits(); }
 
   /// Where the channel computes: its stream, or the host (whatever the caller computes on).
@@ -226,7 +226,8 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   void end();
   bool keeps_result() const;
 
-  std::vector<std::int64_t> samples_;
+  std::vector<std::int64_t> samples_;  // what key.samples and key.tokens are of
+  std::vector<std::int32_t> tokens_;
   Task task_;
   std::coroutine_handle<> resume_;
   std::unique_ptr<EmptyBucket> bucket_;  ///< being emptied; then start_ begins the transfer

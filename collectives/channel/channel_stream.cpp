@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "kernels/codec/capabilities.h"
 
 namespace thinwire {
 
@@ -71,10 +72,10 @@ EventPtr OperationEvents::mark() {
 }
 
 void OperationEvents::copy_status(const Codec* codec, int which) {
-  const std::uint32_t* words = codec != nullptr ? codec->status_words() : nullptr;
-  if (words == nullptr) return;
+  const auto* half = codec != nullptr ? codec->as<DeviceHalf>() : nullptr;
+  if (half == nullptr) return;
   if (status_ == nullptr) status_ = stream_.status_slot();
-  copy_elements(&status_->words[which][0], words, 2);
+  copy_elements(&status_->words[which][0], half->status_words(), 2);
 }
 
 std::array<std::uint32_t, 2> OperationEvents::status(int which) const {

@@ -10,7 +10,7 @@
 #include "collectives/process/node_info.h"
 #include "collectives/channel/traffic.h"
 #include "core/clock.h"
-#include "kernels/codec/codec.h"
+#include "kernels/codec/capabilities.h"
 
 namespace thinwire {
 

@@ -37,8 +37,10 @@ Operation::State::State(ChannelState& channel_state, OperationKind operation, Co
       out(output),
       key(message),
       peer(peer_rank),
-      samples_(message.samples.begin(), message.samples.end()) {
+      samples_(message.samples.begin(), message.samples.end()),
+      tokens_(message.tokens.begin(), message.tokens.end()) {
   key.samples = samples_;
+  key.tokens = tokens_;
 }
 
 std::string Operation::State::describe() const {
@@ -138,8 +140,9 @@ void Operation::State::rethrow_described() const {
 }
 
 void Operation::State::check_status(const OperationEvents& events) {
-  channel.stack.codec->check_status(events.status(0), key);
-  if (activation != nullptr) activation->check_status(events.status(1), key);
+  if (auto* half = channel.stack.codec->as<DeviceHalf>()) half->check_status(events.status(0), key);
+  if (activation == nullptr) return;
+  if (auto* half = activation->as<DeviceHalf>()) half->check_status(events.status(1), key);
 }
 
 bool Operation::State::advance() {

@@ -9,9 +9,9 @@ namespace thinwire {
 namespace {
 
 // Order of the enumerators in traffic.h.
-const std::array<std::string, 9> traffic_names = {"tp_forward",    "tp_backward",      "pp_forward",
-                                                  "pp_backward",   "dp_gradient",      "embedding",
-                                                  "weight_gather", "gradient_scatter", "control"};
+const std::array<std::string, 13> traffic_names = {"tp_forward",       "tp_backward",         "pp_forward",     "pp_backward", "dp_gradient",
+                                                   "embedding",        "param_all_gather",    "grad_reduce_scatter", "outer_gradient",
+                                                   "optimizer",        "tp_weight",           "tp_weight_gradient",  "control"};
 const std::array<std::string, 6> protocol_names = {"automatic", "dense",    "rounds",
                                                    "gather",    "two_shot", "point_to_point"};
 

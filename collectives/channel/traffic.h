@@ -14,8 +14,12 @@ enum class TrafficClass {
   pp_backward,
   dp_gradient,
   embedding,
-  weight_gather,
-  gradient_scatter,
+  param_all_gather,     ///< sharded data parallelism: weights from the ranks that own their rows
+  grad_reduce_scatter,  ///< and gradients to them
+  outer_gradient,       ///< what replicas exchange every so many steps
+  optimizer,            ///< what an update exchanges inside itself
+  tp_weight,            ///< weights of a tensor grid
+  tp_weight_gradient,   ///< and their gradients
   control  ///< norms, loss, look-ups: metered, never compressed
 };
 std::string name_of(TrafficClass traffic);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/codec/codec.h"
 
 namespace thinwire {

@@ -13,7 +13,7 @@ namespace thinwire {
 
 NcclEntries NcclEntries::of_module() {
   NcclEntries e;
-  const auto find = [](auto*& function, const char* name) { function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(device_module_symbol(name)); };
+  const auto find = [](auto*& function, const char* name) { function = device_function<std::remove_pointer_t<std::remove_reference_t<decltype(function)>>>(name); };
   find(e.version, "thinwire_nccl_version");
   find(e.unique_id, "thinwire_nccl_unique_id");
   find(e.create, "thinwire_nccl_create");

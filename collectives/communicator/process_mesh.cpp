@@ -104,18 +104,64 @@ std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, For
   return groups;
 }
 
+DataCoordinates data_coordinates(const MeshShape& shape, int dp) {
+  const DataAxis axis = shape.data();
+  const int within = axis.nodes * axis.inside;
+  return {dp / within, dp % within / axis.inside, dp % axis.inside, dp % within};
+}
+
+std::vector<std::string> data_group_names() {
+  return {"data", "replica", "node", "inside", "within_replica"};
+}
+
+std::vector<std::vector<int>> data_groups(const MeshShape& shape, const std::string& name) {
+  check_mesh(shape);
+  const auto names = data_group_names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw UsageError("the mesh has no group '" + name + "'; did you mean '" + nearest_name(name, names.data(), names.data() + names.size()) + "'?");
+  std::vector<std::vector<int>> groups;
+  std::map<std::array<int, 4>, std::size_t> number;  // of a group by what its members share
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const MeshCoordinates c = mesh_coordinates(shape, rank);
+    const DataCoordinates d = data_coordinates(shape, c.dp);
+    std::array<int, 4> shared = {c.tp, c.pp, d.replica, d.within_replica};
+    if (name == "data") shared[2] = shared[3] = 0;
+    if (name == "replica") shared[2] = 0;
+    if (name == "within_replica") shared[3] = 0;
+    if (name == "node") shared[3] = d.inside;
+    if (name == "inside") shared[3] = d.node;
+    const auto [found, fresh] = number.emplace(shared, groups.size());
+    if (fresh) groups.emplace_back();
+    groups[found->second].push_back(rank);
+  }
+  return groups;
+}
+
 int group_of(const std::vector<std::vector<int>>& groups, int rank) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (std::find(groups[g].begin(), groups[g].end(), rank) != groups[g].end()) return static_cast<int>(g);
   return -1;
 }
 
+namespace {
+
+/// The factors of the data axis, where it has more than one.
+std::string describe_data(const MeshShape& shape) {
+  const DataAxis axis = shape.data();
+  if (axis.replicas == 1 && axis.nodes == 1) return "";
+  std::string text;
+  for (const char* name : {"replica", "node", "inside"}) text += "  " + std::string(name) + ":" + list_of(data_groups(shape, name)) + "\n";
+  return text;
+}
+
+}  // namespace
+
 std::string describe_mesh(const MeshShape& shape) {
   const MeshGroups groups = mesh_groups(shape);
   return "mesh " + shape.order + ": tp " + std::to_string(shape.tp) + ", pp " + std::to_string(shape.pp) +
          ", dp " + std::to_string(shape.dp) + "\n  tp:" + list_of(groups.tp) +
          "\n  pp:" + list_of(groups.pp) + "\n  dp:" + list_of(groups.dp) +
-         "\n  embedding:" + list_of(groups.embedding) + "\n";
+         "\n  embedding:" + list_of(groups.embedding) + "\n" + describe_data(shape);
 }
 
 ProcessMesh::ProcessMesh(Communicator& world, MeshShape shape) : shape_(std::move(shape)) {
@@ -139,6 +185,21 @@ ProcessMesh::ProcessMesh(Communicator& world, MeshShape shape) : shape_(std::mov
   MeshCoordinates first = coordinates_;
   first.pp = 0;
   embedding_ = world.split(first_stage() || last_stage() ? mesh_rank(shape_, first) : -1, coordinates_.pp);
+  for (const std::string& name : data_group_names()) {
+    const auto groups = data_groups(shape_, name);
+    const auto members = static_cast<int>(groups.front().size());
+    if (members == 1 || members == shape_.dp) continue;
+    data_[name] = world.split(thinwire::group_of(groups, world.rank()), coordinates_.dp);
+  }
+}
+
+Communicator* ProcessMesh::group(const std::string& name) {
+  const auto shared = [](Communicator* group) { return group && group->size() > 1 ? group : nullptr; };
+  if (name == "tensor") return shared(tp_.get());
+  if (name == "pipeline") return shared(pp_.get());
+  if (name == "embedding") return shared(embedding_.get());
+  if (const auto found = data_.find(name); found != data_.end()) return found->second.get();
+  return data_groups(shape_, name).front().size() > 1 ? shared(dp_.get()) : nullptr;
 }
 
 }  // namespace thinwire

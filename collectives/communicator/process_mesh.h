@@ -2,6 +2,7 @@
 // inspect.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,12 +12,29 @@
 
 namespace thinwire {
 
+/// The data axis as a product: dp = replicas x nodes x inside, the ranks inside a node adjacent. A replica is what exchanges every so many steps
+/// only (outer loops); within it all ranks reduce in each step, inside nodes and between them.
+struct DataAxis {
+  int replicas = 1, nodes = 1, inside = 1;
+  int within_replica() const { return nodes * inside; }
+  bool operator==(const DataAxis&) const = default;
+};
+
+/// A place on it.
+struct DataCoordinates {
+  int replica = 0, node = 0, inside = 0;
+  int within_replica = 0;  ///< node and inside as one number, from 0
+  bool operator==(const DataCoordinates&) const = default;
+};
+
 /// Extents of the mesh and which axis varies fastest with the rank: "tp-pp-dp" puts tensor-parallel
 /// neighbours on adjacent ranks, then pipeline stages, then replicas.
 struct MeshShape {
   int tp = 1, pp = 1, dp = 1;
   std::string order = "tp-pp-dp";
+  int dp_replicas = 1, dp_nodes = 1;  ///< factors of dp; what is left of it lies inside a node
   int ranks() const { return tp * pp * dp; }
+  DataAxis data() const { return {dp_replicas, dp_nodes, dp / (dp_replicas * dp_nodes)}; }
 };
 
 struct MeshCoordinates {
@@ -31,8 +49,9 @@ struct MeshGroups {
   std::vector<std::vector<int>> tp, pp, dp, embedding;
 };
 
-/// Throws UsageError for extents below 1 or an order that is no permutation of tp, pp, dp.
+/// Throws UsageError for extents below 1, factors that do not divide dp, or an order that is no permutation of tp, pp, dp.
 void check_mesh(const MeshShape& shape);
+DataCoordinates data_coordinates(const MeshShape& shape, int dp);
 MeshCoordinates mesh_coordinates(const MeshShape& shape, int rank);
 int mesh_rank(const MeshShape& shape, const MeshCoordinates& coordinates);
 /// Groups in ascending order of their first rank; members in ascending order of their coordinate.
@@ -41,6 +60,11 @@ MeshGroups mesh_groups(const MeshShape& shape);
 /// first and last stage of all replicas, which hold the same rows of the vocabulary. `released`: all of them at once, as
 /// megatron/mpu/initialize.py of the authors' code, which for tp > 1 sums different rows (section 7, defect 1).
 std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, Form form);
+/// Names of the groups along the data axis: "data" (all of dp), its factors "replica", "node", "inside" (members differ in that coordinate
+/// alone), and "within_replica" (nodes x inside).
+std::vector<std::string> data_group_names();
+/// Groups of one of these names, as of mesh_groups. UsageError for another name.
+std::vector<std::vector<int>> data_groups(const MeshShape& shape, const std::string& name);
 /// Which of the groups `rank` is in; -1: none.
 int group_of(const std::vector<std::vector<int>>& groups, int rank);
 /// One line per group kind, for --show-mesh.
@@ -58,6 +82,10 @@ class ProcessMesh {
   Communicator& dp() { return *dp_; }
   /// First and last stage of my tensor and replica coordinates; null on the stages between.
   Communicator* embedding() { return embedding_.get(); }
+  /// A group by its name: "tensor", "pipeline", "embedding", or along the data axis. Null where it has one rank, or not this one. UsageError for
+  /// a name that does not exist.
+  Communicator* group(const std::string& name);
+  DataCoordinates data_coordinates() const { return thinwire::data_coordinates(shape_, coordinates_.dp); }
   bool first_stage() const { return coordinates_.pp == 0; }
   bool last_stage() const { return coordinates_.pp == shape_.pp - 1; }
 
@@ -65,6 +93,7 @@ class ProcessMesh {
   MeshShape shape_;
   MeshCoordinates coordinates_;
   std::unique_ptr<Communicator> tp_, pp_, dp_, embedding_;
+  std::map<std::string, std::unique_ptr<Communicator>> data_;  ///< of the data axis' groups those that are neither one rank nor all of dp
 };
 
 }  // namespace thinwire

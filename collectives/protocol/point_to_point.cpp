@@ -31,7 +31,7 @@ bool reshaped(const Operation::State& op) {
 
 /// The tensor of `full` shape as it travels, in borrowed memory.
 TensorView travelling(const Operation::State& op, const Shape& full, Buffer& memory) {
-  const Shape shape = op.activation->travel_shape(full);
+  const Shape shape = travel_shape(*op.activation, full);
   return {memory.as<float>(static_cast<std::size_t>(shape.elements())), DType::f32, shape, memory.device()};
 }
 
@@ -42,7 +42,7 @@ Task send_message(Operation::State& op) {
   ConstTensorView x = op.in;
   if (reshaped(op)) {
     const TensorView gradient = travelling(op, op.in.shape(), *travel);
-    op.compute(CodecPhase::encode, [&] { op.with_activation([&] { op.activation->decode_backward(op.in, op.key, gradient); }); });
+    op.compute(CodecPhase::encode, [&] { op.with_activation([&] { decode_backward(*op.activation, op.in, op.key, gradient); }); });
     x = gradient;
   }
   const void* data = x.data();
@@ -90,7 +90,7 @@ Task receive_message(Operation::State& op) {
       decode_message(c.stack, {(*buffer).data(), static_cast<std::size_t>(bytes)}, op.key, x);
     });
   }
-  if (reshaped(op)) op.compute(CodecPhase::decode, [&] { op.with_activation([&] { op.activation->encode_backward(x, op.key, op.out); }); });
+  if (reshaped(op)) op.compute(CodecPhase::decode, [&] { op.with_activation([&] { encode_backward(*op.activation, x, op.key, op.out); }); });
 }
 
 }  // namespace

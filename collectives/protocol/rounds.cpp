@@ -16,7 +16,7 @@ ConstTensorView own_of_rounds(Operation::State& op) {
   ChannelState& c = op.channel;
   if (!wants_own_decoded(c)) return {};
   c.own.reshape(op.in.shape());
-  op.compute(CodecPhase::decode, [&] { c.stack.codec->own_decoded(op.key, c.own.view()); });
+  op.compute(CodecPhase::decode, [&] { c.stack.codec->as<Rounds>()->own_decoded(op.key, c.own.view()); });
   return std::as_const(c.own).view();
 }
 
@@ -24,7 +24,7 @@ ConstTensorView own_of_rounds(Operation::State& op) {
 
 Task rounds_all_reduce(Operation::State& op) {
   ChannelState& c = op.channel;
-  Codec& codec = *c.stack.codec;
+  Rounds& codec = *c.stack.codec->as<Rounds>();
   const int n = c.size();
   const ConstTensorView x = local_input(op);
   const int rounds = c.traits().rounds;
@@ -63,7 +63,7 @@ Task rounds_all_reduce(Operation::State& op) {
 // back to it.
 Task rounds_reduce_scatter(Operation::State& op) {
   ChannelState& c = op.channel;
-  Codec& codec = *c.stack.codec;
+  Rounds& codec = *c.stack.codec->as<Rounds>();
   const int n = c.size(), me = c.rank();
   const ConstTensorView x = local_input(op);
   const bool wants_own = wants_own_decoded(c);

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include "core/device/module_entry.h"
+
 namespace thinwire::cuda {
 
 class DeviceScope {

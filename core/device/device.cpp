@@ -59,7 +59,7 @@ std::string device_name(Device device) {
   return device.kind == DeviceKind::host ? "host" : device_module().device_name(device.ordinal);
 }
 
-void* device_module_symbol(const std::string& name) { return device_module().symbol(name); }
+void* device_module_entry(const char* name, const std::type_info& type) { return device_module().entry(name, type); }
 
 namespace {
 std::atomic<std::int64_t> bytes_now{0}, bytes_peak{0};

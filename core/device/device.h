@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <typeinfo>
 
 namespace thinwire {
 
@@ -71,8 +72,13 @@ std::string why_unavailable(DeviceKind kind);
 /// What it is, for records: "host", "NVIDIA H200, sm_90, 139 GiB", or "emulated on the host (no GPU)". Errors as device_backend.
 std::string device_name(Device device);
 
-/// Function `name` of the device module, or EnvironmentError. The module's C entry points take plain pointers.
-void* device_module_symbol(const std::string& name);
+/// Entry point `name` of the device module. EnvironmentError when the module has none, or one of another type than the caller's: it was built
+/// from other sources.
+void* device_module_entry(const char* name, const std::type_info& type);
+template <typename Function>
+Function* device_function(const char* name) {
+  return reinterpret_cast<Function*>(device_module_entry(name, typeid(Function)));
+}
 
 /// Of the calling thread's placement (core/device/placement.h): the host unless a scope says otherwise.
 Device current_device();

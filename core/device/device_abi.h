@@ -1,18 +1,12 @@
-// The seam between the programs and libthinwire_cuda.so: plain C functions over plain pointers. Both sides
-// include this header; the version makes a module of another build refused instead of misunderstood.
+// The seam between the programs and libthinwire_cuda.so: plain C functions over plain pointers. The module exports one of them,
+// thinwire_cuda_find, which finds the others by name and says what type they have (core/device/module_entry.h). Whoever calls one compares that
+// type with its own, so a module of another build is refused instead of misunderstood.
 //
 // Every function that can fail returns 0, or a cudaError_t or another code for thinwire_cuda_error_text. Streams and events
 // are cudaStream_t and cudaEvent_t as void*; a null stream is the device's default stream.
 #pragma once
 
 #include <cstddef>
-
-/// Raise with every change of a signature here or beside a `.cu` file.
-#define THINWIRE_CUDA_ABI_VERSION 9
-
-/// Before the declaration and the definition of an entry point in a `.cu` file:
-///   THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;   // the compiler then checks the signature
-#define THINWIRE_CUDA_ENTRY extern "C" __attribute__((visibility("default")))
 
 /// Errors that are no cudaError_t: cuBLASLt's status, NCCL's result on top of these, and libraries that do not open.
 #define THINWIRE_CUDA_BLAS_ERROR 10000
@@ -21,7 +15,8 @@
 #define THINWIRE_CUDA_NO_NCCL 29999
 
 extern "C" {
-using thinwire_cuda_abi_version_fn = int();
+/// Entry point `name`, or null; `*type` becomes the mangled name of its function type (std::type_info::name).
+using thinwire_cuda_find_fn = void*(const char* name, const char** type);
 /// Number of devices; on an error, or when there is none, `*reason` points to a static sentence.
 using thinwire_cuda_device_count_fn = int(int* count, const char** reason);
 /// What the device is, for records: "NVIDIA H200, sm_90, 139 GiB", or that it is emulated.

@@ -29,7 +29,7 @@ class DeviceEntry {
   Function* function() const {
     Function* f = function_.load(std::memory_order_relaxed);
     if (f == nullptr) {
-      f = reinterpret_cast<Function*>(device_module_symbol(name_));
+      f = device_function<Function>(name_);
       function_.store(f, std::memory_order_relaxed);
     }
     return f;

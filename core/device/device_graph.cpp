@@ -7,18 +7,14 @@
 namespace thinwire {
 namespace {
 
-template <typename Function>
-Function* entry(const char* name) {
-  return reinterpret_cast<Function*>(device_module_symbol(name));
-}
 void* finish() {
-  static auto* const end = entry<thinwire_cuda_graph_end_fn>("thinwire_cuda_graph_end");
+  static auto* const end = device_function<thinwire_cuda_graph_end_fn>("thinwire_cuda_graph_end");
   void* graph = nullptr;
   check_device_call(end(&graph, placement().device.ordinal, placement().stream.handle), "thinwire_cuda_graph_end");
   return graph;
 }
 void release(void* graph, int ordinal) {
-  static auto* const call = entry<thinwire_cuda_graph_release_fn>("thinwire_cuda_graph_release");
+  static auto* const call = device_function<thinwire_cuda_graph_release_fn>("thinwire_cuda_graph_release");
   if (graph != nullptr) call(graph, ordinal);
 }
 

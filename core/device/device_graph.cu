@@ -4,10 +4,10 @@
 
 using thinwire::cuda::on_device;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_begin_fn thinwire_cuda_graph_begin;
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_end_fn thinwire_cuda_graph_end;
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_launch_fn thinwire_cuda_graph_launch;
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_release_fn thinwire_cuda_graph_release;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_begin, thinwire_cuda_graph_begin_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_end, thinwire_cuda_graph_end_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_launch, thinwire_cuda_graph_launch_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_release, thinwire_cuda_graph_release_fn);
 
 int thinwire_cuda_graph_begin(int ordinal, void* stream) {
   // Of this thread alone: another one may allocate meanwhile.

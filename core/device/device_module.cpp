@@ -1,10 +1,13 @@
 #include "core/device/device_module.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <climits>
+#include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "core/device/device_abi.h"
@@ -183,18 +186,14 @@ const Opened& opened() {
 }  // namespace
 
 DeviceModule::DeviceModule() {
-  std::string path;
-  library_ = open_library(path);
-  // Not a thinwire module at all, or one of another build: its other functions must not be called.
-  auto* version = reinterpret_cast<thinwire_cuda_abi_version_fn*>(dlsym(library_, "thinwire_cuda_abi_version"));
-  const int found = version != nullptr ? version() : 0;
-  if (found != THINWIRE_CUDA_ABI_VERSION)
-    throw EnvironmentError("the CUDA module " + path + " has interface version " + std::to_string(found) +
-                           ", this program needs " + std::to_string(THINWIRE_CUDA_ABI_VERSION) +
-                           ": rebuild program and module together");
+  void* library = open_library(path_);
+  // Not a thinwire module at all, or one of before entry points were found by name.
+  find_ = reinterpret_cast<thinwire_cuda_find_fn*>(dlsym(library, "thinwire_cuda_find"));
+  if (find_ == nullptr)
+    throw EnvironmentError("the CUDA module " + path_ + " has no function thinwire_cuda_find, so it is none of this build: rebuild program and module together");
   Entries f{};
   const auto find = [this](auto*& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol(name));
+    function = this->function<std::remove_pointer_t<std::remove_reference_t<decltype(function)>>>(name);
   };
   find(f.device_count, "thinwire_cuda_device_count");
   find(f.error_text, "thinwire_cuda_error_text");
@@ -224,26 +223,35 @@ DeviceModule::~DeviceModule() = default;
 
 namespace {
 template <typename Function>
-std::string text_from(void* function, int ordinal, const char* doing) {
+std::string text_from(Function* function, int ordinal, const char* doing) {
   char text[256] = {};
-  const int code = reinterpret_cast<Function*>(function)(ordinal, text, sizeof text);
+  const int code = function(ordinal, text, sizeof text);
   if (code != 0) throw RuntimeFailure("CUDA error " + std::to_string(code) + " while asking for the " + doing + " of device " + std::to_string(ordinal));
   return text;
+}
+
+/// "FiPKfE" -> "int (float const*)"
+std::string readable(const char* type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type, nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : type;
 }
 }  // namespace
 
 std::string DeviceModule::device_name(int ordinal) const {
-  return text_from<thinwire_cuda_device_name_fn>(symbol("thinwire_cuda_device_name"), ordinal, "name");
+  return text_from(function<thinwire_cuda_device_name_fn>("thinwire_cuda_device_name"), ordinal, "name");
 }
 std::string DeviceModule::device_identity(int ordinal) const {
-  return text_from<thinwire_cuda_device_identity_fn>(symbol("thinwire_cuda_device_identity"), ordinal, "identity");
+  return text_from(function<thinwire_cuda_device_identity_fn>("thinwire_cuda_device_identity"), ordinal, "identity");
 }
 
-void* DeviceModule::symbol(const std::string& name) const {
-  dlerror();
-  void* address = dlsym(library_, name.c_str());
-  if (address == nullptr)
-    throw EnvironmentError("the CUDA module has no function `" + name + "`: rebuild program and module together");
+void* DeviceModule::entry(const char* name, const std::type_info& type) const {
+  const char* found = nullptr;
+  void* address = find_(name, &found);
+  if (address == nullptr) throw EnvironmentError("the CUDA module " + path_ + " has no function `" + name + "`: rebuild program and module together");
+  if (std::strcmp(found, type.name()) != 0)
+    throw EnvironmentError("the CUDA module " + path_ + " has `" + name + "` as " + readable(found) + ", this program calls it as " + readable(type.name()) +
+                           ": rebuild program and module together");
   return address;
 }
 
@@ -252,8 +260,8 @@ std::string DeviceModule::why_unavailable() { return opened().reason; }
 void check_device_call(int code, const char* entry_point) {
   if (code == 0) return;
   const DeviceModule& module = device_module();
-  auto* text = reinterpret_cast<thinwire_cuda_error_text_fn*>(module.symbol("thinwire_cuda_error_text"));
-  auto* fatal = reinterpret_cast<thinwire_cuda_error_is_fatal_fn*>(module.symbol("thinwire_cuda_error_is_fatal"));
+  auto* text = module.function<thinwire_cuda_error_text_fn>("thinwire_cuda_error_text");
+  auto* fatal = module.function<thinwire_cuda_error_is_fatal_fn>("thinwire_cuda_error_is_fatal");
   const std::string message = std::string(entry_point) + " failed: error " + std::to_string(code) + " (" + text(code) + ")";
   if (fatal(code))
     fail_process(static_cast<int>(ExitCode::runtime_failure),

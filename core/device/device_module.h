@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <typeinfo>
 
 #include "core/device/device.h"
+#include "core/device/device_abi.h"
 
 namespace thinwire {
 
@@ -17,14 +19,20 @@ class DeviceModule {
   std::string device_name(int ordinal) const;
   /// Equal for two processes of one machine that use the same device, whatever number it has for each.
   std::string device_identity(int ordinal) const;
-  void* symbol(const std::string& name) const;
+  /// EnvironmentError when the module has no such function of that type.
+  void* entry(const char* name, const std::type_info& type) const;
+  template <typename Function>
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(entry(name, typeid(Function)));
+  }
   /// How many the module sees; at least 1.
   int devices() const { return devices_; }
   /// Empty when the module opens and sees a device; else why not, in words.
   static std::string why_unavailable();
 
  private:
-  void* library_ = nullptr;
+  thinwire_cuda_find_fn* find_ = nullptr;
+  std::string path_;
   int devices_ = 0;
   std::unique_ptr<DeviceBackend> backend_;
 };

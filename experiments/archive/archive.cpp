@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/sha256.h"
 #include "experiments/archive/archive_files.h"
+#include "experiments/archive/archive_seal.h"
 #include "experiments/study/expand.h"
 #include "experiments/run/process.h"
 #include "experiments/study/saved_study.h"
@@ -28,11 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// What of a result folder is kept. The rest (locks, claims, temporary files, saved states) is only named.
+// What of a result folder is kept. The rest (locks, leases, temporary files, saved states) is only named.
 bool is_kept(const std::string& path, bool with_capture) {
   if (path.ends_with(".tmp")) return false;
   for (const char* folder : {"cells/", "figures/", "journal/", "launches/", "logs/", "slurm/"})
     if (path.starts_with(folder)) return true;
+  if (path == "claims/claims.json" || path == "claims/list.json") return true;  // verdicts, which the report shows
   return path == "collected.h5" || path == "report.html" || path == "machine.toml" ||
          path.ends_with(".study.toml") || (with_capture && path == "capture.h5");
 }
@@ -141,7 +143,7 @@ ArchiveReport write_archive(const std::string& path, const ArchiveOptions& optio
       kept.push_back(file);
       continue;
     }
-    if (file == ".lock" || file.ends_with(".tmp") || file.starts_with("claims/")) continue;
+    if (file == ".lock" || file.ends_with(".tmp") || file.starts_with("leases/")) continue;
     Json left = {{"path", file}, {"bytes", fs::file_size(options.out + "/" + file)}};
     if (file == "capture.h5") {
       left["sha256"] = hash_of_file(options.out + "/" + file);
@@ -177,6 +179,7 @@ ArchiveReport write_archive(const std::string& path, const ArchiveOptions& optio
       tar.add_text("INVENTORY.sha256", inventory);  // last: it holds the hashes of what was really written
       tar.finish();
     });
+    seal_archive(temporary);
     if (const CheckReport check = check_archive(temporary); !check.problems.empty())
       throw RuntimeFailure(path + ": does not read back as it was written (" + check.problems.front() +
                            "); is something running in " + options.out + "?");

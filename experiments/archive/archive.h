@@ -10,7 +10,7 @@
 namespace thinwire::sweep {
 
 /// Version of the archives' layout.
-inline constexpr int archive_version = 1;
+inline constexpr int archive_version = 2;  // 2: sealed (archive_seal.h)
 
 struct ArchiveOptions {
   std::string out;            ///< result folder
@@ -34,7 +34,7 @@ ArchiveReport write_archive(const std::string& path, const ArchiveOptions& optio
 
 /// Unpacks into `folder`, which must not exist: all members, or the `wanted` ones. Nothing is ever written
 /// outside. Throws CorruptData when the archive is damaged, has a member with an unsafe name, or differs from
-/// its inventory in any way; then nothing stays.
+/// its inventory in any way; the message is "PATH: damaged: WHAT; fetch it anew" and nothing stays.
 void unpack_archive(const std::string& path, const std::string& folder,
                     const std::function<bool(const std::string& name)>& wanted = {});
 

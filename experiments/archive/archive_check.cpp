@@ -15,6 +15,7 @@
 #include "core/sha256.h"
 #include "experiments/archive/archive.h"
 #include "experiments/archive/archive_files.h"
+#include "experiments/archive/archive_seal.h"
 #include "experiments/study/expand.h"
 #include "experiments/archive/zstd.h"
 #include "results/files/files.h"
@@ -25,6 +26,7 @@ namespace thinwire::sweep {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using results::complain_of_damage;
 
 std::vector<std::string> files_below(const std::string& folder) {
   std::vector<std::string> files;
@@ -58,7 +60,7 @@ std::map<std::string, std::string> read_inventory(const std::string& text, const
     const std::size_t end = text.find('\n', from);
     if (end == std::string::npos || end < from + 67 || text.substr(from + 64, 2) != "  " ||
         !hashes.try_emplace(text.substr(from + 66, end - from - 66), text.substr(from, 64)).second)
-      throw CorruptData(where + ": its inventory is damaged");
+      complain_of_damage(where, "its inventory is no list of hashes and names");
     from = end + 1;
   }
   return hashes;
@@ -70,6 +72,7 @@ void unpack_archive(const std::string& path, const std::string& folder,
                     const std::function<bool(const std::string&)>& wanted) {
   if (fs::exists(folder))
     throw UsageError(folder + ": is there already; an archive is unpacked into a new folder");
+  check_archive_seal(path);  // first: one complaint for every cut and every changed byte, whatever zstd and tar make of it
   results::make_folder(folder);
   std::map<std::string, std::string> found;
   std::string inventory, name;
@@ -89,7 +92,7 @@ void unpack_archive(const std::string& path, const std::string& folder,
         close();
         if (member.name == "INVENTORY.sha256") {
           has_inventory = true;
-          if (member.bytes > (std::uint64_t{1} << 30)) throw CorruptData(path + ": its inventory is damaged");
+          if (member.bytes > (std::uint64_t{1} << 30)) complain_of_damage(path, "its inventory is too long");
           return [&](std::string_view bytes) { inventory += bytes; };
         }
         name = member.name;
@@ -108,19 +111,18 @@ void unpack_archive(const std::string& path, const std::string& folder,
     });
     close();
     if (!has_inventory)
-      throw CorruptData(
-          path + ": has no inventory; this archive was not written by `sweep archive`, or not to its end");
+      complain_of_damage(path, "it has no inventory (it was not written by `sweep archive`, or not to its end)");
     const std::map<std::string, std::string> listed = read_inventory(inventory, path);
     for (const auto& [member, its_hash] : found) {
       const auto entry = listed.find(member);
       if (entry == listed.end())
-        throw CorruptData(path + ": `" + member + "` is not in its inventory; somebody added it");
+        complain_of_damage(path, "`" + member + "` is not in its inventory (somebody added it)");
       if (entry->second != its_hash)
-        throw CorruptData(path + ": `" + member + "` differs from its inventory");
+        complain_of_damage(path, "`" + member + "` differs from its inventory");
     }
     for (const auto& [member, its_hash] : listed)
       if (!found.contains(member))
-        throw CorruptData(path + ": `" + member + "` is in its inventory and not in the archive");
+        complain_of_damage(path, "`" + member + "` is in its inventory and not in the archive");
   } catch (...) {
     if (file != nullptr) std::fclose(file);
     std::error_code ignored;
@@ -207,7 +209,7 @@ CheckReport check_archive(const std::string& path) {
     check_collected(folder + "/out", report);
     const std::string study = json.at("study");
     if (!results::is_safe_member_name(study))
-      throw CorruptData(path + ": its archive.json names a study outside of it");
+      complain_of_damage(path, "its archive.json names a study outside of it");
     for (const PlannedCell& cell : expand(read_study(folder + "/" + study))) planned.insert(cell.cell_id);
     report.planned = planned.size();
     const std::set<std::string> cells = json.at("cells"), missing = json.at("missing");
@@ -221,7 +223,7 @@ CheckReport check_archive(const std::string& path) {
       report.problems.push_back(path + ": holds whole records of " + std::to_string(finished.size()) +
                                 " cells where it lists " + std::to_string(cells.size()));
   } catch (const nlohmann::json::exception& e) {
-    throw CorruptData(path + ": its archive.json is damaged: " + e.what());
+    complain_of_damage(path, std::string("its archive.json: ") + e.what());
   }
   return report;
 }
@@ -236,7 +238,7 @@ std::string study_from_archive(const std::string& archive, const std::string& ou
   });
   const std::vector<std::string> studies = files_below(scratch.path + "/study");
   if (studies.size() != 1)
-    throw CorruptData(archive + ": holds " + std::to_string(studies.size()) + " studies where there is one");
+    complain_of_damage(archive, "it holds " + std::to_string(studies.size()) + " studies where there is one");
   const std::string from = scratch.path + "/study/" + studies.front(), target = out + "/" + studies.front();
   if (fs::exists(out + "/cells") && !fs::exists(target))
     throw UsageError(out + " holds the results of another study; name a new folder with --out");

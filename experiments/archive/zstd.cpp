@@ -150,11 +150,11 @@ void decompress(const std::string& path, const std::function<void(const results:
     // Where the compressed file itself is damaged, that is the better message.
     if (at_end)
       if (const std::string said = zstd.ending(); !said.empty())
-        throw CorruptData(path + ": damaged: " + said + "; fetch it anew");
+        results::complain_of_damage(path, said);
     throw;
   }
   if (const std::string said = zstd.ending(); !said.empty())
-    throw CorruptData(path + ": damaged: " + said + "; fetch it anew");
+    results::complain_of_damage(path, said);
 }
 
 }  // namespace thinwire::sweep

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/run/lock.h"
-#include "experiments/run/summary.h"
+#include "experiments/study/summary.h"
 
 namespace thinwire::claims {
 namespace {

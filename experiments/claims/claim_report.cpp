@@ -1,5 +1,6 @@
 #include "experiments/claims/claim_report.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -39,6 +40,18 @@ Judged judge(const Claim& claim, JudgeContext& context) {
   }
   result.when = now_utc();
   return result;
+}
+
+bool keep_verdict(std::vector<Judged>& kept, const Judged& now) {
+  const auto old = std::find_if(kept.begin(), kept.end(), [&](const Judged& j) { return j.id == now.id; });
+  if (old == kept.end()) {
+    kept.push_back(now);
+    return true;
+  }
+  const bool must_show = old->outcome.verdict == Verdict::invalid || now.outcome.verdict == Verdict::fail;
+  if (!must_show && profile_named(old->profile) > profile_named(now.profile)) return false;
+  *old = now;
+  return true;
 }
 
 namespace {
@@ -91,6 +104,11 @@ std::vector<Judged> from_json(const std::string& text, const std::string& where)
     if (file.at("schema") != 2) throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads 2; run the claims again");
     for (const Json& j : file.at("claims")) {
       Judged one{j.at("id"), j.at("statement"), j.at("provenance"), j.at("rule"), j.at("basis"), j.at("profile"), j.at("when"), {}};
+      try {
+        (void)profile_named(one.profile);
+      } catch (const UsageError& error) {
+        throw CorruptData(where + ": " + one.id + ": " + error.what());
+      }
       bool known = false;
       for (const Verdict v : verdicts)
         if (j.at("verdict") == name_of(v)) {

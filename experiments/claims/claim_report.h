@@ -17,6 +17,11 @@ struct Judged {
 /// Judges a claim now. A thinwire::Error of the judgement makes it INVALID with the error as the reason.
 Judged judge(const Claim& claim, JudgeContext& context);
 
+/// Puts a new verdict among those kept, one per claim. It takes the place of the kept one of the same claim, unless that was judged
+/// under a larger profile and is a verdict (not INVALID): then the kept one stays and false is returned. A FAIL always takes its place:
+/// a defect of ours is not to be hidden.
+bool keep_verdict(std::vector<Judged>& kept, const Judged& now);
+
 std::string to_json(const std::vector<Judged>& judged);
 /// CorruptData, naming `where`, for anything that to_json did not write.
 std::vector<Judged> from_json(const std::string& text, const std::string& where);

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "results/files/csv.h"
+#include "results/csv.h"
 #include "results/files/files.h"
 #include "thinwire_version.h"
 

@@ -6,7 +6,7 @@
 #include "experiments/cli/study_options.h"
 #include "experiments/cli/command.h"
 #include "results/collect.h"
-#include "results/files/csv.h"
+#include "results/csv.h"
 
 namespace thinwire::sweep {
 namespace {

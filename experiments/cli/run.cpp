@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/process/log.h"
 #include "experiments/archive/archive.h"
-#include "experiments/run/claims.h"
+#include "experiments/run/leases.h"
 #include "experiments/run/lock.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/cli/command.h"
@@ -29,19 +29,19 @@ std::size_t choice_among(const std::vector<std::string>& known, const std::strin
                    "? (" + list + ")");
 }
 
-RunHooks hooks_of(Claims& claims) {
+RunHooks hooks_of(CellLeases& leases) {
   RunHooks hooks;
-  hooks.claim = [&claims](std::vector<PlannedCell> cells) {
+  hooks.lease = [&leases](std::vector<PlannedCell> cells) {
     std::vector<std::string> ids;
     for (const PlannedCell& cell : cells) ids.push_back(cell.cell_id);
-    const std::map<std::string, std::string> held = claims.take(ids);
+    const std::map<std::string, std::string> held = leases.take(ids);
     std::map<std::string, int> owners;
     for (const auto& [cell, owner] : held) ++owners[owner];
     for (const auto& [owner, count] : owners) log_info(std::to_string(count) + " cells are left to " + owner + ", which is running them");
     std::erase_if(cells, [&](const PlannedCell& cell) { return held.contains(cell.cell_id); });
     return cells;
   };
-  hooks.keep_alive = [&claims] { return claims.renew(); };
+  hooks.keep_alive = [&leases] { return leases.renew(); };
   return hooks;
 }
 
@@ -107,8 +107,8 @@ int run_study(const RunCommandOptions& options, bool resume) {
   {
     const FolderLock lock(paths.out);
     // Tasks of `sweep submit` may be at work in the same folder: what they hold is theirs.
-    Claims claims(paths.out, "run", "sweep run, process " + std::to_string(getpid()));
-    run_options.hooks = hooks_of(claims);
+    CellLeases leases(paths.out, "run", "sweep run, process " + std::to_string(getpid()));
+    run_options.hooks = hooks_of(leases);
     save_study(study, paths.out);
     save_machine(*paths.machine, paths.out);
     report = run_cells(cells, states_of(cells, paths.out), run_options);

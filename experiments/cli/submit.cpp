@@ -8,7 +8,7 @@
 #include "core/process/log.h"
 #include "experiments/slurm/job_script.h"
 #include "experiments/slurm/queue.h"
-#include "experiments/run/claims.h"
+#include "experiments/run/leases.h"
 #include "experiments/run/lock.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/cli/run.h"
@@ -34,7 +34,7 @@ std::vector<PlannedCell> free_cells(std::vector<PlannedCell> todo, const RunPath
   });
   for (const auto& [reason, count] : refused) log_warning(std::to_string(count) + " cells stay: " + reason);
   const std::map<std::string, CellJob> jobs = jobs_of_cells(paths.out, ids, /*mend=*/true);
-  const std::map<std::string, std::string> held = claimed_cells(paths.out);
+  const std::map<std::string, std::string> held = leased_cells(paths.out);
   std::map<std::string, int> busy;
   std::erase_if(todo, [&](const PlannedCell& cell) {
     if (const auto job = jobs.find(cell.cell_id); job != jobs.end() && !job->second.resubmit) {

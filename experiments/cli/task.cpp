@@ -13,7 +13,7 @@
 #include "core/process/log.h"
 #include "core/process/stop_request.h"
 #include "experiments/slurm/queue.h"
-#include "experiments/run/claims.h"
+#include "experiments/run/leases.h"
 #include "experiments/run/runner.h"
 #include "experiments/cli/command.h"
 #include "results/journal.h"
@@ -52,13 +52,13 @@ class Task {
     make_out(paths);
     bool stopped = false;
     {
-      Claims claims(paths.out, "task-" + submission_.id + "-" + name_, "job " + who_);
-      // Cells that a dead node seems to hold are free once nobody has touched its claim for long enough.
+      CellLeases leases(paths.out, "task-" + submission_.id + "-" + name_, "job " + who_);
+      // Cells that a dead node seems to hold are free once nobody has touched its lease for long enough.
       for (const Stopwatch waited; !stopped; sleep_until_ns(now_ns() + 5'000'000'000)) {
         const std::vector<PlannedCell> todo = unfinished();
         if (todo.empty()) break;
         bool others = false;
-        stopped = !run_some(claims, todo, others);
+        stopped = !run_some(leases, todo, others);
         if (stopped || !others || waited.seconds() > 120) break;
       }
     }
@@ -94,7 +94,7 @@ class Task {
   }
 
   // False when the run was ended from outside. `others`: cells were left that other runners hold.
-  bool run_some(Claims& claims, const std::vector<PlannedCell>& todo, bool& others) {
+  bool run_some(CellLeases& leases, const std::vector<PlannedCell>& todo, bool& others) {
     if (stop_requested()) {
       signal_ = SIGUSR1;
       return false;
@@ -105,16 +105,16 @@ class Task {
     options.max_failures = submission_.max_failures;
     options.choice.if_code_changed = IfCodeChanged::redo;
     for (int s = 0; s < 6; ++s) options.choice.redo.insert(static_cast<results::Status>(s));
-    options.hooks.claim = [&](std::vector<PlannedCell> cells) {
+    options.hooks.lease = [&](std::vector<PlannedCell> cells) {
       std::vector<std::string> ids;
       for (const PlannedCell& cell : cells) ids.push_back(cell.cell_id);
-      const std::map<std::string, std::string> held = claims.take(ids);
+      const std::map<std::string, std::string> held = leases.take(ids);
       for (const auto& [cell, owner] : held) log_info("cell " + cell.substr(0, 16) + " is left to " + owner);
       others = !held.empty();
       std::erase_if(cells, [&](const PlannedCell& cell) { return held.contains(cell.cell_id); });
       return cells;
     };
-    options.hooks.keep_alive = [&] { return claims.renew(); };
+    options.hooks.keep_alive = [&] { return leases.renew(); };
     options.hooks.ended_from_outside = [] {
       sleep_until_ns(now_ns() + 1'000'000'000);  // Slurm ends the ranks first, then changes the state of the job
       return !own_job_goes_on();

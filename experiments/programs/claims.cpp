@@ -76,9 +76,8 @@ int run(const Options& options) {
     }
     log_info(claim->id + ": " + claim->statement);
     now.push_back(judge(*claim, context));
-    log_info(claim->id + ": " + name_of(now.back().outcome.verdict));
-    std::erase_if(all, [&](const Judged& j) { return j.id == claim->id; });
-    all.push_back(now.back());
+    const bool kept = keep_verdict(all, now.back());
+    log_info(claim->id + ": " + name_of(now.back().outcome.verdict) + (kept ? "" : "; the verdict of a larger profile stays in " + file_of(options)));
     results::make_folder(options.out);
     results::write_file_atomically(file_of(options), to_json(all));  // what is judged stays, whatever happens to the rest
   }

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "core/clock.h"
 
 namespace thinwire::sweep {
 
@@ -17,9 +20,17 @@ std::string clock_text(double seconds) {
 }
 }  // namespace
 
-Progress::Progress(std::size_t already_done, std::span<const PlannedCell> todo)
-    : before_(already_done), total_(already_done + todo.size()), terminal_(isatty(STDERR_FILENO) != 0) {
-  for (const PlannedCell& cell : todo) ++pace_of(cell).todo;
+double Progress::monotonic_seconds() { return static_cast<double>(now_ns()) * 1e-9; }
+
+Progress::Progress(std::size_t already_done, std::span<const PlannedCell> todo, std::function<double()> clock)
+    : before_(already_done),
+      total_(already_done + todo.size()),
+      clock_(std::move(clock)),
+      start_(clock_()),
+      printed_(start_),
+      cell_start_(start_),
+      terminal_(isatty(STDERR_FILENO) != 0) {
+  for (const PlannedCell& cell : todo) ++paces_[class_of(cell)].todo;
 }
 
 Progress::~Progress() {
@@ -28,12 +39,14 @@ Progress::~Progress() {
 
 void Progress::launch_started(const Launch& launch) {
   current_ = fmt::format("{} {} x{}", launch.program, launch.link, launch.ranks);
-  since_cell_.restart();
+  running_ = Class{launch.program, launch.link, launch.ranks};
+  cell_start_ = clock_();
   tick();
 }
 
 void Progress::cell_started(const PlannedCell& cell) {
   current_ = fmt::format("{} {} x{}", cell.program, cell.link, cell.ranks);
+  running_ = class_of(cell);
   for (const char* name : {"method", "codec"})
     if (cell.parameters.has(name)) {
       current_ += " " + cell.parameters.text(name);
@@ -43,43 +56,69 @@ void Progress::cell_started(const PlannedCell& cell) {
 }
 
 void Progress::cell_ended(const PlannedCell& cell, bool good) {
-  Pace& pace = pace_of(cell);
+  Pace& pace = paces_[class_of(cell)];
+  const double now = clock_();
   ++pace.done;
-  pace.seconds += since_cell_.seconds();  // since the previous end: interleaved cells share their time
-  since_cell_.restart();
+  pace.seconds += now - cell_start_;  // since the previous end: interleaved cells share their time
+  cell_start_ = now;
+  if (pace.done >= pace.todo) running_.reset();
   ++done_;
   if (!good) ++bad_;
   tick();
 }
 
 void Progress::cell_again(const PlannedCell& cell) {
-  ++pace_of(cell).todo;  // what the failed attempt took counts for the pace
+  ++paces_[class_of(cell)].todo;  // what the failed attempt took counts for the pace
   ++total_;
   ++again_;
 }
 
-double Progress::eta_seconds() const {
-  double all_seconds = 0, eta = 0;
-  int all_done = 0;
-  for (const auto& [key, pace] : paces_) {
-    all_seconds += pace.seconds;
-    all_done += pace.done;
+double Progress::mean_seconds(const Class& of) const {
+  // From the cells that are most alike to all.
+  const auto same_program = [&](const Class& c) { return c.program == of.program; };
+  const auto same_link = [&](const Class& c) { return c.link == of.link; };
+  const std::function<bool(const Class&)> alike[] = {[&](const Class& c) { return c == of; },
+                                                     [&](const Class& c) { return same_program(c) && same_link(c); }, same_program, same_link,
+                                                     [](const Class&) { return true; }};
+  for (const auto& is_alike : alike) {
+    Pace sum;
+    for (const auto& [key, pace] : paces_)
+      if (is_alike(key)) {
+        sum.done += pace.done;
+        sum.seconds += pace.seconds;
+      }
+    if (sum.done > 0) return sum.seconds / sum.done;
   }
-  if (all_done == 0) return std::numeric_limits<double>::quiet_NaN();
-  for (const auto& [key, pace] : paces_)
-    eta += (pace.todo - pace.done) * (pace.done > 0 ? pace.seconds / pace.done : all_seconds / all_done);
-  return eta;
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double Progress::eta_seconds() const {
+  double eta = 0;
+  for (const auto& [key, pace] : paces_) {
+    int left = pace.todo - pace.done;
+    if (left <= 0) continue;
+    double mean = mean_seconds(key);
+    if (running_ == key) {
+      const double taken = clock_() - cell_start_, rest = std::abs(mean - taken);
+      eta += rest;
+      --left;
+      // A cell that outlasted the mean says that its class takes longer than was known.
+      if (taken > mean) mean = (pace.seconds + taken + rest) / (pace.done + 1);
+    }
+    eta += left * mean;
+  }
+  return done_ == 0 ? std::numeric_limits<double>::quiet_NaN() : eta;
 }
 
 void Progress::tick() {
-  if (since_print_.seconds() >= (terminal_ ? 0.1 : 5.0)) print(false);
+  if (clock_() - printed_ >= (terminal_ ? 0.1 : 5.0)) print(false);
 }
 
 void Progress::print(bool is_last) {
-  since_print_.restart();
+  printed_ = clock_();
   const std::string line = fmt::format("[{}/{}] {}{} elapsed {} ETA {}", before_ + done_ - again_, total_ - again_, current_,
                                        bad_ > 0 ? fmt::format(", {} not good,", bad_) : "",
-                                       clock_text(since_start_.seconds()), clock_text(eta_seconds()));
+                                       clock_text(clock_() - start_), clock_text(eta_seconds()));
   if (terminal_)
     fmt::print(stderr, "\r\x1b[K{}{}", line, is_last ? "\n" : "");
   else

@@ -1,4 +1,4 @@
-// What a runner that is not alone with its result folder and its machine adds to a run: claims on cells, and a queue around it.
+// What a runner that is not alone with its result folder and its machine adds to a run: leases of cells, and a queue around it.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@ namespace thinwire::sweep {
 
 struct RunHooks {
   /// Sees the cells that are to run and returns those that this run may have; empty: all.
-  std::function<std::vector<PlannedCell>(std::vector<PlannedCell>)> claim = {};
-  /// Called at every look at a launch (about 20 ms); false ends the run like SIGTERM: the claims were lost.
+  std::function<std::vector<PlannedCell>(std::vector<PlannedCell>)> lease = {};
+  /// Called at every look at a launch (about 20 ms); false ends the run like SIGTERM: the leases were lost.
   std::function<bool()> keep_alive = {};
   /// Asked when a launch ended badly. True: it was ended together with this runner (a queue cancels the job); nobody is to blame and
   /// the run ends like by SIGTERM.

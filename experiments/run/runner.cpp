@@ -43,7 +43,7 @@ class Runner {
       if (const auto failed = attempt.failed_records().find(cell.cell_id); failed != attempt.failed_records().end())
         try_again(attempt, cell, failed->second);
     if (end == Attempt::End::interrupted)
-      report.signal = SignalWatch::pending() != 0 ? SignalWatch::pending() : SIGTERM;  // else its claims were lost
+      report.signal = SignalWatch::pending() != 0 ? SignalWatch::pending() : SIGTERM;  // else its leases were lost
     else if (end == Attempt::End::too_many_failures)
       report.stopped = true;
     else if (attempt.stopped_on_request())
@@ -115,7 +115,7 @@ class Runner {
 RunReport run_cells(std::span<const PlannedCell> cells, std::span<const CellState> states,
                     const RunOptions& options) {
   std::vector<PlannedCell> todo = cells_to_run(cells, states, options.choice, options.paths.bin, options.paths.out);
-  if (options.hooks.claim) todo = options.hooks.claim(std::move(todo));
+  if (options.hooks.lease) todo = options.hooks.lease(std::move(todo));
   const SignalWatch signals;
   adopt_orphans();
   Progress progress(cells.size() - todo.size(), todo);

@@ -9,7 +9,7 @@
 #include "experiments/run/launcher.h"
 #include "experiments/run/run_hooks.h"
 #include "experiments/study/selection.h"
-#include "experiments/run/summary.h"
+#include "experiments/study/summary.h"
 
 namespace thinwire::sweep {
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "experiments/slurm/queue.h"
-#include "experiments/run/claims.h"
+#include "experiments/run/leases.h"
 
 namespace thinwire::sweep {
 
@@ -23,7 +23,7 @@ JobCounts print_jobs(std::span<const PlannedCell> cells, std::span<const CellSta
   }
   std::set_union(open.begin(), open.end(), again.begin(), again.end(), std::inserter(asked, asked.end()));
   const std::map<std::string, CellJob> jobs = jobs_of_cells(out, asked);
-  const std::map<std::string, std::string> held = claimed_cells(out);
+  const std::map<std::string, std::string> held = leased_cells(out);
   JobCounts counts;
   std::map<std::string, int> shown, reasons;
   for (const std::string& cell : open) {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "experiments/run/summary.h"
+#include "experiments/study/summary.h"
 
 namespace thinwire::sweep {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "experiments/run/estimate.h"
+#include "experiments/study/estimate.h"
 #include "experiments/run/launcher.h"
 
 namespace thinwire::sweep {

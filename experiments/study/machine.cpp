@@ -107,9 +107,9 @@ class Section {
 
 const char* const known_links[] = {"shm", "none", "netns", "fabric", "emulated"};
 
-class Reader {
+class MachineReader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)) {}
+  explicit MachineReader(std::string path) : path_(std::move(path)) {}
 
   Machine read(const toml::table& root) {
     Machine m;
@@ -263,7 +263,7 @@ Shape shape_of(const Machine& machine, const std::string& link, int ranks, int o
 Machine machine_from_text(const std::string& text, const std::string& path) {
   try {
     const toml::table root = toml::parse(text, path);
-    Machine machine = Reader(path).read(root);
+    Machine machine = MachineReader(path).read(root);
     machine.path = path;
     machine.text = text;
     return machine;

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "experiments/run/estimate.h"
+#include "experiments/study/estimate.h"
 #include "experiments/study/selection.h"
 
 namespace thinwire::sweep {

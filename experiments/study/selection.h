@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/run/summary.h"
+#include "experiments/study/summary.h"
 
 namespace thinwire::sweep {
 

@@ -1,38 +1,10 @@
 #include "kernels/codec/codec.h"
 
-#include <bit>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 #include <utility>
 
 #include "kernels/values.h"
-#include "kernels/threads.h"
 
 namespace thinwire {
-namespace {
-
-void copy_f32(ConstTensorView from, TensorView to) {
-  if (!placement().on_host()) return copy_values(to, from);
-  const auto source = from.as<float>();
-  const auto target = to.as<float>();
-  TW_ASSERT(source.size() == target.size(), from.shape().to_string() + " against " + to.shape().to_string());
-  if (source.empty() || source.data() == target.data()) return;
-  parallel_for(static_cast<std::int64_t>(source.size()), [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(target.data() + begin, source.data() + begin,
-                static_cast<std::size_t>(end - begin) * sizeof(float));
-  });
-}
-
-[[noreturn]] void no_rounds() {
-  TW_ASSERT(false, "this codec has no reduction by rounds; the channel must look at its traits first");
-  std::abort();
-}
-
-// NaN and infinity have all exponent bits set. An integer test survives every optimisation of float maths.
-constexpr std::uint32_t exponent_mask = 0x7f800000u;
-
-}  // namespace
 
 std::string name_of(Form form) {
   return form == Form::fair ? "fair" : "released";
@@ -46,77 +18,38 @@ Form parse_form(std::string_view name) {
       "'; forms are: fair (our best implementation), released (literally what the authors' code does)");
 }
 
+bool Codec::takes(DType dtype) const {
+  if (dtype == DType::f32) return true;
+  if (dtype != DType::bf16) throw UsageError("a codec takes tensors of f32 or bf16, not " + std::string(name_of(dtype)));
+  return traits().takes_bf16;
+}
+
+std::size_t Codec::encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
+  if (takes(x.dtype())) return write_payload(x, key, payload);
+  converted_.reshape(x.shape());
+  convert_values(x.data(), x.dtype(), converted_.view().data(), DType::f32, x.elements());
+  return write_payload(std::as_const(converted_).view(), key, payload);
+}
+
+void Codec::decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+  if (takes(out.dtype())) return read_payload(payload, key, out);
+  converted_.reshape(out.shape());
+  read_payload(payload, key, converted_.view());
+  convert_values(converted_.view().data(), DType::f32, out.data(), out.dtype(), out.elements());
+}
+
 void Codec::decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+  if (takes(out.dtype())) return add_payload(payload, key, out);
+  converted_.reshape(out.shape());
+  convert_values(out.data(), out.dtype(), converted_.view().data(), DType::f32, out.elements());
+  add_payload(payload, key, converted_.view());
+  convert_values(converted_.view().data(), DType::f32, out.data(), out.dtype(), out.elements());
+}
+
+void Codec::add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
   scratch_.reshape(out.shape());
-  decode(payload, key, scratch_.view());
+  read_payload(payload, key, scratch_.view());
   add_values(out, std::as_const(scratch_).view());
-}
-
-Round Codec::begin_round(int, ConstTensorView, const MessageKey&, int) {
-  no_rounds();
-}
-void Codec::end_rounds(const MessageKey&, int, TensorView) {
-  no_rounds();
-}
-void Codec::own_decoded(const MessageKey&, TensorView) {
-  no_rounds();
-}
-
-void Codec::fit(std::span<const ConstTensorView>) {}
-
-void Codec::decode_backward(ConstTensorView decoded_gradient, const MessageKey&, TensorView travel) {
-  copy_f32(decoded_gradient, travel);
-}
-void Codec::encode_backward(ConstTensorView travel, const MessageKey&, TensorView input_gradient) {
-  copy_f32(travel, input_gradient);
-}
-
-void Codec::reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) {
-  if (traits().backward == BackwardRule::straight_through) return copy_f32(gradient, input_gradient);
-  scratch_.reshape(travel_shape(gradient.shape()));
-  decode_backward(gradient, key, scratch_.view());
-  encode_backward(std::as_const(scratch_).view(), key, input_gradient);
-}
-
-void Codec::prepare_training(std::uint64_t, std::int64_t) {}
-void Codec::save_state(StateWriter&) const {}
-void Codec::load_state(StateReader&) {}
-
-void check_finite(ConstTensorView x, std::string_view what) {
-  const auto values = x.as<float>();
-  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-  std::int64_t first = none;
-  parallel_for(static_cast<std::int64_t>(values.size()), [&](std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t block = 4096;
-    for (std::int64_t b = begin; b < end; b += block) {
-      const std::int64_t stop = std::min(end, b + block);
-      std::uint32_t bad = 0;
-      for (std::int64_t i = b; i < stop; ++i) {
-        const std::uint32_t bits =
-            std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask;
-        bad |= bits == exponent_mask ? 1u : 0u;
-      }
-      if (bad == 0) continue;
-      std::int64_t i = b;
-      while ((std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask) !=
-             exponent_mask)
-        ++i;
-#pragma omp critical(thinwire_check_finite)
-      first = std::min(first, i);
-      return;
-    }
-  });
-  if (first == none) return;
-  const float value = values[static_cast<std::size_t>(first)];
-  const std::int64_t columns = x.shape().columns();
-  throw RuntimeFailure(std::string(what) + " has " +
-                       (value != value ? "NaN"
-                        : value > 0    ? "+infinity"
-                                       : "-infinity") +
-                       " at flat index " + std::to_string(first) + " (row " +
-                       std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
-                       ") of shape " + x.shape().to_string() +
-                       "; mend the computation that made it, no codec can represent it");
 }
 
 }  // namespace thinwire

@@ -1,4 +1,6 @@
-// A codec turns a tensor into a payload and back. One codec is one file in this folder (docs/adding-a-codec.md).
+// A codec turns a tensor into a payload and back: one `.cpp` in codecs/, and a `.cu` where it has a CUDA implementation (docs/adding-a-codec.md).
+// `Codec` is what all have; what some have besides (rounds, a backward rule, a fit, state, ...) is a capability that is asked for by type:
+//   if (auto* rounds = codec.as<Rounds>()) ...                                     (kernels/codec/capabilities.h)
 #pragma once
 
 #include <array>
@@ -7,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
+#include "kernels/codec/payload/message_key.h"
 
 namespace thinwire {
 
@@ -20,41 +22,6 @@ Form parse_form(std::string_view name);
 
 class StateReader;
 class StateWriter;
-
-/// Why a message is sent. Only `train` advances the state of codecs and wrappers; `recompute` replays the
-/// first pass's decoded result (the channel keeps it: codecs are not asked again); `evaluate` leaves no trace.
-enum class Pass : std::uint8_t { train, recompute, evaluate };
-
-/// Names a message uniquely and equally on all ranks; state and random numbers are keyed by it.
-struct MessageKey {
-  std::uint64_t tensor = 0;       ///< hash_name of the tensor's name
-  std::int64_t step = 0;
-  std::int32_t micro_batch = 0;
-  std::int32_t slice = 0;         ///< shard or piece of the tensor (two_shot, reduce-scatter, sequence slices)
-  std::int32_t virtual_stage = 0;
-  Pass pass = Pass::train;
-  std::int32_t stack = 1;         ///< matrices of one shape under one another in this tensor: a low-rank codec gives each its own factors
-  std::span<const std::int64_t> samples = {};  ///< ids of the samples, for per-sample caches
-
-  /// Key of what persists over steps and micro-batches: (tensor, slice, virtual stage).
-  std::uint64_t state_key() const {
-    return mix_stream(mix_stream(tensor, static_cast<std::uint64_t>(slice)), static_cast<std::uint64_t>(virtual_stage) + (1ull << 32));
-  }
-  /// Stream of the random numbers of this message; equal on all ranks and in a recomputation.
-  std::uint64_t random_stream() const {
-    return mix_stream(mix_stream(state_key(), static_cast<std::uint64_t>(step)), static_cast<std::uint64_t>(micro_batch) + (2ull << 32));
-  }
-  MessageKey with_pass(Pass why) const {
-    MessageKey k = *this;
-    k.pass = why;
-    return k;
-  }
-  MessageKey with_slice(std::int32_t s) const {
-    MessageKey k = *this;
-    k.slice = s;
-    return k;
-  }
-};
 
 /// Operators a reduction may need of a communicator.
 enum class ReduceOp : std::uint8_t { sum, max, bit_or };
@@ -69,39 +36,41 @@ enum class BackwardRule : std::uint8_t {
 /// What a residual is taken against: what this rank's own message decodes to, or the reduced result.
 enum class FeedbackSource : std::uint8_t { own_decoded, reduced };
 
+/// What everybody else may know about a codec: protocols, trainer, benches and tests ask these, never a codec's name.
 struct CodecTraits {
+  // What its results are.
   bool lossless = false;
+  bool identity = false;    ///< the payload is the tensor itself: a channel without wrappers sends it without the codec
   bool stateful = false;    ///< keeps state between messages (warm start, fitted weights excluded)
-  bool needs_fit = false;   ///< must see training samples before its first message (auto-encoder)
   bool fixed_size = true;   ///< payload size depends on the shape only
+  bool reordered_sums = false;  ///< results are sums (products) whose order depends on threads and device: equal to rounding, not to the bit
+  bool takes_bf16 = false;  ///< encode and decode take bf16 tensors as they are; else they get f32 copies from the core
+
+  // How it is used.
+  bool needs_fit = false;   ///< must see training samples before its first message (auto-encoder)
   bool gather = true;       ///< encode/decode make sense (a point-to-point message, an all-gather)
-  int rounds = 0;           ///< dense reductions that sum over ranks; 0: not reducible by rounds
+  int rounds = 0;           ///< dense reductions that sum over ranks (capability Rounds); 0: not reducible by rounds
   bool rounds_per_shard = false;  ///< rounds may run on row blocks independently (reduce-scatter form)
   std::vector<ReduceOp> operators;  ///< what those reductions need
-  BackwardRule backward = BackwardRule::straight_through;
+  BackwardRule backward = BackwardRule::straight_through;  ///< capability Backward, but for straight_through
   FeedbackSource feedback = FeedbackSource::own_decoded;
+  bool stacks = false;      ///< gives each matrix of MessageKey::stack factors of its own
+
+  // What the authors' code does, in the released form alone.
+  /// Gradients of activations are seen as [seq * micro-batch / 8] rows, positions first: set by the parameter `rows_parameter`.
+  bool positions_first = false;
+  std::string rows_parameter = {};
+  /// The reducer leaves zeros where tensors are that it does not compress, and they are copied back.
+  bool zeroes_uncompressed = false;
+
+  // What its CUDA implementation promises, or aims at (bench_device).
+  /// A payload that the host decodes may be refused there (positions that come twice).
+  bool stricter_on_device = false;
+  /// Share of the device's copy rate that encode and decode should reach; 0: no goal.
+  double device_goal = 0;
 };
 
-/// One dense reduction over ranks: `receive` = reduce over ranks of `send`. Both are the codec's memory, of
-/// equal size, valid until the next call on the codec.
-struct Round {
-  std::span<const std::byte> send;
-  std::span<std::byte> receive;
-  DType dtype = DType::f32;
-  ReduceOp op = ReduceOp::sum;
-};
-
-/// Weights of a codec that train with the model. The one who encodes a message gets the gradient of a `sender`'s
-/// parameter, the one who decodes it that of a `receiver`'s. The trainer updates `value` and clears `gradient`;
-/// which ranks must sum the gradient first: docs/adding-a-codec.md.
-struct CodecParameter {
-  enum class Owner { sender, receiver, both };
-  std::string name;
-  std::span<float> value, gradient;  ///< of one size; valid as long as the codec
-  Owner owner = Owner::both;
-};
-
-/// A codec instance serves one channel: one message at a time. Tensors are f32 on the codec's device, seen as
+/// A codec instance serves one channel: one message at a time. Tensors lie on the codec's device and are seen as
 /// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady
 /// state allocates nothing. Inputs with NaN or infinity throw RuntimeFailure ("tensor ... has NaN at ...")
 /// where the codec's maths would hide them; payloads from the wire are never trusted: CorruptData.
@@ -112,64 +81,38 @@ class Codec {
 
   /// Upper bound of the payload of a tensor of this shape, in bytes.
   virtual std::size_t max_payload_bytes(const Shape& shape) const = 0;
-  /// Writes the payload of `x` and returns its size in bytes. `payload` has max_payload_bytes(x.shape()).
-  virtual std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) = 0;
-  /// Overwrites `out` with the decoded tensor.
-  virtual void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) = 0;
-  /// out += decoded tensor. The default decodes into scratch; sparse codecs scatter-add.
-  virtual void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out);
+  /// Writes the payload of `x` (f32 or bf16) and returns its size in bytes. `payload` has max_payload_bytes(x.shape()).
+  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload);
+  /// Overwrites `out` (f32 or bf16) with the decoded tensor.
+  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out);
+  /// out += decoded tensor.
+  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out);
 
-  /// Reduction by rounds (traits().rounds > 0). For r = 0: computes the first send buffer from `x`; for later r
-  /// reads what round r - 1 received. `world`: ranks summed over.
-  virtual Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world);
-  /// After the last round: `sum` = sum over ranks of what was contributed (not averaged).
-  virtual void end_rounds(const MessageKey& key, int world, TensorView sum);
-  /// What this rank's own contribution of the current rounds decodes to (FeedbackSource::own_decoded only).
-  virtual void own_decoded(const MessageKey& key, TensorView out);
+  /// A capability of this codec (kernels/codec/capabilities.h), or null.
+  template <class Capability>
+  Capability* as() {
+    return dynamic_cast<Capability*>(this);
+  }
+  template <class Capability>
+  const Capability* as() const {
+    return dynamic_cast<const Capability*>(this);
+  }
 
-  /// Fits trained weights on samples [rows, columns]; every rank must see equal samples. needs_fit only.
-  virtual void fit(std::span<const ConstTensorView> samples);
-
-  /// The tensor that travels backward for an activation of this shape (gradient of the decoded tensor, reduced
-  /// by the backward rule). straight_through: `shape` itself; masked: [k]; linear_map: [rows, width].
-  virtual Shape travel_shape(const Shape& shape) const { return shape; }
-  /// Receiver of the activation: gradient of the decoded tensor -> travelling tensor. Defaults: copies.
-  virtual void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel);
-  /// Sender of the activation: travelling tensor -> gradient of the codec's input.
-  virtual void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient);
-  /// Both in one for a reduction out = sum over ranks of decoded(encoded(x)): from the gradient of out, equal on
-  /// all ranks, that of this rank's own x. No communication. `input_gradient` may be `gradient`.
-  virtual void reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient);
-  /// Whether encode and decode remember, per message, what its backward pass needs (default: no). Channels of
-  /// activations switch it on. Messages of Pass::evaluate are never remembered.
-  void remember_messages(bool on) { remembers_ = on; }
-
-  /// Makes weights of their own for the messages of `tensor` with so many columns, and accumulates their
-  /// gradients from then on (each backward call of a message adds to them). Nothing where nothing is trained.
-  virtual void prepare_training(std::uint64_t tensor, std::int64_t columns);
-  /// What prepare_training has made so far, in its order.
-  virtual std::vector<CodecParameter> trainable() { return {}; }
-
-  /// On a device nothing is thrown at once: kernels OR what they find into two words of device memory (kernels/codec/cuda/placed_codec.h). Null on the
-  /// host. Whoever has copied them hands them to check_status, which throws what they say about this message.
-  virtual const std::uint32_t* status_words() const { return nullptr; }
-  virtual void check_status(std::array<std::uint32_t, 2> /*seen*/, const MessageKey&) {}
-
-  /// What later messages depend on, for checkpoints: a codec into which it was loaded goes on bit-equal to the
-  /// one that saved it. Messages whose backward pass is still to come are not part of it.
-  virtual void save_state(StateWriter& to) const;
-  /// Replaces all state. CorruptData when it cannot be this codec's.
-  virtual void load_state(StateReader& from);
+  /// UsageError where messages of this shape make no sense for it ("rank 64 is above 32, ..."). Asked when a configuration is read.
+  virtual void check_message(const Shape& /*shape*/) const {}
+  /// The least that encode must read of an f32 tensor of this shape, in bytes: what a bench holds its time against. The default: all of it, once.
+  virtual double least_bytes_read(const Shape& shape) const { return 4.0 * static_cast<double>(shape.elements()); }
 
  protected:
-  bool remembers(const MessageKey& key) const { return remembers_ && key.pass != Pass::evaluate; }
+  // What a codec implements. `x` and `out` are f32, or bf16 where traits().takes_bf16 says so.
+  virtual std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) = 0;
+  virtual void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) = 0;
+  /// The default reads into scratch and adds; sparse codecs scatter-add.
+  virtual void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out);
 
  private:
-  Tensor scratch_;
-  bool remembers_ = false;
+  bool takes(DType dtype) const;
+  Tensor scratch_, converted_;
 };
-
-/// Throws RuntimeFailure naming `what` and the first bad position when `x` holds NaN or infinity.
-void check_finite(ConstTensorView x, std::string_view what);
 
 }  // namespace thinwire

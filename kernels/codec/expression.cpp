@@ -198,7 +198,8 @@ CodecExpression parse_codec(const std::string& text) {
   for (std::size_t i = 1; i < parts.size(); ++i)
     expression.wrappers.push_back(parse_one(parts[i], all_wrappers(), "wrapper"));
   // Contradictions between parameters are the codec's to know: make it once, so that they are refused here,
-  // where the configuration is read.
+  // where the configuration is read. On the host, whatever the thread computes on: an expression is none of a device.
+  const PlacementScope on_the_host{Device{}};
   make_codec(expression);
   return expression;
 }

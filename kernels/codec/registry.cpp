@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/codec/cuda/placed_codec.h"
+#include "core/device/placement.h"
 
 namespace thinwire {
 namespace {
@@ -14,6 +14,11 @@ std::map<std::string, CodecInfo>& codecs() {
 }
 std::map<std::string, WrapperInfo>& wrappers() {
   static std::map<std::string, WrapperInfo> all;
+  return all;
+}
+
+std::map<std::string, CudaMaker>& cuda_makers() {
+  static std::map<std::string, CudaMaker> all;
   return all;
 }
 
@@ -42,6 +47,14 @@ bool register_wrapper(WrapperInfo info) {
   return add(wrappers(), "wrapper", std::move(info));
 }
 
+bool register_cuda(const std::string& name, CudaMaker make) {
+  TW_ASSERT(make != nullptr && cuda_makers().emplace(name, std::move(make)).second, "the CUDA implementation of codec '" + name + "' is registered twice");
+  return true;
+}
+bool has_cuda(const std::string& name) {
+  return cuda_makers().contains(name);
+}
+
 std::vector<const CodecInfo*> all_codecs() {
   return list(codecs());
 }
@@ -49,11 +62,49 @@ std::vector<const WrapperInfo*> all_wrappers() {
   return list(wrappers());
 }
 
+const CodecInfo& codec_info(const std::string& name) {
+  const auto found = codecs().find(name);
+  TW_ASSERT(found != codecs().end(), "an expression that did not come from parse_codec: " + name);
+  return found->second;
+}
+const WrapperInfo& wrapper_info(const std::string& name) {
+  const auto found = wrappers().find(name);
+  TW_ASSERT(found != wrappers().end(), "an expression that did not come from parse_codec: " + name);
+  return found->second;
+}
+
+namespace {
+
+std::unique_ptr<Codec> make_here(const CodecExpression& expression, const CodecInfo& info, Form form) {
+  const Parameters& parameters = expression.codec.parameters;
+  if (placement().on_host()) return info.make(parameters, form);
+  const auto cuda = cuda_makers().find(info.name);
+  if (cuda == cuda_makers().end()) {
+    std::string with;
+    for (const auto& [name, maker] : cuda_makers()) with += (with.empty() ? "" : ", ") + name;
+    throw UsageError("codec '" + expression.canonical() + "' has no CUDA implementation, so it cannot serve tensors on " + name_of(placement().device) +
+                     "; those have one: " + with + " (docs/adding-a-codec.md)");
+  }
+  std::unique_ptr<Codec> host;
+  {
+    const PlacementScope on_the_host{Device{}};
+    host = info.make(parameters, form);
+  }
+  return cuda->second(parameters, form, std::move(host));
+}
+
+}  // namespace
+
+bool CodecExpression::is_dense() const {
+  if (!wrappers.empty()) return false;
+  const PlacementScope on_the_host{Device{}};
+  return codec_info(codec.name).make(codec.parameters, Form::fair)->traits().identity;
+}
+
+bool compresses(const std::string& text) { return text != uncompressed && !parse_codec(text).is_dense(); }
+
 CodecStack make_codec(const CodecExpression& expression, Form form) {
-  const auto found = codecs().find(expression.codec.name);
-  TW_ASSERT(found != codecs().end(),
-            "an expression that did not come from parse_codec: " + expression.codec.name);
-  const CodecInfo& info = found->second;
+  const CodecInfo& info = codec_info(expression.codec.name);
   if (form == Form::released && !info.has_released_form) {
     std::string with;
     for (const CodecInfo* other : all_codecs())
@@ -63,12 +114,8 @@ CodecStack make_codec(const CodecExpression& expression, Form form) {
   CodecStack stack;
   stack.expression = expression;
   stack.form = form;
-  stack.codec = placement().on_host() || info.name == "none" ? info.make(expression.codec.parameters, form) : make_placed_codec(expression, form);
-  for (const auto& part : expression.wrappers) {
-    const auto wrapper = wrappers().find(part.name);
-    TW_ASSERT(wrapper != wrappers().end(), "an expression that did not come from parse_codec: " + part.name);
-    stack.wrappers.push_back(wrapper->second.make(part.parameters, stack.codec->traits()));
-  }
+  stack.codec = make_here(expression, info, form);
+  for (const auto& part : expression.wrappers) stack.wrappers.push_back(wrapper_info(part.name).make(part.parameters, stack.codec->traits()));
   return stack;
 }
 

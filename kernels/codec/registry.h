@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/codec/capabilities.h"
 #include "kernels/codec/codec.h"
 #include "kernels/codec/wrapper.h"
 
@@ -39,17 +40,25 @@ class Parameters {
   std::map<std::string, std::string> values_;
 };
 
+struct CodecStack;
+
 struct CodecInfo {
   std::string name;
   std::string summary;  ///< one line
   std::string source;   ///< where the maths comes from
   std::vector<ParameterSpec> parameters = {};
   bool has_released_form = false;
+  /// The codec on the host.
   std::function<std::unique_ptr<Codec>(const Parameters&, Form)> make;
+  /// Compares `decoded` = decode(encode(x)) of the stack's codec with a reference of its own, in float64: says what that was, throws WrongResult
+  /// where they disagree (kernels/codec/reference_check.h). None: benches check what holds for every codec.
+  std::function<std::string(const CodecStack& stack, ConstTensorView x, std::span<const float> decoded)> check = {};
 };
 struct WrapperInfo {
   std::string name, summary, source;
   std::vector<ParameterSpec> parameters = {};
+  bool needs_loss = false;          ///< works on what a message lost: no use around a lossless codec
+  bool point_to_point_only = false;  ///< made for messages from stage to stage, not for sums over ranks
   /// `codec` gives the traits that the wrapper adapts to (feedback source).
   std::function<std::unique_ptr<Wrapper>(const Parameters&, const CodecTraits&)> make;
 };
@@ -57,9 +66,17 @@ struct WrapperInfo {
 /// Called by the last line of a codec's file: `static const bool registered = register_codec({...});`
 bool register_codec(CodecInfo info);
 bool register_wrapper(WrapperInfo info);
+/// The CUDA implementation of codec `name` (kernels/codec/cuda/cuda_codec.h): gets the host's codec of the same parameters, and is made and used where
+/// the thread computes.
+using CudaMaker = std::function<std::unique_ptr<Codec>(const Parameters&, Form, std::unique_ptr<Codec> host)>;
+bool register_cuda(const std::string& name, CudaMaker make);
+bool has_cuda(const std::string& name);
 /// Sorted by name.
 std::vector<const CodecInfo*> all_codecs();
 std::vector<const WrapperInfo*> all_wrappers();
+/// Of a name that parse_codec has accepted.
+const WrapperInfo& wrapper_info(const std::string& name);
+const CodecInfo& codec_info(const std::string& name);
 
 /// A parsed, checked expression.
 struct CodecExpression {
@@ -71,10 +88,15 @@ struct CodecExpression {
   std::vector<Part> wrappers;
   /// Canonical text: parameters that differ from their default, sorted by name, numbers normalised.
   std::string canonical() const;
-  bool is_dense() const { return codec.name == "none" && wrappers.empty(); }
+  /// Whether tensors travel as they are: a codec that is the identity (CodecTraits::identity), without wrappers.
+  bool is_dense() const;
 };
 /// Throws UsageError: unknown names list what exists and the nearest name; bad values say the range.
 CodecExpression parse_codec(const std::string& text);
+/// The expression of no compression, which options default to and records of dense messages carry.
+inline constexpr const char* uncompressed = "none";
+/// Whether an expression is anything but dense.
+bool compresses(const std::string& text);
 
 /// A codec with its wrappers, ready for one channel.
 struct CodecStack {
@@ -82,7 +104,10 @@ struct CodecStack {
   Form form = Form::fair;
   std::unique_ptr<Codec> codec;
   std::vector<std::unique_ptr<Wrapper>> wrappers;
+  /// As CodecExpression::is_dense, without looking anything up.
+  bool is_dense() const { return wrappers.empty() && codec->traits().identity; }
 };
+/// Where the thread computes: UsageError on a device for which the codec has no implementation.
 CodecStack make_codec(const CodecExpression& expression, Form form = Form::fair);
 inline CodecStack make_codec(const std::string& text, Form form = Form::fair) { return make_codec(parse_codec(text), form); }
 

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/matrix/device_sizes.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace thinwire {
 

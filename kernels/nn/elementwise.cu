@@ -1,5 +1,5 @@
 // CUDA implementation of kernels/nn/elementwise.cpp, but for what rows.cu has.
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/nn/column_sums_kernels.cuh"
 #include "kernels/nn/rows_kernels.cuh"
@@ -8,12 +8,12 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_fill_rows_fn thinwire_cuda_fill_rows;
-THINWIRE_CUDA_ENTRY thinwire_cuda_add_column_sums_fn thinwire_cuda_add_column_sums;
-THINWIRE_CUDA_ENTRY thinwire_cuda_add_into_fn thinwire_cuda_add_into;
-THINWIRE_CUDA_ENTRY thinwire_cuda_scale_in_place_fn thinwire_cuda_scale_in_place;
-THINWIRE_CUDA_ENTRY thinwire_cuda_embed_fn thinwire_cuda_embed;
-THINWIRE_CUDA_ENTRY thinwire_cuda_embed_backward_fn thinwire_cuda_embed_backward;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_fill_rows, thinwire_cuda_fill_rows_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_add_column_sums, thinwire_cuda_add_column_sums_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_add_into, thinwire_cuda_add_into_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_scale_in_place, thinwire_cuda_scale_in_place_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_embed, thinwire_cuda_embed_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_embed_backward, thinwire_cuda_embed_backward_fn);
 
 namespace {
 

@@ -5,8 +5,8 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_gelu_forward_fn thinwire_cuda_gelu_forward;
-THINWIRE_CUDA_ENTRY thinwire_cuda_gelu_backward_fn thinwire_cuda_gelu_backward;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_gelu_forward, thinwire_cuda_gelu_forward_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_gelu_backward, thinwire_cuda_gelu_backward_fn);
 
 namespace {
 

@@ -5,10 +5,10 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_row_moments_fn thinwire_cuda_row_moments;
-THINWIRE_CUDA_ENTRY thinwire_cuda_normalise_fn thinwire_cuda_normalise;
-THINWIRE_CUDA_ENTRY thinwire_cuda_gradient_moments_fn thinwire_cuda_gradient_moments;
-THINWIRE_CUDA_ENTRY thinwire_cuda_normalise_backward_fn thinwire_cuda_normalise_backward;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_row_moments, thinwire_cuda_row_moments_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_normalise, thinwire_cuda_normalise_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_gradient_moments, thinwire_cuda_gradient_moments_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_normalise_backward, thinwire_cuda_normalise_backward_fn);
 
 namespace {
 

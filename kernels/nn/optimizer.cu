@@ -6,8 +6,8 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_adamw_step_fn thinwire_cuda_adamw_step;
-THINWIRE_CUDA_ENTRY thinwire_cuda_sum_of_squares_fn thinwire_cuda_sum_of_squares;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_adamw_step, thinwire_cuda_adamw_step_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_sum_of_squares, thinwire_cuda_sum_of_squares_fn);
 
 namespace {
 

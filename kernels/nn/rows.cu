@@ -5,10 +5,10 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_add_rows_fn thinwire_cuda_add_rows;
-THINWIRE_CUDA_ENTRY thinwire_cuda_add_rows_gradient_fn thinwire_cuda_add_rows_gradient;
-THINWIRE_CUDA_ENTRY thinwire_cuda_copy_rows_fn thinwire_cuda_copy_rows;
-THINWIRE_CUDA_ENTRY thinwire_cuda_dropout_fn thinwire_cuda_dropout;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_add_rows, thinwire_cuda_add_rows_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_add_rows_gradient, thinwire_cuda_add_rows_gradient_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_copy_rows, thinwire_cuda_copy_rows_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_dropout, thinwire_cuda_dropout_fn);
 
 namespace {
 

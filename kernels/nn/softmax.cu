@@ -2,7 +2,7 @@
 // writes them once. The softmax of attention is part of attention.cu.
 #include <limits>
 
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/nn/device/types.cuh"
@@ -10,12 +10,12 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_cross_entropy_fn thinwire_cuda_cross_entropy;
-THINWIRE_CUDA_ENTRY thinwire_cuda_softmax_statistics_fn thinwire_cuda_softmax_statistics;
-THINWIRE_CUDA_ENTRY thinwire_cuda_split_cross_entropy_fn thinwire_cuda_split_cross_entropy;
-THINWIRE_CUDA_ENTRY thinwire_cuda_take_maxima_fn thinwire_cuda_take_maxima;
-THINWIRE_CUDA_ENTRY thinwire_cuda_rescale_sums_fn thinwire_cuda_rescale_sums;
-THINWIRE_CUDA_ENTRY thinwire_cuda_join_statistics_fn thinwire_cuda_join_statistics;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_cross_entropy, thinwire_cuda_cross_entropy_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_softmax_statistics, thinwire_cuda_softmax_statistics_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_split_cross_entropy, thinwire_cuda_split_cross_entropy_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_take_maxima, thinwire_cuda_take_maxima_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_rescale_sums, thinwire_cuda_rescale_sums_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_join_statistics, thinwire_cuda_join_statistics_fn);
 
 namespace {
 

@@ -6,7 +6,7 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_add_total_fn thinwire_cuda_add_total;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_add_total, thinwire_cuda_add_total_fn);
 
 namespace {
 

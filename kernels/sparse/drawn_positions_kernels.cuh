@@ -5,10 +5,10 @@
 #pragma once
 
 #include "core/random.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
-#include "kernels/sparse/value_list.cuh"
+#include "kernels/cuda/value_list.cuh"
 
 namespace thinwire::cuda {
 

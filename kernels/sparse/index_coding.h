@@ -8,7 +8,7 @@
 // All numbers are little-endian.
 #pragma once
 
-#include "kernels/codec/codec.h"
+#include "kernels/codec/payload/message_key.h"
 #include "kernels/sparse/positions.h"
 
 namespace thinwire {

@@ -4,11 +4,12 @@
 // collected in aligned words of the workspace and copied.
 #pragma once
 
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
+#include "kernels/sparse/device_sizes.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/sparse/index_layout.h"
-#include "kernels/sparse/value_list.cuh"
+#include "kernels/cuda/value_list.cuh"
 
 namespace thinwire::cuda {
 

@@ -8,8 +8,8 @@
 // The result does not depend on the sample or on the number of threads.
 #pragma once
 
-#include "core/tensor.h"
-#include "kernels/codec/codec.h"
+#include "core/device/tensor.h"
+#include "kernels/codec/payload/message_key.h"
 #include "kernels/sparse/positions.h"
 
 namespace thinwire {

@@ -12,7 +12,8 @@
 #include <cmath>
 
 #include "core/random.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
+#include "kernels/sparse/device_sizes.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/sparse/index_coding_kernels.cuh"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "models/capture/capture_reader.h"
 #include "results/hdf5/hdf5.h"
 

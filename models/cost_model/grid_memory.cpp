@@ -201,7 +201,7 @@ MemoryEstimate estimate_grid_memory(const TrainConfig& c, const MeshCoordinates&
   const GridModelSizes::Parameters p = sizes.parameters();
   MemoryEstimate m;
   m.weights = m.gradients = p.all() * size;
-  const bool sharded = c.shard_optimizer && c.mesh.dp > 1;
+  const bool sharded = c.zero_stage > 0 && c.mesh.dp > 1;
   const std::int64_t split = sharded ? p.matrices + (c.mesh.pp == 1 ? p.table : 0) : 0;  // moments, master weights, reduced gradient of a share
   m.optimizer = (2 * (p.all() - split) + 4 * split / c.mesh.dp) * size;
 

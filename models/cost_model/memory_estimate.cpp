@@ -45,7 +45,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
 
   MemoryEstimate m;
   m.weights = m.gradients = parameters * size;
-  const bool sharded = c.shard_optimizer && c.mesh.dp > 1;
+  const bool sharded = c.zero_stage > 0 && c.mesh.dp > 1;
   const std::int64_t table_sharded = c.mesh.pp == 1 ? table : 0;
   const std::int64_t split = sharded ? matrices + table_sharded : 0;  // two moments, master weights and reduced gradient of a share
   m.optimizer = (2 * (parameters - split) + 4 * split / c.mesh.dp) * size;

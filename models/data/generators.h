@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace thinwire {
 

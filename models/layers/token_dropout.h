@@ -1,6 +1,7 @@
 // Dropout of activations whose rows are tokens.
 #pragma once
 
+#include "collectives/communicator/cost_terms.h"
 #include "kernels/nn/elementwise.h"
 #include "models/compute/pass.h"
 #include "models/layout/layout.h"

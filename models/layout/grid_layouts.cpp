@@ -1,3 +1,5 @@
+#include "models/layout/grid_layouts.h"
+
 #include "models/layout/grid_sharding.h"
 
 namespace thinwire {

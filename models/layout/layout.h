@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/shape.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace thinwire {
 

@@ -13,9 +13,10 @@ CodecTraining::CodecTraining(Channel* replicas, Channel* tensor, const nn::AdamW
 void CodecTraining::add(ChannelPair& pair, const std::vector<std::uint64_t>& tensors, std::int64_t columns, bool sums_encoder,
                         bool sums_decoder) {
   if (pair.coded() == nullptr) return;
-  Codec& codec = *pair.coded()->codec().codec;
-  for (std::uint64_t tensor : tensors) codec.prepare_training(tensor, columns);
-  for (const CodecParameter& p : codec.trainable()) {
+  auto* codec = pair.coded()->codec().codec->as<Trainable>();
+  if (codec == nullptr) return;
+  for (std::uint64_t tensor : tensors) codec->prepare_training(tensor, columns);
+  for (const CodecParameter& p : codec->trainable()) {
     const bool partial = p.owner == CodecParameter::Owner::sender ? sums_encoder : sums_decoder;
     const Shape shape = {static_cast<std::int64_t>(p.value.size())};
     weights_.push_back(Weights{p, partial, Tensor(shape), Tensor(shape)});

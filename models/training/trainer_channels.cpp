@@ -58,9 +58,9 @@ TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const T
   }
   if (m.dp > 1) {
     gradient.gradient = open_pair("dp_gradient", mesh.dp(), TrafficClass::dp_gradient, true);
-    if (config.shard_optimizer) {
-      gradient.scatter = open_pair("gradient_scatter", mesh.dp(), TrafficClass::gradient_scatter, true);
-      gradient.gather = open_pair("weight_gather", mesh.dp(), TrafficClass::weight_gather);
+    if (config.zero_stage > 0) {
+      gradient.scatter = open_pair("grad_reduce_scatter", mesh.dp(), TrafficClass::grad_reduce_scatter, true);
+      gradient.gather = open_pair("param_all_gather", mesh.dp(), TrafficClass::param_all_gather);
     }
   }
   if (m.pp > 1) open_embedding(world, mesh);
@@ -106,7 +106,7 @@ void TrainerChannels::take_records(std::vector<TrafficRecord>& records) {
   for (auto& pair : pairs_) pair->take_records(records);
   for (auto& channel : channels_) {
     if (channel->meter().operations() == 0) continue;
-    records.push_back({channel->options().traffic, "none", channel->meter().operations(), channel->meter().total(), 0, 0});
+    records.push_back({channel->options().traffic, uncompressed, channel->meter().operations(), channel->meter().total(), 0, 0});
     channel->meter().reset();
   }
 }

@@ -55,16 +55,20 @@ std::uint64_t octal(const char (&text)[n], const std::string& where) {
   const char* from = std::find_if(text, text + n, [](char c) { return c != ' '; });
   const auto [end, error] = std::from_chars(from, text + n, value, 8);
   if (error != std::errc() || (end != text + n && *end != '\0' && *end != ' '))
-    throw CorruptData(where + ": a number in a member's header is damaged");
+    complain_of_damage(where, "a number in a member's header is none");
   return value;
 }
 
 void read_exactly(const ByteSource& source, char* bytes, std::size_t size, const std::string& where) {
   for (std::size_t done = 0; done < size;) {
     const std::size_t n = source(bytes + done, size - done);
-    if (n == 0) throw CorruptData(where + ": the archive ends early; it was cut");
+    if (n == 0) complain_of_damage(where, "the archive ends early (it was cut)");
     done += n;
   }
+}
+
+bool is_zero(const char* bytes, std::size_t size) {
+  return std::all_of(bytes, bytes + size, [](char c) { return c == '\0'; });
 }
 
 struct InputFile {
@@ -78,6 +82,10 @@ struct InputFile {
 };
 
 }  // namespace
+
+void complain_of_damage(const std::string& where, const std::string& what) {
+  throw CorruptData(where + ": damaged: " + what + "; fetch it anew");
+}
 
 bool is_safe_member_name(const std::string& name) {
   if (name.empty() || name.size() > 255 || cut_of(name) == std::string::npos) return false;
@@ -166,32 +174,32 @@ void read_tar(const ByteSource& source, const std::string& where,
     read_exactly(source, reinterpret_cast<char*>(&h), block, where);
     if (std::memcmp(&h, zeros.data(), block) == 0) break;
     if (std::memcmp(h.magic, "ustar", 5) != 0 || octal(h.sum, where) != sum_of(h))
-      throw CorruptData(where + ": a member's header is damaged, or this is no tar archive");
+      complain_of_damage(where, "the sum of a member's header is wrong, or this is no tar archive");
     const std::string prefix = field(h.prefix), name = (prefix.empty() ? "" : prefix + "/") + field(h.name);
     std::string shown;  // what a hostile name may do to a terminal is nobody's business
     for (const char c : name) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
     if (h.kind != '0' && h.kind != '\0')
-      throw CorruptData(where + ": member `" + shown +
-                        "` is no plain file (links, folders and devices are refused); this archive was not "
-                        "written by `sweep archive`");
+      complain_of_damage(where, "member `" + shown + "` is no plain file (links, folders and devices are refused)");
     if (!is_safe_member_name(name))
-      throw CorruptData(where + ": member `" + shown +
-                        "` would lie outside the folder or has an unsafe name; this archive was not written "
-                        "by `sweep archive`");
-    if (!names.insert(name).second) throw CorruptData(where + ": member `" + shown + "` is there twice");
+      complain_of_damage(where, "member `" + shown + "` would lie outside the folder or has an unsafe name");
+    if (!names.insert(name).second) complain_of_damage(where, "member `" + shown + "` is there twice");
     const TarMember member{name, octal(h.size, where)};
     const ByteSink sink = open(member);
     for (std::uint64_t left = member.bytes; left > 0;) {
       const std::size_t n =
           source(buffer.data(), static_cast<std::size_t>(std::min<std::uint64_t>(left, piece)));
-      if (n == 0) throw CorruptData(where + ": the archive ends inside `" + shown + "`; it was cut");
+      if (n == 0) complain_of_damage(where, "the archive ends inside `" + shown + "` (it was cut)");
       if (sink) sink({buffer.data(), n});
       left -= n;
     }
-    if (member.bytes % block != 0) read_exactly(source, buffer.data(), block - member.bytes % block, where);
+    if (const std::size_t used = member.bytes % block; used != 0) {
+      read_exactly(source, buffer.data(), block - used, where);
+      if (!is_zero(buffer.data(), block - used)) complain_of_damage(where, "the padding behind `" + shown + "` is not zero");
+    }
   }
-  while (source(buffer.data(), piece) > 0) {
-  }  // to the end, so that the compressor's check sum is looked at
+  // To the end, so that the compressor's check sum is looked at. Behind the end there may be zeros only (tar fills blocks).
+  while (const std::size_t n = source(buffer.data(), piece))
+    if (!is_zero(buffer.data(), n)) complain_of_damage(where, "bytes follow the end of the archive");
 }
 
 }  // namespace thinwire::results

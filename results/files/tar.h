@@ -15,6 +15,9 @@ using ByteSink = std::function<void(std::string_view)>;
 /// Gives up to `size` bytes; 0 only at the end.
 using ByteSource = std::function<std::size_t(char* bytes, std::size_t size)>;
 
+/// The one form of complaint about an archive that is not as it was written: CorruptData "WHERE: damaged: WHAT; fetch it anew".
+[[noreturn]] void complain_of_damage(const std::string& where, const std::string& what);
+
 /// Whether a name may be a member: relative, at most 255 bytes (100 behind the last cut at a slash), no
 /// empty, "." or ".." part, no control characters and no backslash.
 bool is_safe_member_name(const std::string& name);
@@ -46,8 +49,8 @@ struct TarMember {
 
 /// Calls `open` for every member and hands its content to the sink that it returns (an empty one: passed
 /// over). Throws CorruptData, naming `where` and the member, for anything but plain files with safe names,
-/// each once: links, devices, folders, absolute names, "..", a header whose sum is off, or an end that is
-/// missing.
+/// each once: links, devices, folders, absolute names, "..", a header whose sum is off, an end that is
+/// missing, or bytes other than zero in the padding and behind the end (complain_of_damage).
 void read_tar(const ByteSource& source, const std::string& where,
               const std::function<ByteSink(const TarMember&)>& open);
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/tensor.h"
-#include "results/table.h"
+#include "core/device/tensor.h"
+#include "results/hdf5/table.h"
 
 namespace thinwire::h5 {
 

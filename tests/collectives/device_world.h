@@ -17,7 +17,7 @@ namespace thinwire::testing {
 inline int device_count() {
   int count = 0;
   const char* why = nullptr;
-  reinterpret_cast<thinwire_cuda_device_count_fn*>(device_module_symbol("thinwire_cuda_device_count"))(&count, &why);
+  device_function<thinwire_cuda_device_count_fn>("thinwire_cuda_device_count")(&count, &why);
   return count;
 }
 /// This rank's own where there are enough, else the first, which the ranks then share.

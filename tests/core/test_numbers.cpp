@@ -9,7 +9,7 @@
 #include "core/half.h"
 #include "core/random.h"
 #include "core/statistics.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 
 namespace thinwire {
 namespace {

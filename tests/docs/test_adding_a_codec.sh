@@ -20,10 +20,10 @@ sed -n '/^```cpp$/,/^```$/p' "$root/docs/adding-a-codec.md" | sed '1d;$d' >"$wor
 grep -q 'register_codec' "$work/scaled_sign.cpp" && ! grep -q '^```' "$work/scaled_sign.cpp" || fail "the block is not a single codec"
 
 property "it compiles with the flags of every other codec, warnings being errors"
-object=$(ninja -t targets all | sed -nE 's/^(\S*kernels\/codec\/none\.cpp\.o):.*/\1/p' | head -1)
+object=$(ninja -t targets all | sed -nE 's/^(\S*kernels\/codec\/codecs\/none\.cpp\.o):.*/\1/p' | head -1)
 compile=$(command_of "$object")
 [ -n "$compile" ] || { fail "no build command for kernels/codec/codecs/none.cpp"; finish; }
-compile=$(sed -E "s#\S*kernels/codec/none\.cpp\.o\.d#$work/sample.d#; s#-MT \S+##; s#-o \S+#-o $work/scaled_sign.o#; s#-c \S+#-c $work/scaled_sign.cpp#" <<<"$compile")
+compile=$(sed -E "s#\S*kernels/codec/codecs/none\.cpp\.o\.d#$work/sample.d#; s#-MT \S+##; s#-o \S+#-o $work/scaled_sign.o#; s#-c \S+#-c $work/scaled_sign.cpp#" <<<"$compile")
 run bash -c "$compile"
 expect_status 0
 [ "$status" = 0 ] || finish
@@ -36,6 +36,16 @@ link() {
   run bash -c "$(command_of "$target" | sed -E "s#-o \S+#-o $work/$name $work/scaled_sign.o#")"
   expect_status 0
 }
+
+property "from a folder outside the tree it joins every program, and its .cu the emulated device"
+mkdir "$work/mine"
+cp "$work/scaled_sign.cpp" "$work/mine/"
+cp "$root/tests/fixtures/codec/shift8.cu" "$work/mine/my_kernels.cu"
+run cmake -S "$root" -B "$work/build" -G Ninja -DTHINWIRE_CUDA=OFF -DTHINWIRE_EXTRA_SOURCES="$work/mine"
+expect_status 0
+ninja -C "$work/build" -t commands bin/bench_codec >"$work/commands" 2>/dev/null
+grep -q -- "-c $work/mine/scaled_sign.cpp" "$work/commands" || fail "bench_codec is built without the folder's codec"
+grep -qr "my_kernels.cu" "$work/build/emulated" || fail "the emulated device is built without the folder's kernels"
 
 property "bench_codec lists it, verifies it and measures it"
 link bin/bench_codec

@@ -1,7 +1,7 @@
 # labels: docs
 # timeout: 120
 # needs: sweep
-"""ARTIFACT.md names every figure, and its commands select what they say."""
+"""Figures that ARTIFACT.md names exist, and its commands select what they say."""
 import os
 import re
 import shlex
@@ -13,7 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BIN = os.environ.get("THINWIRE_BIN_DIR", os.path.join(ROOT, "build", "bin"))
 sys.path.insert(0, ROOT)
 sys.dont_write_bytecode = True
-from plots.report import FIGURES  # noqa: E402
+from plots.lib.figure import Source  # noqa: E402
+from plots.report import discovery  # noqa: E402
 
 with open(os.path.join(ROOT, "ARTIFACT.md"), encoding="utf-8") as stream:
     TEXT = stream.read()
@@ -21,8 +22,10 @@ ROWS = re.findall(r"^\| [^|]+ \| `([a-z_]+)` \| `(\w+=\w+)` \|", TEXT, re.M)
 
 
 class Artifact(unittest.TestCase):
-    def test_every_figure_has_a_row_and_every_row_a_figure(self):
-        self.assertEqual({figure for figure, _ in ROWS}, set(FIGURES))
+    def test_every_row_names_a_figure_that_a_run_without_a_gpu_draws(self):
+        drawn = {name for name, figure in discovery.figures().items() if figure.reads in (Source.BENCHES, Source.TRAINING_RUNS)}
+        self.assertGreaterEqual(len(ROWS), 10)
+        self.assertEqual({figure for figure, _ in ROWS} - drawn, set())
 
     def test_every_part_selects_cells_of_the_quick_study(self):
         for part in sorted({part for _, part in ROWS}):

@@ -11,6 +11,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/device/module_entry.h"
 #include "core/half.h"
 #include "tests/emulated_device/streams.h"
 #include "tests/emulated_device/threads.h"

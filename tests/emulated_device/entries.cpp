@@ -1,38 +1,37 @@
 // The host's stand-in for core/device/device_cuda.cu.
 #include <cstdio>
 
-#include "core/device/device_abi.h"
+#include "core/device/module_entry.h"
 #include "tests/emulated_device/arena.h"
 #include "tests/emulated_device/cuda_emulation.h"
 
 using namespace thinwire::emulated;
 using thinwire::cuda::on_device;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_abi_version_fn thinwire_cuda_abi_version;
-THINWIRE_CUDA_ENTRY thinwire_cuda_device_count_fn thinwire_cuda_device_count;
-THINWIRE_CUDA_ENTRY thinwire_cuda_device_name_fn thinwire_cuda_device_name;
-THINWIRE_CUDA_ENTRY thinwire_cuda_device_identity_fn thinwire_cuda_device_identity;
-THINWIRE_CUDA_ENTRY thinwire_cuda_error_text_fn thinwire_cuda_error_text;
-THINWIRE_CUDA_ENTRY thinwire_cuda_error_is_fatal_fn thinwire_cuda_error_is_fatal;
-THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_fn thinwire_cuda_allocate;
-THINWIRE_CUDA_ENTRY thinwire_cuda_release_fn thinwire_cuda_release;
-THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_in_order_fn thinwire_cuda_allocate_in_order;
-THINWIRE_CUDA_ENTRY thinwire_cuda_release_in_order_fn thinwire_cuda_release_in_order;
-THINWIRE_CUDA_ENTRY thinwire_cuda_copy_fn thinwire_cuda_copy;
-THINWIRE_CUDA_ENTRY thinwire_cuda_fill_zero_fn thinwire_cuda_fill_zero;
-THINWIRE_CUDA_ENTRY thinwire_cuda_allocate_staging_fn thinwire_cuda_allocate_staging;
-THINWIRE_CUDA_ENTRY thinwire_cuda_release_staging_fn thinwire_cuda_release_staging;
-THINWIRE_CUDA_ENTRY thinwire_cuda_stream_create_fn thinwire_cuda_stream_create;
-THINWIRE_CUDA_ENTRY thinwire_cuda_stream_destroy_fn thinwire_cuda_stream_destroy;
-THINWIRE_CUDA_ENTRY thinwire_cuda_stream_synchronize_fn thinwire_cuda_stream_synchronize;
-THINWIRE_CUDA_ENTRY thinwire_cuda_event_create_fn thinwire_cuda_event_create;
-THINWIRE_CUDA_ENTRY thinwire_cuda_event_destroy_fn thinwire_cuda_event_destroy;
-THINWIRE_CUDA_ENTRY thinwire_cuda_event_record_fn thinwire_cuda_event_record;
-THINWIRE_CUDA_ENTRY thinwire_cuda_event_wait_fn thinwire_cuda_event_wait;
-THINWIRE_CUDA_ENTRY thinwire_cuda_event_finished_fn thinwire_cuda_event_finished;
-THINWIRE_CUDA_ENTRY thinwire_cuda_event_elapsed_fn thinwire_cuda_event_elapsed;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_device_count, thinwire_cuda_device_count_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_device_name, thinwire_cuda_device_name_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_device_identity, thinwire_cuda_device_identity_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_error_text, thinwire_cuda_error_text_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_error_is_fatal, thinwire_cuda_error_is_fatal_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_allocate, thinwire_cuda_allocate_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_release, thinwire_cuda_release_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_allocate_in_order, thinwire_cuda_allocate_in_order_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_release_in_order, thinwire_cuda_release_in_order_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_copy, thinwire_cuda_copy_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_fill_zero, thinwire_cuda_fill_zero_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_allocate_staging, thinwire_cuda_allocate_staging_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_release_staging, thinwire_cuda_release_staging_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_stream_create, thinwire_cuda_stream_create_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_stream_destroy, thinwire_cuda_stream_destroy_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_stream_synchronize, thinwire_cuda_stream_synchronize_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_event_create, thinwire_cuda_event_create_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_event_destroy, thinwire_cuda_event_destroy_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_event_record, thinwire_cuda_event_record_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_event_wait, thinwire_cuda_event_wait_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_event_finished, thinwire_cuda_event_finished_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_event_elapsed, thinwire_cuda_event_elapsed_fn);
 
-int thinwire_cuda_abi_version() { return THINWIRE_CUDA_ABI_VERSION; }
+extern "C" __attribute__((visibility("default"))) void* thinwire_cuda_find(const char* name, const char** type) { return thinwire::cuda::find_entry(name, type); }
 int thinwire_cuda_device_count(int* count, const char** reason) {
   *count = Arena::instance().devices();
   *reason = nullptr;

@@ -7,10 +7,10 @@
 using namespace thinwire::emulated;
 using thinwire::cuda::on_device;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_begin_fn thinwire_cuda_graph_begin;
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_end_fn thinwire_cuda_graph_end;
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_launch_fn thinwire_cuda_graph_launch;
-THINWIRE_CUDA_ENTRY thinwire_cuda_graph_release_fn thinwire_cuda_graph_release;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_begin, thinwire_cuda_graph_begin_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_end, thinwire_cuda_graph_end_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_launch, thinwire_cuda_graph_launch_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_graph_release, thinwire_cuda_graph_release_fn);
 
 namespace thinwire::emulated {
 
@@ -94,4 +94,5 @@ int thinwire_cuda_graph_release(void* handle, int ordinal) {
 }
 
 /// For tests: calls of entry points by this process so far. No entry point itself.
-extern "C" __attribute__((visibility("default"))) std::int64_t emulated_entry_calls() { return state().entries; }
+THINWIRE_CUDA_ENTRY(emulated_entry_calls, std::int64_t());
+std::int64_t emulated_entry_calls() { return state().entries; }

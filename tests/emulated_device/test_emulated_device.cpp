@@ -14,7 +14,7 @@
 #include "core/device/device_graph.h"
 #include "core/device/device_module.h"
 #include "core/device/device_stream.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/nn/device/device_nn.h"
 
 namespace thinwire {
@@ -164,7 +164,7 @@ TEST_F(EmulatedDevice, DevicesAreApart) {
   EXPECT_THROW(backend.copy(here.data(), there.data(), 64, stream.get()), RuntimeFailure) << "memory of another device";
   EXPECT_THROW(backend.fill_zero(here.data(), 64, Stream{other, stream.get().handle}), RuntimeFailure) << "a stream of another device";
   EXPECT_THROW(backend.allocate(64, 2), RuntimeFailure) << "no such device";
-  auto* release = reinterpret_cast<thinwire_cuda_release_fn*>(device_module_symbol("thinwire_cuda_release"));
+  auto* release = device_function<thinwire_cuda_release_fn>("thinwire_cuda_release");
   EXPECT_NE(release(here.data(), 1), 0) << "allocated on another device";
 }
 
@@ -177,7 +177,7 @@ TEST_F(EmulatedDevice, CopiesAndFillsStayInsideOneAllocation) {
   EXPECT_THROW(backend.copy(host.data(), memory.data() + 60, 5, stream.get()), RuntimeFailure);
   EXPECT_THROW(backend.fill_zero(memory.data() + 1, 64, stream.get()), RuntimeFailure);
   EXPECT_THROW(backend.fill_zero(host.data(), 64, stream.get()), RuntimeFailure) << "the host's";
-  auto* release = reinterpret_cast<thinwire_cuda_release_fn*>(device_module_symbol("thinwire_cuda_release"));
+  auto* release = device_function<thinwire_cuda_release_fn>("thinwire_cuda_release");
   EXPECT_NE(release(memory.data() + 16, 0), 0) << "the middle of an allocation";
   EXPECT_NE(release(host.data(), 0), 0) << "the host's";
   stream.synchronize();
@@ -255,7 +255,7 @@ class EmulatedGraph : public EmulatedDevice {
 using EmulatedGraphDeathTest = EmulatedGraph;
 
 TEST_F(EmulatedGraph, OneCallLaunchesIt) {
-  auto* calls = reinterpret_cast<std::int64_t (*)()>(device_module_symbol("emulated_entry_calls"));
+  auto* calls = device_function<std::int64_t()>("emulated_entry_calls");
   Tensor x(Shape{5});
   const DeviceGraph graph([&] {
     for (int i = 0; i < 30; ++i) x.fill_zero();

@@ -68,6 +68,23 @@ class Continued(SweepCase):
         self.assertEqual(self.runs(), {"v0": 2, "v1": 2})
         self.assertNotIn("more than one build", self.sweep("collect", None).stderr)
 
+    def test_verdicts_and_old_leases_in_claims_survive_a_second_run(self):
+        study = self.study(["ok", "ok"])
+        self.assertEqual(self.sweep("run", study).returncode, 0)
+        # What `claims` judged here an hour ago, and what a runner of an older thinwire left when it was killed.
+        os.makedirs(self.out + "/claims", exist_ok=True)
+        names = ["claims.json", "list.json", "run.json"]
+        for name in names:
+            path = f"{self.out}/claims/{name}"
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"schema": 2, "claims": []}')
+            os.utime(path, (time.time() - 3600,) * 2)
+        os.remove(glob.glob(self.out + "/cells/*.h5")[0])
+        self.assertEqual(self.sweep("run", study).returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.out + "/claims")), names)
+        self.assertEqual(glob.glob(self.out + "/leases/*.json"), [], "given back")
+        self.assertEqual(sum(self.runs().values()), 3)
+
     def test_a_verb_that_does_not_exist_gets_the_nearest_name(self):
         result = subprocess.run([SWEEP, "resmue"], capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 2)

@@ -22,7 +22,7 @@ class NcclDevice : public ::testing::Test {
     if (const std::string reason = NcclCommunicator::why_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
     int devices = 0;
     const char* why = nullptr;
-    reinterpret_cast<thinwire_cuda_device_count_fn*>(device_module_symbol("thinwire_cuda_device_count"))(&devices, &why);
+    device_function<thinwire_cuda_device_count_fn>("thinwire_cuda_device_count")(&devices, &why);
     if (devices < world().size()) GTEST_SKIP() << world().size() << " ranks need as many devices, this machine has " << devices << " (NCCL allows no sharing)";
     device_ = {DeviceKind::cuda, world().rank()};
     stream_.emplace(device_);

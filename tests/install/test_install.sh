@@ -13,7 +13,7 @@ cd "$scratch"
 property "cmake --install puts programs, launcher, studies, profiles, plots and documents in place"
 cmake --install "$build" --prefix "$scratch/first" --strip >install.log 2>&1 || { fail "cmake --install: $(tail -3 install.log)"; finish; }
 for file in bin/sweep bin/bench_collective bin/train_gpt bin/doctor share/thinwire/lab/launch.sh share/thinwire/studies/smoke.toml \
-  share/thinwire/machines/local.toml share/thinwire/plots/report.py share/thinwire/plots/report.js share/thinwire/results/published \
+  share/thinwire/machines/local.toml share/thinwire/plots/report/report.py share/thinwire/plots/report/report.js share/thinwire/results/published \
   share/thinwire/docs/measuring.md share/thinwire/LICENSE; do
   [ -e "first/$file" ] || fail "$file is not installed"
 done
@@ -58,7 +58,7 @@ grep -q 'the installed launcher was asked' run.log || fail "not the installed la
 grep -q ',OK,' out/collected_csv/cells.csv || fail "no cell was measured: $(tail -5 run.log)"
 
 property "the report draws from the moved tree"
-/usr/bin/python3 "$here/share/thinwire/plots/report.py" --collected out/collected.h5 --out out --only links >report.log 2>&1 || fail "report.py: $(tail -3 report.log)"
+/usr/bin/python3 "$here/share/thinwire/plots/report/report.py" --collected out/collected.h5 --out out --only links >report.log 2>&1 || fail "report.py: $(tail -3 report.log)"
 grep -q 'All cells' out/report.html || fail "no report"
 
 property "an archive of the run is repeated from the moved tree"

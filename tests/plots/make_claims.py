@@ -4,6 +4,9 @@ import math
 import os
 
 import numpy as np
+from support import scratch_folder
+
+from plots.lib import claims as claims_of
 
 STEPS = (30, 60, 90, 120, 150)
 ARMS = {
@@ -282,3 +285,8 @@ def write(folder, claims, listed=None):
         with open(os.path.join(folder, "list.json"), "w", encoding="utf-8") as stream:
             json.dump({"schema": 1, "claims": entries}, stream)
     return folder
+
+
+def load(entries, **more):
+    """These claims as the figures get them: written to a file and read back."""
+    return claims_of.load(write(scratch_folder(), entries), **more)

@@ -5,11 +5,15 @@ figures look like figures; none of them is a measurement."""
 import argparse
 import hashlib
 import math
+import os
 
 import h5py
 import numpy as np
 
-from plots.data import COLUMNS
+from support import scratch_folder
+
+from plots.lib import data
+from plots.lib.schema import COLUMNS
 
 NAN = float("nan")
 LINKS = {"shm": NAN, "netns:100mbit": 0.0955, "netns:1gbit": 0.957, "netns:4gbit": 3.81}
@@ -654,6 +658,13 @@ def write(
                 file.create_dataset(name, data=to_records(rows) if rows else empty_records(COLUMNS[name]))
         if training_attributes and training:
             file["training"].attrs.update(training_attributes)
+
+
+def load(cells, **tables):
+    """These rows as the figures get them: written to a file and read back."""
+    path = os.path.join(scratch_folder(), "collected.h5")
+    write(path, cells, **tables)
+    return data.load(path)
 
 
 GRIDS = {4: ("1d 4", "2d 2x2"), 8: ("1d 8", "2.5d 2x2x2", "3d 2x2x2, gather again")}

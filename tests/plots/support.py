@@ -1,6 +1,5 @@
-"""What the tests of the figures share: paths, a scratch folder, drawings of made-up data, running the programs."""
+"""What the tests of the figures share: paths, the figures there are, a scratch folder, running the programs, texts in a picture."""
 import atexit
-import importlib
 import os
 import shutil
 import subprocess
@@ -16,24 +15,9 @@ os.environ.setdefault(
 
 import numpy as np  # noqa: E402
 
-FIGURES = (
-    "speedup_map",
-    "stage_split",
-    "break_even",
-    "error_vs_ratio",
-    "gradient_protocols",
-    "embedding_sync",
-    "codec_throughput",
-    "spectra",
-    "training",
-    "links",
-    "tensor_parallel_error",
-    "loss_curves",
-    "loss_vs_bytes",
-    "loss_vs_time",
-    "training_stage_split",
-    "timeline",
-)
+from plots.report import discovery  # noqa: E402
+
+FIGURES = discovery.figures()
 SEED = int(os.environ.get("THINWIRE_TEST_SEED", "20260101"))
 print(f"seed {SEED} (set THINWIRE_TEST_SEED to change it)")
 
@@ -45,10 +29,16 @@ def scratch_folder():
     return folder
 
 
-def draw(name, collected):
+def names(*sources):
+    """Names of the figures that read one of these sources."""
+    return [name for name, figure in FIGURES.items() if figure.reads in sources]
+
+
+def draw(name, source):
     """One Drawing, laid out as it would be saved."""
-    drawing = importlib.import_module(f"plots.{name}").draw(collected)
-    drawing.figure.canvas.draw()
+    drawing = FIGURES[name].draw(source)
+    if drawing.figure is not None:
+        drawing.figure.canvas.draw()
     return drawing
 
 
@@ -58,16 +48,15 @@ def close(drawing):
     plt.close(drawing.figure)
 
 
-def run(program, *arguments):
-    """Runs plots/PROGRAM as a user would; returns the finished process with its text output. The report shows no reference claims
-    unless a test names some: what is committed there changes."""
+def run(program, *arguments, root=ROOT):
+    """Runs plots/report/PROGRAM of a tree as a user would; returns the finished process with its text output. The report shows no
+    reference claims unless a test names some: what is committed there changes. CTest bounds the time: a busy machine must fail no test."""
     if program == "report.py" and "--reference" not in arguments:
         arguments = (*arguments, "--reference", "")
     return subprocess.run(
-        ["/usr/bin/python3", os.path.join(ROOT, "plots", program), *map(str, arguments)],
+        ["/usr/bin/python3", os.path.join(root, "plots", "report", program), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=240,
         cwd=tempfile.gettempdir(),
         check=False,
     )
@@ -84,6 +73,28 @@ def read_csv(text):
 
 def visible_texts(figure):
     """(text, box in pixels) of everything written in a figure, axes labels and ticks included."""
+    return [(artist.get_text(), box) for artist, box in _visible(figure)]
+
+
+def misplaced_texts(figure):
+    """What is wrong with the places of a figure's texts: one that leaves the page, or two that overlap. Of slanted texts the boxes may
+    cross where the texts do not: these are not compared."""
+    page, found, complaints = figure.bbox, _visible(figure), []
+    for artist, box in found:
+        if not (page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1 and page.y0 - 1 <= box.y0 and box.y1 <= page.y1 + 1):
+            complaints.append(f"'{artist.get_text()}' leaves the page")
+    upright = [(artist.get_text(), box) for artist, box in found if artist.get_rotation() % 90 == 0]
+    boxes = np.array([box.extents for _, box in upright])
+    for i, (text, _) in enumerate(upright):
+        a, b = boxes[i], boxes[i + 1 :]
+        wide = np.minimum(a[2], b[:, 2]) - np.maximum(a[0], b[:, 0])
+        high = np.minimum(a[3], b[:, 3]) - np.maximum(a[1], b[:, 1])
+        complaints += [f"'{text}' runs into '{upright[i + 1 + k][0]}'" for k in np.flatnonzero((wide > 1.0) & (high > 1.0))]
+    return complaints
+
+
+def _visible(figure):
+    """(text artist, box in pixels) of what matplotlib draws."""
     import matplotlib.text
 
     renderer = figure.canvas.get_renderer()
@@ -108,5 +119,16 @@ def visible_texts(figure):
             continue
         box = matplotlib.text.Text.get_window_extent(artist, renderer)  # an annotation without its arrow
         if box.width > 0 and box.height > 0 and np.isfinite(box.extents).all():
-            found.append((artist.get_text(), box))
+            found.append((artist, box))
     return found
+
+
+def offsets(axes):
+    """Points of all scatters of a panel, rounded so that they compare."""
+    points = [
+        tuple(p)
+        for c in axes.collections
+        if type(c).__name__ == "PathCollection"
+        for p in np.asarray(c.get_offsets())
+    ]
+    return sorted((f"{x:.9g}", f"{y:.9g}") for x, y in points)

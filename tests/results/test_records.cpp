@@ -397,7 +397,7 @@ TEST(Record, AnyTruncationAndAnyFlippedByteIsNoticed) {
 TEST(Record, AnotherSchemaVersionIsToldApartFromDamage) {
   const TemporaryFolder out;
   std::string bytes = TemporaryFolder::read(write(out, record_of("T3")));
-  bytes.replace(bytes.find("schema=1"), 8, "schema=7");
+  bytes.replace(bytes.find("schema=2"), 8, "schema=7");
   const std::string path = out.write("other.h5", bytes);
   EXPECT_EQ(check_record(path).state, RecordState::other_schema);
   const std::string message = message_of<CorruptData>([&] { read_cell_record(path); });

@@ -1,5 +1,5 @@
 // labels: slurm
-// Slurm's states as recorded by experiments/slurm/record_states.sh, the table of what they mean, packing, job scripts, claims.
+// Slurm's states as recorded by experiments/slurm/record_states.sh, the table of what they mean, packing, job scripts, leases.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "experiments/slurm/job_script.h"
 #include "experiments/slurm/job_states.h"
 #include "experiments/slurm/queue.h"
-#include "experiments/run/claims.h"
+#include "experiments/run/leases.h"
 #include "results/files/files.h"
 #include "support/temporary_folder.h"
 
@@ -236,24 +236,24 @@ TEST(Submissions, ComeBackFromDiskAsTheyWere) {
   EXPECT_NE(message_of<CorruptData>([&] { read_submission(s.folder); }).find("tasks.json"), std::string::npos);
 }
 
-TEST(Claims, ACellHasOneOwnerAtATimeAndADeadOwnersCellsAreFree) {
+TEST(CellLeases, ACellHasOneOwnerAtATimeAndADeadOwnersCellsAreFree) {
   const TemporaryFolder folder;
   const std::vector<std::string> abc = {"a", "b", "c"}, cd = {"c", "d"};
-  auto first = std::make_unique<Claims>(folder.path(), "one", "first");
+  auto first = std::make_unique<CellLeases>(folder.path(), "one", "first");
   EXPECT_TRUE(first->take(abc).empty());
-  Claims second(folder.path(), "two", "second");
+  CellLeases second(folder.path(), "two", "second");
   EXPECT_EQ(second.take(cd), (std::map<std::string, std::string>{{"c", "first"}}));
-  EXPECT_EQ(claimed_cells(folder.path()).at("d"), "second");
+  EXPECT_EQ(leased_cells(folder.path()).at("d"), "second");
   EXPECT_TRUE(first->renew());
   first.reset();
   EXPECT_TRUE(second.take(abc).empty());
 
-  // A child dies with its claim: nothing of it is left to be cleaned up by hand.
+  // A child dies with its lease: nothing of it is left to be cleaned up by hand.
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    Claims third(folder.path(), "three", "third");
+    CellLeases third(folder.path(), "three", "third");
     third.take(std::vector<std::string>{"e"});
     if (write(ready[1], "x", 1) < 0) _exit(1);
     pause();
@@ -264,7 +264,20 @@ TEST(Claims, ACellHasOneOwnerAtATimeAndADeadOwnersCellsAreFree) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(second.take(std::vector<std::string>{"e"}).empty());
-  EXPECT_FALSE(std::filesystem::exists(folder / "claims/three.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "leases/three.json"));
+}
+
+TEST(CellLeases, TouchNothingOfTheVerdictsInClaims) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "claims");
+  for (const char* name : {"claims/claims.json", "claims/list.json"}) {
+    const std::string path = folder.write(name, R"({"schema": 2, "claims": []})");
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  CellLeases leases(folder.path(), "run", "sweep run");
+  EXPECT_TRUE(leases.take(std::vector<std::string>{"a"}).empty());
+  EXPECT_TRUE(std::filesystem::exists(folder / "leases/run.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "claims/claims.json") && std::filesystem::exists(folder / "claims/list.json"));
 }
 
 }  // namespace

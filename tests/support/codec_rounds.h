@@ -55,14 +55,14 @@ inline std::vector<float> reduce_by_rounds(std::vector<CodecStack>& ranks,
     for (int i = 0; i < world; ++i) {
       const auto at = static_cast<std::size_t>(i);
       rounds.push_back(
-          ranks[at].codec->begin_round(r, ConstTensorView(inputs[at].data(), shape), key, world));
+          ranks[at].codec->as<Rounds>()->begin_round(r, ConstTensorView(inputs[at].data(), shape), key, world));
     }
     sum_round(rounds);
   }
   std::vector<std::vector<float>> all;
   for (CodecStack& rank : ranks) {
     all.emplace_back(static_cast<std::size_t>(shape.elements()), -7.0f);
-    rank.codec->end_rounds(key, world, TensorView(all.back().data(), shape));
+    rank.codec->as<Rounds>()->end_rounds(key, world, TensorView(all.back().data(), shape));
   }
   if (sums != nullptr) *sums = all;
   return all.front();

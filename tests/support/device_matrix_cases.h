@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/codec/codecs/autoencoder.h"
+#include "kernels/codec/codecs/autoencoder_entries.h"
+#include "kernels/codec/codecs/powersgd_entries.h"
 #include "kernels/matrix/orthonormalise.h"
 #include "support/device_codec_cases.h"
 
@@ -116,11 +118,11 @@ inline void expect_powersgd_like_host(DeviceUnderTest& device) {
     const auto x = normal_matrix(shape.elements(), "powersgd rounds");
     std::vector<float> sum(x.size());
     for (int round = 0; round < 2; ++round) {
-      const Round sent = rounds.codec->begin_round(round, {x.data(), shape}, key, 2);
+      const Round sent = rounds.codec->as<Rounds>()->begin_round(round, {x.data(), shape}, key, 2);
       for (std::size_t i = 0; i < sent.send.size() / 4; ++i)
         reinterpret_cast<float*>(sent.receive.data())[i] = 2 * reinterpret_cast<const float*>(sent.send.data())[i];
     }
-    rounds.codec->end_rounds(key, 2, {sum.data(), shape});
+    rounds.codec->as<Rounds>()->end_rounds(key, 2, {sum.data(), shape});
     const float* values = device.upload(x);
     auto* wire_p = reinterpret_cast<float*>(device.poisoned(static_cast<std::size_t>(c.n * r) * 4));
     auto* wire_q = reinterpret_cast<float*>(device.poisoned(static_cast<std::size_t>(c.m * r) * 4));
@@ -196,36 +198,6 @@ inline void expect_autoencoder_like_host(DeviceUnderTest& device) {
     expect_close(device.download(de, encoder.size()), encoder_gradient, 1e-5, "encoder gradient");
     EXPECT_EQ(device.download(status, 1)[0], 0u);
   }
-}
-
-/// The same through DeviceCodec: two messages of powersgd, and an auto-encoder of random orthonormal weights.
-inline void expect_device_codec_like_host(DeviceUnderTest& device) {
-  for (const char* text : {"powersgd:rank=4", "powersgd:rank=3,wire=f16,warm_start=false", "autoencoder:width=5,init=orthonormal,wire=f32",
-                           "autoencoder:fraction=0.5,init=orthonormal"}) {
-    SCOPED_TRACE(text);
-    const Shape shape{3, 11, 24};
-    CodecStack host = make_codec(text);
-    DeviceCodec codec(text, shape, seam_of(device));
-    std::byte* payload = device.poisoned(codec.payload_bytes());
-    std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
-    MessageKey key{.tensor = hash_name("device")};
-    for (int step = 0; step < 2; ++step) {
-      key.step = step;
-      const auto x = normal_matrix(shape.elements(), "codec" + std::to_string(step));
-      std::vector<std::byte> wire(host.codec->max_payload_bytes(shape));
-      std::vector<float> decoded(x.size());
-      ASSERT_EQ(codec.payload_bytes(), wire.size());
-      host.codec->encode({x.data(), shape}, key, wire);
-      host.codec->decode(wire, key, {decoded.data(), shape});
-      auto* out = reinterpret_cast<float*>(device.poisoned(x.size() * 4));
-      codec.encode(device.upload(x), key, payload, status);
-      codec.decode(payload, key, out, false, status);
-      expect_close(device.download(out, x.size()), decoded, 3e-3, "step " + std::to_string(step));
-    }
-    EXPECT_EQ(device.download(status, 1)[0], 0u);
-  }
-  for (const char* text : {"topk+ef", "powersgd+lep"})
-    EXPECT_THROW(DeviceCodec(text, Shape{8, 8}, seam_of(device)), UsageError) << text;
 }
 
 /// A NaN anywhere in x is reported before it spreads, and a damaged factor is.

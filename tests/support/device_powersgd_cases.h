@@ -1,4 +1,4 @@
-// PowerSGD as DeviceCodec against the host codec: messages of every pass, rounds over ranks, stacks of matrices, and state.
+// PowerSGD on a device against the host codec: messages of every pass, rounds over ranks, stacks of matrices, and state.
 #pragma once
 
 #include "kernels/codec/state.h"
@@ -18,65 +18,75 @@ struct PowerSgdCase {
 /// One reduction over two ranks with equal inputs, by the host's codec.
 inline std::vector<float> host_rounds(Codec& codec, const std::vector<float>& x, const Shape& shape, const MessageKey& key) {
   for (int r = 0; r < 2; ++r) {
-    const Round mine = codec.begin_round(r, {x.data(), shape}, key, 2);
+    const Round mine = codec.as<Rounds>()->begin_round(r, {x.data(), shape}, key, 2);
     std::vector<std::byte> other(mine.send.size());
     std::vector<Round> both{mine, {mine.send, other, mine.dtype, mine.op}};
     sum_round(both);
   }
   std::vector<float> sum(x.size());
-  codec.end_rounds(key, 2, {sum.data(), shape});
+  codec.as<Rounds>()->end_rounds(key, 2, {sum.data(), shape});
   return sum;
 }
+/// One message, as it is decoded.
+inline std::vector<float> host_message(Codec& codec, const std::vector<float>& x, const Shape& shape, const MessageKey& key) {
+  std::vector<std::byte> payload(codec.max_payload_bytes(shape));
+  codec.encode({x.data(), shape}, key, payload);
+  std::vector<float> decoded(x.size());
+  codec.decode(payload, key, {decoded.data(), shape});
+  return decoded;
+}
+
 /// The same on a device.
-inline std::vector<float> device_rounds(DeviceUnderTest& device, DeviceCodec& codec, const std::vector<float>& x, const Shape&, const MessageKey& key, DType wire,
-                                        std::uint32_t* status) {
-  const float* values = device.upload(x);
-  std::byte* received[2] = {};
+inline std::vector<float> device_rounds(DeviceUnderTest& device, Codec& codec, const std::vector<float>& x, const Shape& shape, const MessageKey& key) {
+  const Device here = device.where().device;
+  const ConstTensorView values(device.upload(x), DType::f32, shape, here);
   for (int r = 0; r < 2; ++r) {
-    const std::size_t bytes = codec.round_bytes(r);
-    std::byte* send = device.poisoned(bytes);
-    codec.begin_round(r, values, key, received[0], send, status);
-    const std::vector<std::byte> sent = device.download(send, bytes);
-    std::vector<std::byte> first(bytes), second(bytes);
-    std::vector<Round> both{{sent, first, wire, ReduceOp::sum}, {sent, second, wire, ReduceOp::sum}};
+    const Round mine = codec.as<Rounds>()->begin_round(r, values, key, 2);
+    const std::vector<std::byte> sent = device.download(mine.send.data(), mine.send.size());
+    std::vector<std::byte> first(sent.size()), second(sent.size());
+    std::vector<Round> both{{sent, first, mine.dtype, ReduceOp::sum}, {sent, second, mine.dtype, ReduceOp::sum}};
     sum_round(both);
-    received[r] = device.upload(first);
+    device.write(mine.receive.data(), first.data(), first.size());
   }
-  auto* sum = reinterpret_cast<float*>(device.poisoned(x.size() * sizeof(float)));
-  codec.end_rounds(received[0], received[1], key, 2, sum, status);
-  return device.download(sum, x.size());
+  const TensorView sum(device.poisoned(x.size() * sizeof(float)), DType::f32, shape, here);
+  codec.as<Rounds>()->end_rounds(key, 2, sum);
+  return device.download(static_cast<const float*>(sum.data()), x.size());
+}
+
+/// One message on a device, as it is decoded.
+inline std::vector<float> device_message(DeviceUnderTest& device, Codec& codec, const std::vector<float>& x, const Shape& shape, const MessageKey& key) {
+  const Device here = device.where().device;
+  const std::size_t bytes = codec.max_payload_bytes(shape);
+  std::byte* payload = device.poisoned(bytes, 2);
+  codec.encode({device.upload(x), DType::f32, shape, here}, key, {payload, bytes});
+  const TensorView out(device.poisoned(x.size() * sizeof(float)), DType::f32, shape, here);
+  codec.decode({payload, bytes}, key, out);
+  return device.download(static_cast<const float*>(out.data()), x.size());
+}
+
+inline void expect_no_status(DeviceUnderTest& device, Codec& codec) {
+  std::array<std::uint32_t, 2> status{};
+  device.read(status.data(), codec.as<DeviceHalf>()->status_words(), sizeof status);
+  EXPECT_EQ(status, (std::array<std::uint32_t, 2>{}));
 }
 
 /// Training messages, an evaluation and a recomputation between them, and one more after the device's state went to a new host codec and
-/// into a new DeviceCodec. As rounds, and as messages where the tensor is no stack.
+/// into a new one on the device. As rounds, and as messages where the tensor is no stack.
 inline void expect_powersgd_follows_host(DeviceUnderTest& device, const PowerSgdCase& c) {
   for (const bool rounds : {true, false}) {
     if (c.stack != 1 && !rounds) continue;
     SCOPED_TRACE(c.codec + " (" + name_of(c.form) + ") " + c.shape.to_string() + ", stack " + std::to_string(c.stack) + (rounds ? ", rounds" : ", messages"));
-    const DType wire = c.codec.find("wire=f16") != std::string::npos ? DType::f16 : DType::f32;
     CodecStack host = make_codec(c.codec, c.form);
-    const auto starts = std::make_shared<DeviceStarts>();
-    auto codec = std::make_unique<DeviceCodec>(c.codec, c.shape, seam_of(device), c.form, c.stack, starts);
-    std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
+    const PlacementScope scope(device.where());
+    CodecStack own = make_codec(c.codec, c.form);
     const auto compare = [&](const MessageKey& key, const std::string& what) {
       const auto x = normal_matrix(c.shape.elements(), "powersgd" + std::to_string(key.step));
-      std::vector<float> expected, actual;
-      if (rounds) {
-        expected = host_rounds(*host.codec, x, c.shape, key);
-        actual = device_rounds(device, *codec, x, c.shape, key, wire, status);
-      } else {
-        std::vector<std::byte> payload(host.codec->max_payload_bytes(c.shape));
-        ASSERT_EQ(codec->payload_bytes(), payload.size());
-        host.codec->encode({x.data(), c.shape}, key, payload);
-        expected.resize(x.size());
-        host.codec->decode(payload, key, {expected.data(), c.shape});
-        std::byte* on_wire = device.poisoned(payload.size(), 2);
-        codec->encode(device.upload(x), key, on_wire, status);
-        auto* out = reinterpret_cast<float*>(device.poisoned(x.size() * sizeof(float)));
-        codec->decode(on_wire, key, out, false, status);
-        actual = device.download(out, x.size());
+      std::vector<float> expected;
+      {
+        const PlacementScope on_the_host{Device{}};
+        expected = rounds ? host_rounds(*host.codec, x, c.shape, key) : host_message(*host.codec, x, c.shape, key);
       }
-      expect_close(actual, expected, c.tolerance, what);
+      expect_close(rounds ? device_rounds(device, *own.codec, x, c.shape, key) : device_message(device, *own.codec, x, c.shape, key), expected, c.tolerance, what);
     };
     MessageKey key{.tensor = hash_name("device"), .stack = c.stack};
     compare(key, "first message");
@@ -85,18 +95,21 @@ inline void expect_powersgd_follows_host(DeviceUnderTest& device, const PowerSgd
     compare(key, "second message");
     compare(key.with_pass(Pass::recompute), "recomputation of the second");
     StateWriter writer;
-    starts->save_state(writer, seam_of(device));
+    own.codec->as<State>()->save_state(writer);
     const std::vector<std::byte> bytes = writer.finish();
-    host = make_codec(c.codec, c.form);
     StateReader for_host(bytes), for_device(bytes);
-    host.codec->load_state(for_host);
-    const auto loaded = std::make_shared<DeviceStarts>();
-    loaded->load_state(for_device, 1 << 16, seam_of(device));
+    {
+      const PlacementScope on_the_host{Device{}};
+      host = make_codec(c.codec, c.form);
+      host.codec->as<State>()->load_state(for_host);
+    }
+    expect_no_status(device, *own.codec);
+    own = make_codec(c.codec, c.form);
+    own.codec->as<State>()->load_state(for_device);
     for_device.check_all_taken();
-    codec = std::make_unique<DeviceCodec>(c.codec, c.shape, seam_of(device), c.form, c.stack, loaded);
     key.step = 2;
     compare(key, "first message after a checkpoint");
-    EXPECT_EQ(device.download(status, 1)[0], 0u);
+    expect_no_status(device, *own.codec);
   }
 }
 
@@ -121,39 +134,33 @@ inline std::vector<PowerSgdCase> powersgd_cases() {
 /// Starts whose columns have died (the tensor had a lower rank) are drawn anew, per matrix of a stack.
 inline void expect_powersgd_revives_dead_columns(DeviceUnderTest& device) {
   const Shape shape{2 * 12, 10};
-  const std::string text = "powersgd:rank=3";
-  const CodecStack host = make_codec(text);
-  DeviceCodec codec(text, shape, seam_of(device), Form::fair, 2);
-  std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
+  const CodecStack host = make_codec("powersgd:rank=3");
+  const PlacementScope scope(device.where());
+  const CodecStack own = make_codec("powersgd:rank=3");
   for (int step = 0; step < 2; ++step) {
-    std::vector<float> x = normal_matrix(shape.elements(), "dead" + std::to_string(step));
+    std::vector<float> x = normal_matrix(shape.elements(), "dead" + std::to_string(step)), expected;
     if (step == 0) std::fill(x.begin(), x.begin() + 120, 0.0f);  // of the first matrix nothing is left
     const MessageKey key{.tensor = 7, .step = step, .stack = 2};
-    const auto expected = host_rounds(*host.codec, x, shape, key);
-    expect_close(device_rounds(device, codec, x, shape, key, DType::f32, status), expected, 2e-5, "step " + std::to_string(step));
+    {
+      const PlacementScope on_the_host{Device{}};
+      expected = host_rounds(*host.codec, x, shape, key);
+    }
+    expect_close(device_rounds(device, *own.codec, x, shape, key), expected, 2e-5, "step " + std::to_string(step));
   }
-  EXPECT_EQ(device.download(status, 1)[0], 0u);
+  expect_no_status(device, *own.codec);
 }
 
 /// More columns than one panel of the orthonormalisation, through the codec.
 inline void expect_powersgd_of_high_rank(DeviceUnderTest& device) {
   const Shape shape{262, 270};
-  const std::string text = "powersgd:rank=258,orthogonalise=p";
-  const CodecStack host = make_codec(text);
-  DeviceCodec codec(text, shape, seam_of(device));
+  const CodecStack host = make_codec("powersgd:rank=258,orthogonalise=p");
   const MessageKey key{.tensor = 9};
   const auto x = normal_matrix(shape.elements(), "high rank");
-  std::vector<std::byte> payload(host.codec->max_payload_bytes(shape));
-  std::vector<float> decoded(x.size());
-  host.codec->encode({x.data(), shape}, key, payload);
-  host.codec->decode(payload, key, {decoded.data(), shape});
-  std::byte* wire = device.poisoned(payload.size());
-  auto* out = reinterpret_cast<float*>(device.poisoned(x.size() * sizeof(float)));
-  std::uint32_t* status = device.upload(std::vector<std::uint32_t>(1));
-  codec.encode(device.upload(x), key, wire, status);
-  codec.decode(wire, key, out, false, status);
-  expect_close(device.download(out, x.size()), decoded, 1e-4, "rank 258");
-  EXPECT_EQ(device.download(status, 1)[0], 0u);
+  const std::vector<float> expected = host_message(*host.codec, x, shape, key);
+  const PlacementScope scope(device.where());
+  const CodecStack own = make_codec("powersgd:rank=258,orthogonalise=p");
+  expect_close(device_message(device, *own.codec, x, shape, key), expected, 1e-4, "rank 258");
+  expect_no_status(device, *own.codec);
 }
 
 }  // namespace thinwire::testing

@@ -7,7 +7,7 @@
 #include "core/random.h"
 #include "core/tensor_names.h"
 #include "kernels/codec/codecs/autoencoder_fit.h"
-#include "kernels/codec/registry.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/codec/state.h"
 #include "kernels/convert.h"
 #include "kernels/matrix/orthonormalise.h"
@@ -16,12 +16,13 @@
 
 namespace thinwire {
 
-Autoencoder::Autoencoder(AutoencoderOptions options) : options_(options), wire_(options.wire) {
+Autoencoder::Autoencoder(AutoencoderOptions options) : PayloadRounds(*this, options.wire), options_(options), wire_(options.wire) {
   traits_.needs_fit = options_.start == AutoencoderOptions::Start::principal || options_.steps > 0;
   traits_.rounds = 1;
   traits_.rounds_per_shard = true;
   traits_.operators = {ReduceOp::sum};
   traits_.backward = BackwardRule::linear_map;
+  traits_.reordered_sums = true;
 }
 
 std::int64_t Autoencoder::width_for(std::int64_t columns) const {
@@ -193,7 +194,7 @@ std::size_t Autoencoder::max_payload_bytes(const Shape& shape) const {
   return shape.elements() == 0 ? 0 : wire_.bytes(shape.rows() * width_for(shape.columns()));
 }
 
-std::size_t Autoencoder::encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
+std::size_t Autoencoder::write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
   check_view(x);
   if (x.elements() == 0) return 0;
   const std::int64_t n = x.shape().rows(), h = x.shape().columns(), e = width_for(h);
@@ -218,34 +219,21 @@ void Autoencoder::expand(std::span<const float> code, const MessageKey& key, Ten
     codes_.remember(key, std::as_bytes(code));
 }
 
-void Autoencoder::decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+void Autoencoder::read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
   check_view(out);
   check_payload_size(payload.size(), max_payload_bytes(out.shape()), "autoencoder", out.shape(), key);
   if (out.elements() > 0) expand(wire_.read(payload, "autoencoder: the code", key), key, out, false);
 }
 
-void Autoencoder::decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+void Autoencoder::add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
   check_view(out);
   check_payload_size(payload.size(), max_payload_bytes(out.shape()), "autoencoder", out.shape(), key);
   if (out.elements() > 0) expand(wire_.read(payload, "autoencoder: the code", key), key, out, true);
 }
 
-Round Autoencoder::begin_round(int r, ConstTensorView x, const MessageKey& key, int) {
-  TW_ASSERT(r == 0);
-  const std::size_t size = max_payload_bytes(x.shape());
-  send_.reserve(size);
-  receive_.reserve(size);
-  round_shape_ = x.shape();
-  encode(x, key, {send_.data(), size});
-  return {{send_.data(), size}, {receive_.data(), size}, wire_.type(), ReduceOp::sum};
-}
-
-void Autoencoder::end_rounds(const MessageKey& key, int, TensorView sum) {
-  decode({receive_.data(), max_payload_bytes(round_shape_)}, key, sum);
-}
-
-void Autoencoder::own_decoded(const MessageKey& key, TensorView out) {
-  decode({send_.data(), max_payload_bytes(round_shape_)}, key.with_pass(Pass::evaluate), out);  // not the message's code
+std::vector<CodecProduct> Autoencoder::encode_products(const Shape& shape) const {
+  using Operand = CodecProduct::Operand;
+  return {{false, true, shape.rows(), product_width(shape), shape.columns(), Operand::tensor, Operand::right, Operand::left}};
 }
 
 Shape Autoencoder::travel_shape(const Shape& shape) const { return {shape.rows(), width_for(shape.columns())}; }
@@ -297,6 +285,33 @@ void Autoencoder::decoder_gradient(ConstTensorView decoded_gradient, ConstTensor
 }
 
 namespace {
+
+// Scalar products of a sample of rows, in float64: all of them would take longer than a whole bench.
+std::string check_products(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
+  auto& codec = dynamic_cast<Autoencoder&>(*stack.codec);
+  const std::span<const float> x = tensor.as<float>();
+  const std::int64_t columns = tensor.shape().columns(), rows = tensor.shape().rows(), width = codec.width_for(columns);
+  const auto encoder = codec.encoder(columns), decoder = codec.decoder(columns);
+  std::vector<double> out(x.size(), std::nan(""));
+  const std::int64_t step = std::max<std::int64_t>(1, rows / 64);
+  std::vector<double> code(static_cast<std::size_t>(width));
+  for (std::int64_t r = 0; r < rows; r += step) {
+    const float* row = x.data() + r * columns;
+    for (std::int64_t k = 0; k < width; ++k) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < columns; ++j) sum += double{row[j]} * encoder[static_cast<std::size_t>(k * columns + j)];
+      code[static_cast<std::size_t>(k)] = sum;
+    }
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < width; ++k) sum += code[static_cast<std::size_t>(k)] * decoder[static_cast<std::size_t>(j * width + k)];
+      out[static_cast<std::size_t>(r * columns + j)] = sum;
+    }
+  }
+  require_near_reference(decoded, out, stack.expression.codec.parameters.choice("wire") == "f16" ? 2e-3 : 1e-4);
+  return "float64 products";
+}
+
 using Kind = ParameterSpec::Kind;
 const bool registered = register_codec(
     {.name = "autoencoder",
@@ -320,7 +335,8 @@ const bool registered = register_codec(
        o.steps = p.integer("steps");
        o.seed = static_cast<std::uint64_t>(p.integer("seed"));
        return std::make_unique<Autoencoder>(o);
-     }});
+     },
+     .check = check_products});
 }  // namespace
 
 }  // namespace thinwire

@@ -1,15 +1,15 @@
 // CUDA implementation of the products of kernels/codec/codecs/autoencoder.cpp; the weights are the caller's.
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/codec/codecs/autoencoder_entries.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/cuda/product.cuh"
 
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_autoencoder_encode_fn thinwire_cuda_autoencoder_encode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_autoencoder_decode_fn thinwire_cuda_autoencoder_decode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_autoencoder_decode_backward_fn thinwire_cuda_autoencoder_decode_backward;
-THINWIRE_CUDA_ENTRY thinwire_cuda_autoencoder_encode_backward_fn thinwire_cuda_autoencoder_encode_backward;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_autoencoder_encode, thinwire_cuda_autoencoder_encode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_autoencoder_decode, thinwire_cuda_autoencoder_decode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_autoencoder_decode_backward, thinwire_cuda_autoencoder_decode_backward_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_autoencoder_encode_backward, thinwire_cuda_autoencoder_encode_backward_fn);
 
 namespace {
 

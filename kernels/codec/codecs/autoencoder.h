@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/codec/capabilities.h"
 #include "kernels/codec/message_memory.h"
 #include "kernels/codec/payload/wire_values.h"
 
@@ -27,19 +28,12 @@ struct AutoencoderOptions {
   std::uint64_t seed = 0;
 };
 
-class Autoencoder final : public Codec {
+class Autoencoder final : public Codec, public PayloadRounds, public Backward, public Fit, public Trainable, public State, public Products {
  public:
   explicit Autoencoder(AutoencoderOptions options);
 
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override;
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override;
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override;
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override;
-  Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) override;
-  void end_rounds(const MessageKey& key, int world, TensorView sum) override;
-  void own_decoded(const MessageKey& key, TensorView out) override;
-
   /// Principal directions of the samples (uncentred), or the current weights; then `steps` of Adam on rows that
   /// are not held out. Of start and end the one with the lower error on the held-out eighth of the rows stays.
   void fit(std::span<const ConstTensorView> samples) override;
@@ -61,6 +55,9 @@ class Autoencoder final : public Codec {
   void save_state(StateWriter& to) const override;
   void load_state(StateReader& from) override;
 
+  std::int64_t product_width(const Shape& shape) const override { return width_for(shape.columns()); }
+  std::vector<CodecProduct> encode_products(const Shape& shape) const override;
+
   std::int64_t width_for(std::int64_t columns) const;
   /// The shared E [e, columns] and D [columns, e], row-major; made on first use when no fit is needed.
   std::span<float> encoder(std::int64_t columns) { return weights(columns, 0).encoder; }
@@ -80,6 +77,11 @@ class Autoencoder final : public Codec {
   /// Receiver: decoder_gradient [h, e] += G^T code, for G the gradient of the decoded tensor, code [rows, e] f32.
   void decoder_gradient(ConstTensorView decoded_gradient, ConstTensorView code, std::span<float> gradient) const;
 
+ protected:
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override;
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override;
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override;
+
  private:
   struct Weights {
     std::vector<float> encoder, decoder;
@@ -98,8 +100,7 @@ class Autoencoder final : public Codec {
   std::map<std::pair<std::int64_t, std::uint64_t>, Weights> weights_;  // by number of columns and tensor; 0: shared
   MessageMemory inputs_, codes_;                                       // of messages that train
   WireValues wire_;
-  Buffer code_, send_, receive_;
-  Shape round_shape_{0};
+  Buffer code_;
 };
 
 }  // namespace thinwire

@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "core/half.h"
-#include "kernels/codec/registry.h"
+#include "kernels/codec/codecs/cast_entries.h"
+#include "kernels/codec/cuda/cuda_codec.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/convert.h"
 #include "kernels/threads.h"
@@ -78,9 +80,10 @@ bool widen(const std::byte* bytes, std::span<float> out, bool add) {
   return !bad;
 }
 
-class Cast final : public Codec {
+class Cast final : public Codec, public PayloadRounds {
  public:
-  explicit Cast(DType to) : to_(to) {
+  explicit Cast(DType to) : PayloadRounds(*this, to), to_(to) {
+    traits_.device_goal = 0.85;
     traits_.rounds = 1;
     traits_.rounds_per_shard = true;
     traits_.operators = {ReduceOp::sum};
@@ -90,7 +93,7 @@ class Cast final : public Codec {
     return static_cast<std::size_t>(shape.elements()) * 2;
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     const auto values = x.as<float>();
     const bool good =
         to_ == DType::f16 ? narrow<Half>(values, payload.data()) : narrow<BFloat16>(values, payload.data());
@@ -101,25 +104,11 @@ class Cast final : public Codec {
     }
     return max_payload_bytes(x.shape());
   }
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, false);
   }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, true);
-  }
-
-  Round begin_round(int, ConstTensorView x, const MessageKey& key, int) override {
-    const std::size_t bytes = max_payload_bytes(x.shape());
-    sent_.reserve(bytes);
-    received_.reserve(bytes);
-    encode(x, key, {sent_.data(), bytes});
-    return {{sent_.data(), bytes}, {received_.data(), bytes}, to_, ReduceOp::sum};
-  }
-  void end_rounds(const MessageKey& key, int, TensorView sum) override {
-    expand({received_.data(), max_payload_bytes(sum.shape())}, key, sum, false);
-  }
-  void own_decoded(const MessageKey& key, TensorView out) override {
-    expand({sent_.data(), max_payload_bytes(out.shape())}, key, out, false);
   }
 
  private:
@@ -137,8 +126,32 @@ class Cast final : public Codec {
 
   DType to_;
   CodecTraits traits_;
-  Buffer sent_, received_;
 };
+
+class CudaCast final : public CudaCodec, public PayloadRounds {
+ public:
+  CudaCast(std::unique_ptr<Codec> host, DType to) : CudaCodec("cast", std::move(host)), PayloadRounds(*this, to), bfloat16_(to == DType::bf16 ? 1 : 0) {}
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey&, std::span<std::byte> payload) override {
+    static const DeviceEntry<thinwire_cuda_cast_encode_fn> entry("thinwire_cuda_cast_encode");
+    entry(x, shape.elements(), bfloat16_, static_cast<void*>(payload.data()), tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<thinwire_cuda_cast_decode_fn> entry("thinwire_cuda_cast_decode");
+    entry(static_cast<const void*>(payload.data()), shape.elements(), bfloat16_, out, add ? 1 : 0, payload_status());
+  }
+  int bfloat16_;
+};
+
+std::string check_rounding(const CodecStack& stack, ConstTensorView x, std::span<const float> decoded) {
+  const bool half = stack.expression.codec.parameters.choice("to") == "f16";
+  const auto values = x.as<float>();
+  std::vector<double> out(values.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = half ? round_to_half(values[i]) : to_float(to_bfloat16(values[i]));
+  require_near_reference(decoded, out, 0);
+  return "scalar rounding, exact";
+}
 
 const bool registered = register_codec(
     {.name = "cast",
@@ -150,7 +163,11 @@ const bool registered = register_codec(
                      .choices = {"f16", "bf16"},
                      .help = "element type on the wire"}},
      .has_released_form = false,
-     .make = [](const Parameters& p, Form) { return std::make_unique<Cast>(parse_dtype(p.choice("to"))); }});
+     .make = [](const Parameters& p, Form) { return std::make_unique<Cast>(parse_dtype(p.choice("to"))); },
+     .check = check_rounding});
+const bool cuda = register_cuda("cast", [](const Parameters& p, Form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaCast>(std::move(host), parse_dtype(p.choice("to")));
+});
 
 }  // namespace
 }  // namespace thinwire

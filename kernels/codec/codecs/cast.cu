@@ -4,8 +4,8 @@
 
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_cast_encode_fn thinwire_cuda_cast_encode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_cast_decode_fn thinwire_cuda_cast_decode;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_cast_encode, thinwire_cuda_cast_encode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_cast_decode, thinwire_cuda_cast_decode_fn);
 
 namespace {
 

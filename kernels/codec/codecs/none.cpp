@@ -2,6 +2,8 @@
 // itself costs, and reduces by one sum of the values. NaN and infinity pass unchanged: nothing hides them.
 #include <cstring>
 
+#include "core/device/device_entry.h"
+#include "kernels/codec/codecs/none_entries.h"
 #include "kernels/codec/registry.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/threads.h"
@@ -26,11 +28,12 @@ void* values(TensorView x) {
   return x.data();
 }
 
-// The same on the host and on devices: it only copies.
-class None final : public Codec {
+// The same on the host and on devices: it only copies, but for sums on a device.
+class None final : public Codec, public PayloadRounds {
  public:
-  None() {
-    traits_.lossless = true;
+  None() : PayloadRounds(*this, DType::f32) {
+    traits_.lossless = traits_.identity = true;
+    traits_.device_goal = 0.85;
     traits_.rounds = 1;
     traits_.rounds_per_shard = true;
     traits_.operators = {ReduceOp::sum};
@@ -40,36 +43,24 @@ class None final : public Codec {
     return static_cast<std::size_t>(shape.elements()) * sizeof(float);
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
     move_bytes(values(x), payload.data(), x.bytes());
     return x.bytes();
   }
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     check_payload_size(payload.size(), out.bytes(), "none", out.shape(), key);
     move_bytes(payload.data(), values(out), out.bytes());
   }
 
-  Round begin_round(int, ConstTensorView x, const MessageKey&, int) override {
-    sent_.reshape(x.shape());
-    received_.reshape(x.shape());
-    move_bytes(values(x), sent_.view().data(), x.bytes());
-    return {{static_cast<const std::byte*>(sent_.view().data()), x.bytes()},
-            {static_cast<std::byte*>(received_.view().data()), x.bytes()},
-            DType::f32,
-            ReduceOp::sum};
-  }
-  void end_rounds(const MessageKey&, int, TensorView sum) override {
-    TW_ASSERT(sum.elements() == received_.elements());
-    move_bytes(received_.view().data(), values(sum), sum.bytes());
-  }
-  void own_decoded(const MessageKey&, TensorView out) override {
-    TW_ASSERT(out.elements() == sent_.elements());
-    move_bytes(sent_.view().data(), values(out), out.bytes());
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+    if (placement().on_host() || out.elements() == 0) return Codec::add_payload(payload, key, out);
+    check_payload_size(payload.size(), out.bytes(), "none", out.shape(), key);
+    static const DeviceEntry<thinwire_cuda_none_decode_fn> decode("thinwire_cuda_none_decode");
+    decode(static_cast<const void*>(payload.data()), out.elements(), static_cast<float*>(values(out)), 1);
   }
 
  private:
   CodecTraits traits_;
-  Tensor sent_, received_;
 };
 
 const bool registered =
@@ -79,6 +70,7 @@ const bool registered =
                     .parameters = {},
                     .has_released_form = false,
                     .make = [](const Parameters&, Form) { return std::make_unique<None>(); }});
+const bool cuda = register_cuda("none", [](const Parameters&, Form, std::unique_ptr<Codec>) { return std::make_unique<None>(); });
 
 }  // namespace
 }  // namespace thinwire

@@ -1,10 +1,10 @@
 // CUDA implementation of kernels/codec/codecs/none.cpp: the f32 values as they are.
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/codec/codecs/none_entries.h"
 #include "kernels/cuda/map.cuh"
 
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_none_decode_fn thinwire_cuda_none_decode;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_none_decode, thinwire_cuda_none_decode_fn);
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <map>
 
 #include "core/random.h"
-#include "kernels/codec/registry.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/codec/state.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/matrix/orthonormalise.h"
@@ -32,16 +32,39 @@ struct Options {
   Form form = Form::fair;
 };
 
-class PowerSgd final : public Codec {
+class PowerSgd final : public Codec, public Rounds, public State, public Products {
  public:
   explicit PowerSgd(Options options) : options_(options), wire_(options.wire) {
     traits_.stateful = options_.warm_start;
     traits_.rounds = 2;
     traits_.operators = {ReduceOp::sum};
     traits_.feedback = FeedbackSource::reduced;
+    traits_.reordered_sums = traits_.stacks = true;
+    traits_.positions_first = traits_.zeroes_uncompressed = options_.form == Form::released;
+    traits_.rows_parameter = "rows";
   }
 
   const CodecTraits& traits() const override { return traits_; }
+  // The second product needs the whole first one.
+  double least_bytes_read(const Shape& shape) const override { return 2 * Codec::least_bytes_read(shape); }
+
+  void check_message(const Shape& shape) const override {
+    const std::int64_t elements = shape.elements(), n = options_.rows > 0 ? options_.rows : shape.rows();
+    const std::string of = std::to_string(shape.rows()) + " x " + std::to_string(shape.columns());
+    if (elements % n != 0)
+      throw UsageError("rows " + std::to_string(n) + " do not divide the " + std::to_string(elements) + " elements of these messages (" + of + ")");
+    const std::int64_t most = std::min(n, elements / n);
+    if (options_.rank > most)
+      throw UsageError("rank " + std::to_string(options_.rank) + " is above " + std::to_string(most) + ", the smaller side of these messages (" +
+                       std::to_string(n) + " rows of " + std::to_string(elements / n) + "); nothing would be saved");
+  }
+
+  std::int64_t product_width(const Shape& shape) const override { return std::min({shape.rows(), shape.columns(), options_.rank}); }
+  std::vector<CodecProduct> encode_products(const Shape& shape) const override {
+    using Operand = CodecProduct::Operand;
+    const std::int64_t n = shape.rows(), h = shape.columns(), r = product_width(shape);
+    return {{false, false, n, r, h, Operand::tensor, Operand::right, Operand::left}, {true, false, h, r, n, Operand::tensor, Operand::left, Operand::right}};
+  }
 
   std::size_t max_payload_bytes(const Shape& of) const override {
     if (of.elements() == 0) return 0;
@@ -49,7 +72,7 @@ class PowerSgd final : public Codec {
     return wire_.bytes(dense(shape) ? shape.elements() : rank_for(shape) * (shape.rows() + shape.columns()));
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     const std::size_t size = max_payload_bytes(x.shape());
     x = x.reshaped(matrix_of(x.shape()));
     TW_ASSERT(payload.size() >= size);
@@ -72,8 +95,8 @@ class PowerSgd final : public Codec {
     return size;
   }
 
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
 
   // Round 0: sum of P (or of the dense tensor). Round 1: sum of Q (nothing when dense).
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int) override {
@@ -120,6 +143,8 @@ class PowerSgd final : public Codec {
                      to + i * of.rows * of.columns);
     keep(key, of.count * of.columns, of.rank, q.data(), 1.0f / static_cast<float>(world));
   }
+
+  void own_decoded(const MessageKey&, TensorView) override { TW_ASSERT(false, "a rank's own P and Q decode to nothing: residuals take the reduced tensor"); }
 
   // The start of the last message, for its recomputation, is not saved: a checkpoint lies between steps.
   void save_state(StateWriter& to) const override {
@@ -310,6 +335,10 @@ const bool registered = register_codec(
        o.seed = static_cast<std::uint64_t>(p.integer("seed"));
        o.form = form;
        return std::make_unique<PowerSgd>(o);
+     },
+     .check = [](const CodecStack&, ConstTensorView x, std::span<const float> decoded) -> std::string {
+       require_projection(x.as<float>(), decoded);
+       return "orthogonality of the error";
      }});
 
 }  // namespace

@@ -1,7 +1,7 @@
 // CUDA implementation of kernels/codec/codecs/powersgd.cpp: one step of subspace iteration on a stream. What is state there (the start Q) is the
 // caller's here. Products sum in another order than on the host, so factors agree to rounding, not to the bit.
 #include "core/random.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/codec/codecs/powersgd_entries.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/cuda/product.cuh"
 #include "kernels/matrix/orthonormalise_kernels.cuh"
@@ -9,11 +9,11 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_orthonormalise_fn thinwire_cuda_orthonormalise;
-THINWIRE_CUDA_ENTRY thinwire_cuda_powersgd_start_fn thinwire_cuda_powersgd_start;
-THINWIRE_CUDA_ENTRY thinwire_cuda_powersgd_project_fn thinwire_cuda_powersgd_project;
-THINWIRE_CUDA_ENTRY thinwire_cuda_powersgd_back_project_fn thinwire_cuda_powersgd_back_project;
-THINWIRE_CUDA_ENTRY thinwire_cuda_powersgd_expand_fn thinwire_cuda_powersgd_expand;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_orthonormalise, thinwire_cuda_orthonormalise_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_powersgd_start, thinwire_cuda_powersgd_start_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_powersgd_project, thinwire_cuda_powersgd_project_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_powersgd_back_project, thinwire_cuda_powersgd_back_project_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_powersgd_expand, thinwire_cuda_powersgd_expand_fn);
 
 namespace {
 

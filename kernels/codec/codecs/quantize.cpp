@@ -19,7 +19,9 @@
 
 #include "core/half.h"
 #include "kernels/codec/payload/bit_stream.h"
-#include "kernels/codec/registry.h"
+#include "kernels/codec/codecs/quantize_entries.h"
+#include "kernels/codec/cuda/cuda_codec.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/convert.h"
 #include "kernels/simd/magnitude.h"
@@ -51,14 +53,16 @@ struct QuantizeOptions {
 class Quantize final : public Codec {
  public:
   explicit Quantize(QuantizeOptions options)
-      : options_(options), half_(static_cast<float>(1 << (options.bits - 1))) {}
+      : options_(options), half_(static_cast<float>(1 << (options.bits - 1))) {
+    traits_.device_goal = 0.85;
+  }
 
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override {
     return static_cast<std::size_t>(2 * shape.columns()) + static_cast<std::size_t>(code_bytes(shape));
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     const Shape& shape = x.shape();
     TW_ASSERT(payload.size() >= max_payload_bytes(shape));
     const auto columns = static_cast<std::size_t>(shape.columns());
@@ -81,10 +85,10 @@ class Quantize final : public Codec {
     return max_payload_bytes(shape);
   }
 
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, false);
   }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, true);
   }
 
@@ -280,7 +284,28 @@ class Quantize final : public Codec {
   std::vector<RowScratch> rows_;
 };
 
-std::unique_ptr<Codec> make_quantize(const Parameters& p, Form form) {
+class CudaQuantize final : public CudaCodec {
+ public:
+  CudaQuantize(std::unique_ptr<Codec> host, const QuantizeOptions& options)
+      : CudaCodec("quantize", std::move(host)),
+        bits_(options.bits),
+        form_((options.neighbour ? quantize_neighbour : 0) | (options.l2 ? quantize_l2 : 0) | (options.half_arithmetic ? quantize_half_arithmetic : 0)) {}
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey&, std::span<std::byte> payload) override {
+    static const DeviceEntry<thinwire_cuda_quantize_encode_fn> entry("thinwire_cuda_quantize_encode");
+    const std::int64_t rows = shape.rows(), columns = shape.columns();
+    entry(x, rows, columns, bits_, form_, static_cast<void*>(payload.data()), static_cast<void*>(device_workspace(quantize_workspace_bytes(rows, columns, form_))),
+          tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<thinwire_cuda_quantize_decode_fn> entry("thinwire_cuda_quantize_decode");
+    entry(static_cast<const void*>(payload.data()), shape.rows(), shape.columns(), bits_, form_, out, add ? 1 : 0, payload_status());
+  }
+  int bits_, form_;
+};
+
+QuantizeOptions options_of(const Parameters& p, Form form) {
   QuantizeOptions options;
   options.bits = static_cast<int>(p.integer("bits"));
   const bool whole = options.bits == 2 || options.bits == 4 || options.bits == 8;
@@ -291,7 +316,30 @@ std::unique_ptr<Codec> make_quantize(const Parameters& p, Form form) {
   options.neighbour = packing == "neighbour" || !whole;
   options.l2 = p.choice("norm") == "l2";
   options.half_arithmetic = form == Form::released;
-  return std::make_unique<Quantize>(options);
+  return options;
+}
+
+// The formula at the top in float64, but for the two f16 roundings that are part of it.
+std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
+  const std::span<const float> x = tensor.as<float>();
+  const std::int64_t columns = tensor.shape().columns(), rows = tensor.shape().rows();
+  const double half = std::ldexp(1.0, static_cast<int>(stack.expression.codec.parameters.integer("bits")) - 1);
+  const bool l2 = stack.expression.codec.parameters.choice("norm") == "l2";
+  std::vector<double> out(x.size()), scale(static_cast<std::size_t>(columns), 0.0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double& s = scale[i % static_cast<std::size_t>(columns)];
+    s = l2 ? s + double{x[i]} * x[i] : std::max(s, std::abs(double{x[i]}));
+  }
+  for (double& s : scale) s = round_to_half(static_cast<float>(l2 ? 2 * std::sqrt(s / static_cast<double>(rows)) : s));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double s = scale[i % static_cast<std::size_t>(columns)];
+    const double divisor = round_to_half(static_cast<float>(s) + 1e-6f);
+    const double y = std::clamp(std::nearbyint(x[i] / divisor * half), -half, half - 1);
+    out[i] = y / half * s;
+  }
+  // f32 against f64 quotients may fall on either side of a tie, rarely; the released form rounds every step to f16.
+  require_near_reference(decoded, out, stack.form == Form::released ? 0.05 : 1e-3);
+  return "scalar formula in float64";
 }
 
 const bool registered =
@@ -316,7 +364,11 @@ const bool registered =
                                     .choices = {"max", "l2"},
                                     .help = "scale of a channel: largest magnitude, or 2 sqrt(mean square)"}},
                     .has_released_form = true,
-                    .make = make_quantize});
+                    .make = [](const Parameters& p, Form form) { return std::make_unique<Quantize>(options_of(p, form)); },
+                    .check = check_formula});
+const bool cuda = register_cuda("quantize", [](const Parameters& p, Form form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaQuantize>(std::move(host), options_of(p, form));
+});
 
 }  // namespace
 }  // namespace thinwire

@@ -6,8 +6,8 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_quantize_encode_fn thinwire_cuda_quantize_encode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_quantize_decode_fn thinwire_cuda_quantize_decode;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_quantize_encode, thinwire_cuda_quantize_encode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_quantize_decode, thinwire_cuda_quantize_decode_fn);
 
 namespace {
 

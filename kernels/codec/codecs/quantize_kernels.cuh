@@ -3,7 +3,8 @@
 // kWidth = 4 moves 16 bytes of f32 per access and needs aligned rows and chunks; kWidth = 1 takes any shape.
 #pragma once
 
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/codec/codecs/quantize_entries.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/device_math.cuh"
 
 namespace thinwire::cuda {

@@ -14,7 +14,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/codec/registry.h"
+#include "kernels/codec/codecs/randomk_entries.h"
+#include "kernels/codec/cuda/cuda_codec.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/convert.h"
 #include "kernels/sparse/positions.h"
@@ -55,46 +57,31 @@ float factor_of(const RandomKOptions& options, std::int64_t elements) {
                     "(then use values=f32)");
 }
 
-class RandomK : public Codec {
+class RandomK : public Codec, public Backward {
  public:
-  explicit RandomK(RandomKOptions options) : options_(options) {
-    traits_.backward = BackwardRule::masked;
-    traits_.rounds = 1;
-    traits_.rounds_per_shard = true;
-    traits_.operators = {ReduceOp::sum};
-  }
+  explicit RandomK(RandomKOptions options) : options_(options) { traits_.backward = BackwardRule::masked; }
 
   const CodecTraits& traits() const override { return traits_; }
+  // One 32-byte sector per kept element.
+  double least_bytes_read(const Shape& shape) const override {
+    return std::min(Codec::least_bytes_read(shape), 32.0 * static_cast<double>(kept_of(options_, shape.elements())));
+  }
   std::size_t max_payload_bytes(const Shape& shape) const override {
     return static_cast<std::size_t>(kept_of(options_, shape.elements())) * size_of(options_.values);
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     TW_ASSERT(payload.size() >= max_payload_bytes(x.shape()));
     if (!mover_.gather(positions(x.shape(), key), x.as<float>(), factor_of(options_, x.elements()),
                        options_.values, payload.data(), true))
       refuse_input(options_, x, key);
     return max_payload_bytes(x.shape());
   }
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, false);
   }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, true);
-  }
-
-  Round begin_round(int, ConstTensorView x, const MessageKey& key, int) override {
-    const std::size_t bytes = max_payload_bytes(x.shape());
-    sent_.reserve(bytes);
-    received_.reserve(bytes);
-    encode(x, key, {sent_.data(), bytes});
-    return {{sent_.data(), bytes}, {received_.data(), bytes}, options_.values, ReduceOp::sum};
-  }
-  void end_rounds(const MessageKey& key, int, TensorView sum) override {
-    expand({received_.data(), max_payload_bytes(sum.shape())}, key, sum, false);
-  }
-  void own_decoded(const MessageKey& key, TensorView out) override {
-    expand({sent_.data(), max_payload_bytes(out.shape())}, key, out, false);
   }
 
   Shape travel_shape(const Shape& shape) const override { return Shape{kept_of(options_, shape.elements())}; }
@@ -129,23 +116,28 @@ class RandomK : public Codec {
 
  private:
   SparseMover mover_;
-  Buffer sent_, received_;
+};
+
+// Lists of ranks that drew alike add up.
+class FairRandomK final : public RandomK, public PayloadRounds {
+ public:
+  explicit FairRandomK(RandomKOptions options) : RandomK(options), PayloadRounds(*this, options.values) {
+    traits_.rounds = 1;
+    traits_.rounds_per_shard = true;
+    traits_.operators = {ReduceOp::sum};
+  }
 };
 
 // The same maths with the authors' sampler and wire. The backward pass draws again from the key instead of
 // remembering, which is the same set.
 class ReleasedRandomK final : public RandomK {
  public:
-  explicit ReleasedRandomK(RandomKOptions options) : RandomK(options) {
-    traits_.rounds = 0;
-    traits_.rounds_per_shard = false;
-    traits_.operators = {};
-  }
+  explicit ReleasedRandomK(RandomKOptions options) : RandomK(options) { traits_.stricter_on_device = true; }
   std::size_t max_payload_bytes(const Shape& shape) const override {
     return static_cast<std::size_t>(kept_of(options_, shape.elements())) * (size_of(options_.values) + 8);
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     TW_ASSERT(payload.size() >= max_payload_bytes(x.shape()));
     if (!all_finite(x.as<float>())) refuse_input(options_, x, key);
     const auto drawn = draw(x.elements(), key);
@@ -272,7 +264,82 @@ const std::vector<ParameterSpec>& schema() {
   return specs;
 }
 
-std::unique_ptr<Codec> make_randomk(const Parameters& p, Form form) {
+/// What both forms share on a device: positions are drawn again in the backward pass, so nothing is remembered.
+class CudaRandomK : public CudaCodec, public Backward {
+ public:
+  CudaRandomK(std::unique_ptr<Codec> host, const RandomKOptions& options) : CudaCodec("randomk", std::move(host)), options_(options) {}
+
+  Shape travel_shape(const Shape& shape) const final { return host().as<Backward>()->travel_shape(shape); }
+  void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) final {
+    TW_ASSERT(travel.elements() == kept(decoded_gradient.shape()));
+    if (travel.elements() > 0) gather_gradient(floats(decoded_gradient), decoded_gradient.shape(), key, floats(travel));
+  }
+  void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) final {
+    TW_ASSERT(travel.elements() == kept(input_gradient.shape()));
+    if (travel.elements() > 0) scatter_gradient(floats(travel), input_gradient.shape(), key, floats(input_gradient));
+  }
+
+ protected:
+  virtual void gather_gradient(const float* gradient, const Shape& shape, const MessageKey& key, float* list) = 0;
+  virtual void scatter_gradient(const float* list, const Shape& shape, const MessageKey& key, float* gradient) = 0;
+  std::int64_t kept(const Shape& shape) const { return kept_of(options_, shape.elements()); }
+  int half_values() const { return options_.values == DType::f16 ? 1 : 0; }
+
+  RandomKOptions options_;
+};
+
+class CudaFairRandomK final : public CudaRandomK, public PayloadRounds {
+ public:
+  CudaFairRandomK(std::unique_ptr<Codec> host, const RandomKOptions& options) : CudaRandomK(std::move(host), options), PayloadRounds(*this, options.values) {}
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) override {
+    gather(x, shape, key, factor_of(options_, shape.elements()), half_values(), 1, payload.data());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey& key, float* out, bool add) override {
+    scatter(payload.data(), half_values(), shape, key, 1.0f, out, add ? 1 : 0, payload_status());
+  }
+  void gather_gradient(const float* gradient, const Shape& shape, const MessageKey& key, float* list) override { gather(gradient, shape, key, 1.0f, 0, 0, list); }
+  void scatter_gradient(const float* list, const Shape& shape, const MessageKey& key, float* gradient) override {
+    scatter(list, 0, shape, key, factor_of(options_, shape.elements()), gradient, 0, tensor_status());
+  }
+
+  void gather(const float* x, const Shape& shape, const MessageKey& key, float factor, int half, int scan, void* list) {
+    static const DeviceEntry<thinwire_cuda_randomk_gather_fn> entry("thinwire_cuda_randomk_gather");
+    entry(x, shape.elements(), kept(shape), options_.seed, key.random_stream(), factor, half, scan, list, tensor_status());
+  }
+  void scatter(const void* list, int half, const Shape& shape, const MessageKey& key, float factor, float* out, int add, std::uint32_t* status) {
+    static const DeviceEntry<thinwire_cuda_randomk_scatter_fn> entry("thinwire_cuda_randomk_scatter");
+    entry(list, half, shape.elements(), kept(shape), options_.seed, key.random_stream(), factor, out, add, status);
+  }
+};
+
+class CudaReleasedRandomK final : public CudaRandomK {
+ public:
+  using CudaRandomK::CudaRandomK;
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) override {
+    static const DeviceEntry<thinwire_cuda_randomk_released_encode_fn> entry("thinwire_cuda_randomk_released_encode");
+    entry(x, shape.elements(), kept(shape), options_.seed, key.random_stream(), factor_of(options_, shape.elements()), half_values(),
+          static_cast<void*>(payload.data()), workspace(shape), tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<thinwire_cuda_randomk_released_decode_fn> entry("thinwire_cuda_randomk_released_decode");
+    entry(static_cast<const void*>(payload.data()), half_values(), shape.elements(), kept(shape), out, add ? 1 : 0, workspace(shape), payload_status());
+  }
+  void gather_gradient(const float* gradient, const Shape& shape, const MessageKey& key, float* list) override {
+    static const DeviceEntry<thinwire_cuda_randomk_released_gather_fn> entry("thinwire_cuda_randomk_released_gather");
+    entry(gradient, shape.elements(), kept(shape), options_.seed, key.random_stream(), list, workspace(shape));
+  }
+  void scatter_gradient(const float* list, const Shape& shape, const MessageKey& key, float* gradient) override {
+    static const DeviceEntry<thinwire_cuda_randomk_released_scatter_fn> entry("thinwire_cuda_randomk_released_scatter");
+    entry(list, shape.elements(), kept(shape), options_.seed, key.random_stream(), factor_of(options_, shape.elements()), gradient, workspace(shape));
+  }
+  void* workspace(const Shape& shape) const { return device_workspace(randomk_workspace_bytes(shape.elements(), kept(shape))); }
+};
+
+RandomKOptions options_of(const Parameters& p) {
   RandomKOptions options;
   options.fraction = p.real("fraction");
   options.count = p.integer("count");
@@ -282,8 +349,7 @@ std::unique_ptr<Codec> make_randomk(const Parameters& p, Form form) {
   options.unbiased = p.flag("unbiased");
   options.values = parse_dtype(p.choice("values"));
   options.seed = static_cast<std::uint64_t>(p.integer("seed"));
-  if (form == Form::released) return std::make_unique<ReleasedRandomK>(options);
-  return std::make_unique<RandomK>(options);
+  return options;
 }
 
 const bool registered = register_codec(
@@ -292,7 +358,18 @@ const bool registered = register_codec(
      .source = "Bian et al. (arXiv 2301.02654); shared-seed positions make it reducible by a sum",
      .parameters = schema(),
      .has_released_form = true,
-     .make = make_randomk});
+     .make = [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {
+       if (form == Form::released) return std::make_unique<ReleasedRandomK>(options_of(p));
+       return std::make_unique<FairRandomK>(options_of(p));
+     },
+     .check = [](const CodecStack&, ConstTensorView x, std::span<const float> decoded) -> std::string {
+       require_kept_values(x.as<float>(), decoded, false);
+       return "kept values";
+     }});
+const bool cuda = register_cuda("randomk", [](const Parameters& p, Form form, std::unique_ptr<Codec> host) -> std::unique_ptr<Codec> {
+  if (form == Form::released) return std::make_unique<CudaReleasedRandomK>(std::move(host), options_of(p));
+  return std::make_unique<CudaFairRandomK>(std::move(host), options_of(p));
+});
 
 }  // namespace
 }  // namespace thinwire

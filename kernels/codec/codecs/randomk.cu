@@ -1,5 +1,6 @@
 // CUDA implementation of kernels/codec/codecs/randomk.cpp. Fair form: positions from the message's key, so none are sent. Released form: positions in the
 // order drawn, and sent.
+#include "kernels/codec/codecs/randomk_entries.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/sparse/drawn_positions_kernels.cuh"
 #include "kernels/sparse/random_positions_kernels.cuh"
@@ -7,12 +8,12 @@
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_randomk_gather_fn thinwire_cuda_randomk_gather;
-THINWIRE_CUDA_ENTRY thinwire_cuda_randomk_scatter_fn thinwire_cuda_randomk_scatter;
-THINWIRE_CUDA_ENTRY thinwire_cuda_randomk_released_encode_fn thinwire_cuda_randomk_released_encode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_randomk_released_decode_fn thinwire_cuda_randomk_released_decode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_randomk_released_gather_fn thinwire_cuda_randomk_released_gather;
-THINWIRE_CUDA_ENTRY thinwire_cuda_randomk_released_scatter_fn thinwire_cuda_randomk_released_scatter;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_randomk_gather, thinwire_cuda_randomk_gather_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_randomk_scatter, thinwire_cuda_randomk_scatter_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_randomk_released_encode, thinwire_cuda_randomk_released_encode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_randomk_released_decode, thinwire_cuda_randomk_released_decode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_randomk_released_gather, thinwire_cuda_randomk_released_gather_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_randomk_released_scatter, thinwire_cuda_randomk_released_scatter_fn);
 
 namespace {
 

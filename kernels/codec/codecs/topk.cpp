@@ -11,10 +11,14 @@
 // Backward of an activation, the masked rule: the k gradient values at the kept positions travel, no indices.
 // Sender and receiver remember the positions of each message until its backward pass (evaluation excepted). In a
 // reduction every rank masks the gradient by its own message's positions.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "kernels/codec/codecs/topk_entries.h"
+#include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/message_memory.h"
-#include "kernels/codec/registry.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/sparse/index_coding.h"
 #include "kernels/sparse/positions.h"
@@ -30,10 +34,17 @@ struct TopKOptions {
   DType values = DType::f16;
 };
 
-class TopK final : public Codec {
+[[noreturn]] void not_remembered(const MessageMemory& memory, const MessageKey& key) {
+  throw RuntimeFailure("topk: the kept positions of " + text_of(key) +
+                       " are not remembered: its forward message must have gone through this codec as one message, not in "
+                       "evaluation, with at most " + std::to_string(memory.capacity()) + " others waiting for their backward pass");
+}
+
+class TopK final : public Codec, public Backward {
  public:
   explicit TopK(TopKOptions options) : options_(options) {
     traits_.backward = BackwardRule::masked;
+    traits_.device_goal = 0.5;
   }
 
   const CodecTraits& traits() const override { return traits_; }
@@ -41,7 +52,7 @@ class TopK final : public Codec {
     return value_bytes(shape) + index_bytes(options_.index, shape.elements(), kept(shape));
   }
 
-  std::size_t encode(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     const std::size_t bytes = max_payload_bytes(x.shape());
     TW_ASSERT(payload.size() >= bytes);
     selection_.select(x, kept(x.shape()), key);
@@ -54,10 +65,10 @@ class TopK final : public Codec {
     return bytes;
   }
 
-  void decode(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, false);
   }
-  void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     expand(payload, key, out, true);
   }
 
@@ -113,10 +124,7 @@ class TopK final : public Codec {
 
   void open_mask(MessageMemory& memory, const Shape& shape, const MessageKey& key) {
     std::span<std::byte> positions;
-    if (!memory.find(key, positions))
-      throw RuntimeFailure("topk: the kept positions of " + text_of(key) +
-                           " are not remembered: its forward message must have gone through this codec as one message, not in "
-                           "evaluation, with at most " + std::to_string(memory.capacity()) + " others waiting for their backward pass");
+    if (!memory.find(key, positions)) not_remembered(memory, key);
     reader_.open(options_.index, shape.elements(), kept(shape), positions, key);
   }
 
@@ -128,6 +136,82 @@ class TopK final : public Codec {
   IndexReader reader_;
   MessageMemory sent_, received_;  // positions
   Buffer list_;
+};
+
+class CudaTopK final : public CudaCodec, public Backward {
+ public:
+  CudaTopK(std::unique_ptr<Codec> host, const TopKOptions& options)
+      : CudaCodec("topk", std::move(host)), half_values_(options.values == DType::f16 ? 1 : 0), value_size_(size_of(options.values)), index_form_(form_of(options.index)) {}
+
+  Shape travel_shape(const Shape& shape) const override { return host().as<Backward>()->travel_shape(shape); }
+  void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) override {
+    gather(received_, floats(decoded_gradient), decoded_gradient.shape(), key, travel);
+    received_.release(key);
+  }
+  void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) override {
+    scatter(sent_, travel, key, input_gradient);
+    sent_.release(key);
+  }
+  // Every rank masks the gradient by its own message's positions.
+  void reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) override {
+    list_.reshape(travel_shape(gradient.shape()));
+    gather(sent_, floats(gradient), gradient.shape(), key, list_.view());
+    scatter(sent_, std::as_const(list_).view(), key, input_gradient);
+    sent_.release(key);
+    received_.release(key);
+  }
+
+ private:
+  static int form_of(IndexForm index) {
+    return index == IndexForm::int64 ? index_form_int64 : index == IndexForm::int32 ? index_form_int32 : index_form_compact;
+  }
+  std::int64_t kept(const Shape& shape) const { return travel_shape(shape).elements(); }
+  /// Positions lie behind the values.
+  std::span<const std::byte> positions(const Shape& shape, std::span<const std::byte> payload) const {
+    return payload.subspan(static_cast<std::size_t>(kept(shape)) * value_size_);
+  }
+  void* workspace(const Shape& shape) const {
+    return device_workspace(std::max(topk_workspace_bytes(shape.elements(), kept(shape)), sparse_workspace_bytes(shape.elements(), kept(shape))));
+  }
+
+  void queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) override {
+    static const DeviceEntry<thinwire_cuda_topk_encode_fn> entry("thinwire_cuda_topk_encode");
+    entry(x, shape.elements(), kept(shape), half_values_, index_form_, static_cast<void*>(payload.data()), workspace(shape), tensor_status());
+    if (remembers(key)) sent_.remember(key, positions(shape, payload));
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey& key, float* out, bool add) override {
+    static const DeviceEntry<thinwire_cuda_sparse_scatter_fn> entry("thinwire_cuda_sparse_scatter");
+    const auto index = positions(shape, payload);
+    entry(static_cast<const void*>(index.data()), index_form_, shape.elements(), kept(shape), static_cast<const void*>(payload.data()), half_values_, out,
+          add ? 1 : 0, workspace(shape), payload_status());
+    // Added payloads are those of a reduction, where only the own message is looked at again.
+    if (!add && remembers(key)) received_.remember(key, index);
+  }
+  const void* index_of(MessageMemory& memory, const MessageKey& key) {
+    std::span<std::byte> index;
+    if (!memory.find(key, index)) not_remembered(memory, key);
+    return index.data();
+  }
+  void gather(MessageMemory& memory, const float* gradient, const Shape& shape, const MessageKey& key, TensorView list) {
+    TW_ASSERT(list.elements() == kept(shape));
+    if (list.elements() == 0) return;
+    static const DeviceEntry<thinwire_cuda_sparse_gather_fn> entry("thinwire_cuda_sparse_gather");
+    entry(index_of(memory, key), index_form_, shape.elements(), kept(shape), gradient, floats(list), workspace(shape), tensor_status());
+  }
+  void scatter(MessageMemory& memory, ConstTensorView list, const MessageKey& key, TensorView gradient) {
+    const Shape& shape = gradient.shape();
+    TW_ASSERT(list.elements() == kept(shape));
+    if (list.elements() == 0) return;
+    static const DeviceEntry<thinwire_cuda_sparse_scatter_fn> entry("thinwire_cuda_sparse_scatter");
+    entry(index_of(memory, key), index_form_, shape.elements(), kept(shape), static_cast<const void*>(floats(list)), 0, floats(gradient), 0, workspace(shape),
+          tensor_status());
+  }
+
+  int half_values_;
+  std::size_t value_size_;
+  int index_form_;
+  MessageMemory sent_, received_;  // positions
+  Tensor list_;
 };
 
 const std::vector<ParameterSpec>& schema() {
@@ -157,7 +241,7 @@ const std::vector<ParameterSpec>& schema() {
   return specs;
 }
 
-std::unique_ptr<Codec> make_topk(const Parameters& p, Form form) {
+TopKOptions options_of(const Parameters& p, Form form) {
   TopKOptions options;
   options.fraction = p.real("fraction");
   options.count = p.integer("count");
@@ -169,7 +253,7 @@ std::unique_ptr<Codec> make_topk(const Parameters& p, Form form) {
                   : index == "int32"                         ? IndexForm::int32
                                                              : IndexForm::compact;
   options.values = parse_dtype(p.choice("values"));
-  return std::make_unique<TopK>(options);
+  return options;
 }
 
 const bool registered =
@@ -178,7 +262,14 @@ const bool registered =
                     .source = "Bian et al. (arXiv 2301.02654): global top-k of |x|; positions: Elias-Fano",
                     .parameters = schema(),
                     .has_released_form = true,
-                    .make = make_topk});
+                    .make = [](const Parameters& p, Form form) { return std::make_unique<TopK>(options_of(p, form)); },
+                    .check = [](const CodecStack&, ConstTensorView x, std::span<const float> decoded) -> std::string {
+                      require_kept_values(x.as<float>(), decoded, true);
+                      return "kept values, least lost energy";
+                    }});
+const bool cuda = register_cuda("topk", [](const Parameters& p, Form form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaTopK>(std::move(host), options_of(p, form));
+});
 
 }  // namespace
 }  // namespace thinwire

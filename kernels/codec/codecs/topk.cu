@@ -1,13 +1,14 @@
 // CUDA implementation of kernels/codec/codecs/topk.cpp: the same bytes, on a stream; and the moves of any sparse message.
+#include "kernels/codec/codecs/topk_entries.h"
 #include "kernels/sparse/index_coding_kernels.cuh"
 #include "kernels/sparse/top_magnitudes_kernels.cuh"
 
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_topk_encode_fn thinwire_cuda_topk_encode;
-THINWIRE_CUDA_ENTRY thinwire_cuda_sparse_scatter_fn thinwire_cuda_sparse_scatter;
-THINWIRE_CUDA_ENTRY thinwire_cuda_sparse_gather_fn thinwire_cuda_sparse_gather;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_topk_encode, thinwire_cuda_topk_encode_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_sparse_scatter, thinwire_cuda_sparse_scatter_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_sparse_gather, thinwire_cuda_sparse_gather_fn);
 
 namespace {
 

@@ -3,12 +3,16 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "kernels/convert.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
 namespace {
+
+// NaN and infinity have all exponent bits set. An integer test survives every optimisation of float maths.
+constexpr std::uint32_t exponent_mask = 0x7f800000u;
 
 // Whether the bits of some value have all exponent bits set. An integer test: -ffast-math cannot remove it and
 // the loop vectorises.
@@ -98,6 +102,43 @@ std::span<const float> WireValues::read(std::span<const std::byte> wire, const c
     throw CorruptData(std::string(what) + " of " + text_of(key) + " holds NaN or infinity: the payload is damaged, or a sum over ranks overflowed " +
                       std::string(name_of(type_)) + " (then use wire=f32)");
   return values;
+}
+
+void check_finite(ConstTensorView x, std::string_view what) {
+  const auto values = x.as<float>();
+  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first = none;
+  parallel_for(static_cast<std::int64_t>(values.size()), [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t block = 4096;
+    for (std::int64_t b = begin; b < end; b += block) {
+      const std::int64_t stop = std::min(end, b + block);
+      std::uint32_t bad = 0;
+      for (std::int64_t i = b; i < stop; ++i) {
+        const std::uint32_t bits =
+            std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask;
+        bad |= bits == exponent_mask ? 1u : 0u;
+      }
+      if (bad == 0) continue;
+      std::int64_t i = b;
+      while ((std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]) & exponent_mask) !=
+             exponent_mask)
+        ++i;
+#pragma omp critical(thinwire_check_finite)
+      first = std::min(first, i);
+      return;
+    }
+  });
+  if (first == none) return;
+  const float value = values[static_cast<std::size_t>(first)];
+  const std::int64_t columns = x.shape().columns();
+  throw RuntimeFailure(std::string(what) + " has " +
+                       (value != value ? "NaN"
+                        : value > 0    ? "+infinity"
+                                       : "-infinity") +
+                       " at flat index " + std::to_string(first) + " (row " +
+                       std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
+                       ") of shape " + x.shape().to_string() +
+                       "; mend the computation that made it, no codec can represent it");
 }
 
 }  // namespace thinwire

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "core/device/device.h"
-#include "kernels/codec/codec.h"
+#include "core/device/tensor.h"
+#include "kernels/codec/payload/message_key.h"
 
 namespace thinwire {
 
@@ -33,6 +34,9 @@ std::string text_of(const MessageKey& key);
 
 /// CorruptData unless a payload has the one size that its shape implies.
 void check_payload_size(std::size_t actual, std::size_t expected, const char* codec, const Shape& shape, const MessageKey& key);
+
+/// Throws RuntimeFailure naming `what` and the first bad position when `x` holds NaN or infinity.
+void check_finite(ConstTensorView x, std::string_view what);
 
 /// Whether no value is NaN or infinite.
 bool all_finite(std::span<const float> values);

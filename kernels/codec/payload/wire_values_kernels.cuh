@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/map.cuh"
-#include "kernels/sparse/value_list.cuh"
+#include "kernels/cuda/value_list.cuh"
 
 namespace thinwire::cuda {
 

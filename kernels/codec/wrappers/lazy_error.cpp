@@ -61,6 +61,8 @@ const bool registered = register_wrapper(
      .source = "Song et al., Optimus-CC, ASPLOS 2023 (arXiv 2301.09830); released code, megatron/p2p_communication.py",
      .parameters = {{"leftover", ParameterSpec::Kind::choice, "carry", 0, 0, {"carry", "drop"},
                      "residual of a mini-batch's last message: added to the next mini-batch's first, or forgotten"}},
+     .needs_loss = true,
+     .point_to_point_only = true,
      .make = [](const Parameters& p, const CodecTraits&) -> std::unique_ptr<Wrapper> {
        return std::make_unique<LazyErrorPropagation>(p.choice("leftover") == "carry");
      }});

@@ -1,11 +1,11 @@
 // CUDA implementation of the arithmetic of kernels/codec/wrappers/residuals.cpp: what error feedback and lazy error propagation do to tensors.
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/codec/wrappers/residuals_entries.h"
 #include "kernels/cuda/map.cuh"
 
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_residual_add_fn thinwire_cuda_residual_add;
-THINWIRE_CUDA_ENTRY thinwire_cuda_residual_store_fn thinwire_cuda_residual_store;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_residual_add, thinwire_cuda_residual_add_fn);
+THINWIRE_CUDA_ENTRY(thinwire_cuda_residual_store, thinwire_cuda_residual_store_fn);
 
 namespace {
 

@@ -4,7 +4,7 @@
 // `type`: of activations and their gradients, device_f32 or device_bf16; kernels compute in f32. Statistics, layernorm's parameters, losses and
 // gradients of parameters are f32 in both. All pointers are device memory of `ordinal`, aligned to their elements (16-byte aligned tensors
 // with rows of whole 16 bytes move faster); work is queued on `stream` and nothing waits for it. What the host reports by an exception is
-// ORed into `status` (kernels/codec/cuda/device_kernels.h). Sums run in fixed orders: equal inputs give equal bits.
+// ORed into `status` (kernels/cuda/kernel_abi.h). Sums run in fixed orders: equal inputs give equal bits.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/convert.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/elementwise.h"

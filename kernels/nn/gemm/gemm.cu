@@ -1,12 +1,12 @@
 // CUDA implementation of kernels/nn/gemm/gemm.cpp: row-major products by cuBLASLt, f32 or bf16 with f32 sums.
-#include "kernels/codec/cuda/device_kernels.h"
+#include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/product.cuh"
 #include "kernels/nn/device/device_nn.h"
 
 using namespace thinwire;
 using namespace thinwire::cuda;
 
-THINWIRE_CUDA_ENTRY thinwire_cuda_gemm_fn thinwire_cuda_gemm;
+THINWIRE_CUDA_ENTRY(thinwire_cuda_gemm, thinwire_cuda_gemm_fn);
 
 int thinwire_cuda_gemm(int type_ab, int type_c, int transpose_a, int transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
                        const void* a, std::int64_t lda, const void* b, std::int64_t ldb, float beta, void* c, std::int64_t ldc, const void* bias,

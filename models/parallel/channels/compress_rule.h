@@ -5,12 +5,13 @@
 #include <string>
 
 #include "collectives/channel/traffic.h"
+#include "kernels/codec/registry.h"
 
 namespace thinwire {
 
 /// What compresses one traffic class, where, and when. Outside of it the class travels dense.
 struct CompressRule {
-  std::string codec = "none";
+  std::string codec = uncompressed;
   Protocol protocol = Protocol::automatic;
   std::string layers = "all";     ///< "all" or ranges of global layer numbers, "0-3,6"; a stage boundary counts as the layer behind it
   std::string stages = "all";     ///< likewise, pipeline stages (for pp: the sending stage)
@@ -18,7 +19,7 @@ struct CompressRule {
   bool at_evaluation = true;      ///< whether validation sees the compressed forward pass
   bool stacked = false;           ///< dp_gradient: matrices of one shape travel as one message (low rank: two sums for all of them)
   bool epilogue_only = false;     ///< pp_backward: only the messages that nothing hides (models/parallel/channels/epilogue.h)
-  bool active() const { return codec != "none"; }
+  bool active() const { return compresses(codec); }
 };
 
 }  // namespace thinwire

@@ -6,13 +6,14 @@ namespace thinwire {
 
 RuleCoverage::RuleCoverage(TrafficClass traffic, const CompressRule& rule, int stages, int micro_batches)
     : rule_(rule),
+      active_(rule.active()),
       pipeline_stages_(stages),
       micro_batches_(micro_batches),
       layers_(NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers)),
       stages_(NumberRanges::parse("compress." + name_of(traffic) + ".stages", rule.stages)) {}
 
 bool RuleCoverage::covers(int layer, int stage, const MessageKey& key) const {
-  if (!rule_.active()) return false;
+  if (!active_) return false;
   if (key.pass == Pass::evaluate) {
     if (!rule_.at_evaluation) return false;
   } else if (key.step < rule_.warmup_steps) {

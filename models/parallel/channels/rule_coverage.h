@@ -17,6 +17,7 @@ class RuleCoverage {
 
  private:
   CompressRule rule_;
+  bool active_;
   int pipeline_stages_, micro_batches_;
   NumberRanges layers_, stages_;
 };

@@ -51,7 +51,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
     const bool coded = is_matrix(*p->parameter) && pairs_.gradient && pairs_.gradient->codes(p->layer, at.pp, settled);
     const bool large = static_cast<double>(p->parameter->value.bytes()) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
-    add(*p, coded || large || (config.shard_optimizer && is_matrix(*p->parameter)), stacked, late);
+    add(*p, coded || large || (config.zero_stage > 0 && is_matrix(*p->parameter)), stacked, late);
   }
   for (Message& m : messages_) {
     std::int64_t elements = 0;
@@ -69,7 +69,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& 
 
 template <typename T>
 void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool stacked, bool late) {
-  const bool sharded = config_.shard_optimizer && is_matrix(*p.parameter);
+  const bool sharded = config_.zero_stage > 0 && is_matrix(*p.parameter);
   const Shape& shape = p.parameter->value.shape();
   // Packed together: neighbours in the backward pass that are ready at about the same time.
   Message* open = nullptr;
@@ -251,7 +251,7 @@ void GradientSync<T>::finish() {
 template <typename T>
 bool GradientSync<T>::reducer_zeroes_table() const {
   if (config_.form != Form::released || config_.embedding_sync != "fused" || !pairs_.gradient || !pairs_.gradient->coded()) return false;
-  if (pairs_.gradient->coded()->codec().expression.codec.name != "powersgd") return false;
+  if (!pairs_.gradient->coded()->codec().codec->traits().zeroes_uncompressed) return false;
   return std::any_of(messages_.begin(), messages_.end(), [&](const Message& m) {
     return of_matrices(m) && pairs_.gradient->codes(m.layer, at_.pp, key_of(m.name));
   });

@@ -28,8 +28,8 @@ struct LayeredParameter {
 /// The pairs that a replica group uses. Null pairs are not needed by the configuration.
 struct GradientChannels {
   ChannelPair* gradient = nullptr;         ///< dp_gradient, averages
-  ChannelPair* scatter = nullptr;          ///< gradient_scatter, averages
-  ChannelPair* gather = nullptr;           ///< weight_gather
+  ChannelPair* scatter = nullptr;          ///< grad_reduce_scatter, averages
+  ChannelPair* gather = nullptr;           ///< param_all_gather
   ChannelPair* embedding_dp = nullptr;     ///< embedding, first step over replicas (sums), or fused over both
   ChannelPair* embedding_stages = nullptr; ///< second step over {first, last stage}; null when fused
   Channel* tensor_control = nullptr;       ///< sums of tensor-parallel replicas' gradients under sequence parallelism

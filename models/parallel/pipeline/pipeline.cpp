@@ -1,6 +1,7 @@
 #include "models/parallel/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/sums.h"
@@ -201,7 +202,12 @@ template <typename T>
 MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
   PassContext named = pass;
   named.micro = micro;
-  return message_key("boundary" + std::to_string(boundary), named);
+  MessageKey key = message_key("boundary" + std::to_string(boundary), named);
+  // Numbers of the sequences over the whole run; the channel copies them.
+  samples_.resize(static_cast<std::size_t>(pass.batch));
+  std::iota(samples_.begin(), samples_.end(), static_cast<std::int64_t>(pass.step) * config_.global_batch + pass.first_sample);
+  key.samples = samples_;
+  return key;
 }
 
 template <typename T>

@@ -16,8 +16,8 @@ TrafficClass class_of(GridUse use) {
   switch (use) {
     case GridUse::activation: return TrafficClass::tp_forward;
     case GridUse::gradient: return TrafficClass::tp_backward;
-    case GridUse::weight: return TrafficClass::weight_gather;
-    case GridUse::weight_gradient: return TrafficClass::gradient_scatter;
+    case GridUse::weight: return TrafficClass::tp_weight;
+    case GridUse::weight_gradient: return TrafficClass::tp_weight_gradient;
     default: return TrafficClass::control;
   }
 }
@@ -34,7 +34,7 @@ void check_rule(TrafficClass traffic, const CompressRule& rule, Form form) {
   if (stack.codec->traits().backward != BackwardRule::straight_through)
     throw UsageError(name + ": a grid's tensors are cut and summed along the way, so the gradient must be that of the decoded tensor; choose "
                             "a codec with a straight-through gradient (quantize, cast)");
-  const bool sent_again = traffic == TrafficClass::tp_forward || traffic == TrafficClass::weight_gather;
+  const bool sent_again = traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_weight;
   if (sent_again && (stack.codec->traits().stateful || !stack.wrappers.empty()))
     throw UsageError(name + ": what a grid gathers in the forward pass it gathers again in the backward pass, and both must give the same bits; "
                             "choose a codec without state and without wrappers");
@@ -44,7 +44,7 @@ void check_rule(TrafficClass traffic, const CompressRule& rule, Form form) {
 
 void check_grid_rules(const std::map<TrafficClass, CompressRule>& rules, Form form) {
   for (const TrafficClass traffic :
-       {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::weight_gather, TrafficClass::gradient_scatter})
+       {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::tp_weight, TrafficClass::tp_weight_gradient})
     if (const auto rule = rules.find(traffic); rule != rules.end()) check_rule(traffic, rule->second, form);
 }
 
@@ -178,10 +178,7 @@ void TensorGrid<T>::wait(Pending&& pending) {
   Count& count = counts_[pending.label];
   count.traffic = pending.traffic;
   ++count.operations;
-  OperationReport& s = count.sum;
-  s.dense_bytes += r.dense_bytes, s.payload_bytes += r.payload_bytes, s.link_bytes += r.link_bytes, s.received_bytes += r.received_bytes;
-  s.reused_payloads += r.reused_payloads;
-  s.encode_us += r.encode_us, s.transfer_us += r.transfer_us, s.decode_us += r.decode_us, s.total_us += r.total_us;
+  count.sum += r;
 }
 
 template <typename T>

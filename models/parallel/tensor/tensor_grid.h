@@ -18,7 +18,7 @@
 
 namespace thinwire {
 
-/// What a message of the grid carries, and so its traffic class: tp_forward, tp_backward, weight_gather, gradient_scatter; control in
+/// What a message of the grid carries, and so its traffic class: tp_forward, tp_backward, tp_weight, tp_weight_gradient; control in
 /// the wire type (embedding look-ups) and exact (vectors, statistics of layernorm and loss: in the type of the model; `maximum`: its
 /// reductions take the largest instead of the sum).
 enum class GridUse { activation, gradient, weight, weight_gradient, look_up, exact, maximum };

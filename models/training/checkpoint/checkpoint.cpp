@@ -8,7 +8,7 @@
 #include "models/training/agreement.h"
 #include "models/training/checkpoint/checkpoint_pieces.h"
 #include "models/training/checkpoint/checkpoint_settings.h"
-#include "results/files/sealed_file.h"
+#include "results/sealed_file.h"
 
 namespace thinwire {
 namespace {

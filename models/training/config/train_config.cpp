@@ -88,28 +88,19 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     std::sort(tokens.begin(), tokens.end());
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
     for (const int slice : tokens) {
-      if (!activation || stack.expression.codec.name != "powersgd") break;
-      const std::int64_t rows = c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1);
-      const Parameters& p = stack.expression.codec.parameters;
-      const std::int64_t elements = rows * c.model.hidden, n = p.integer("rows") > 0 ? p.integer("rows") : rows;
-      if (elements % n != 0)
-        throw UsageError("rows " + str(n) + " do not divide the " + str(elements) + " elements of these messages (" + str(rows) + " x " +
-                         str(c.model.hidden) + ")");
-      const std::int64_t rank = p.integer("rank"), most = std::min(n, elements / n);
-      if (rank > most)
-        throw UsageError("rank " + str(rank) + " is above " + str(most) + ", the smaller side of these messages (" + str(n) + " rows of " +
-                         str(elements / n) + "); nothing would be saved");
+      if (activation) stack.codec->check_message({c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1), c.model.hidden});
     }
     if (traffic == TrafficClass::pp_backward) check_released(c);
-    for (const CodecExpression::Part& wrapper : stack.expression.wrappers)
-      if (wrapper.name == "lep") {
-        if (stack.codec->traits().lossless) throw UsageError("lep: the codec loses nothing, so there is no error to pass on; drop +lep or choose a lossy codec");
-        if (!pipeline)
-          throw UsageError("lep passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
-                           "ranks; use +ef");
-      }
-    if (rule.stacked && stack.expression.codec.name != "powersgd")
-      throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use powersgd");
+    for (const CodecExpression::Part& wrapper : stack.expression.wrappers) {
+      const WrapperInfo& info = wrapper_info(wrapper.name);
+      if (info.needs_loss && stack.codec->traits().lossless)
+        throw UsageError(info.name + ": the codec loses nothing, so there is no error to pass on; drop +" + info.name + " or choose a lossy codec");
+      if (info.point_to_point_only && !pipeline)
+        throw UsageError(info.name + " passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
+                         "ranks; use a wrapper for sums, such as +ef");
+    }
+    if (rule.stacked && !stack.codec->traits().stacks)
+      throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use a low-rank codec (powersgd)");
     if (rule.stacked && rule.protocol != Protocol::automatic && rule.protocol != Protocol::rounds)
       throw UsageError("stacked matrices travel by protocol rounds only");
     if (rule.stacked && c.error_interval > 0)
@@ -138,15 +129,16 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   covers("layers", rule.layers, c.model.layers);
   covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
-  const bool sharded = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
-  const bool grid = parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d;  // its weights travel as these classes, too
-  if (sharded && !c.shard_optimizer && !grid)
-    throw UsageError(
-        name + ": this traffic exists only with --shard-optimizer true; give that, or compress dp_gradient");
-  if (traffic == TrafficClass::dp_gradient && c.shard_optimizer)
-    throw UsageError(
-        name +
-        ": with --shard-optimizer true gradients travel as gradient_scatter; compress that class instead");
+  if (traffic == TrafficClass::outer_gradient || traffic == TrafficClass::optimizer)
+    throw UsageError(name + ": the optimizer sends no such traffic");
+  const bool of_grid = traffic == TrafficClass::tp_weight || traffic == TrafficClass::tp_weight_gradient;
+  if (of_grid && parse_grid(c.tensor_parallel, c.mesh.tp).kind == GridKind::one_d)
+    throw UsageError(name + ": only grids send this (--tensor-parallel 2d, 2.5d or 3d)");
+  const bool sharded = traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather;
+  if (sharded && c.zero_stage == 0)
+    throw UsageError(name + ": this traffic exists only with --zero-stage 1; give that, or compress dp_gradient");
+  if (traffic == TrafficClass::dp_gradient && c.zero_stage > 0)
+    throw UsageError(name + ": with --zero-stage " + str(c.zero_stage) + " gradients travel as grad_reduce_scatter; compress that class instead");
 }
 
 // What cannot be cut along the tokens.
@@ -160,8 +152,8 @@ void check_slices(const TrainConfig& c) {
   if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "the released code knows whole micro-batches; use --form fair");
   if (c.forward_us > 0) throw UsageError("--stage-forward-us" + with + "it states the time of a micro-batch, and slices of one differ; measure them");
   for (const auto& [traffic, rule] : c.compress)
-    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
-      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder's weights belong to messages of whole micro-batches");
+    if (rule.active() && make_codec(rule.codec, c.form).codec->as<Trainable>() != nullptr)
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "weights of a codec (an auto-encoder's) belong to messages of whole micro-batches");
   for (const int tokens : slices)
     if (c.scatter_gather && c.micro_batch * tokens % c.mesh.tp != 0)
       throw UsageError("scatter/gather splits the " + str(c.micro_batch * tokens) + " rows of a slice (micro-batch " + str(c.micro_batch) + " x " + str(tokens) +
@@ -188,8 +180,8 @@ void check_grid_settings(const TrainConfig& c, const GridShape& grid) {
   if (c.scatter_gather) throw UsageError("--scatter-gather" + with + "boundary tensors are shards already");
   if (sends_positions_first(c)) throw UsageError("--form released of powersgd on pp_backward" + with + "use --form fair");
   for (const auto& [traffic, rule] : c.compress)
-    if (rule.active() && make_codec(rule.codec, c.form).expression.codec.name == "autoencoder")
-      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "an auto-encoder learns on whole rows of the hidden size");
+    if (rule.active() && make_codec(rule.codec, c.form).codec->as<Trainable>() != nullptr)
+      throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + with + "weights of a codec (an auto-encoder's) are for whole rows of the hidden size");
   if (!c.omit.empty()) throw UsageError("--omit" + with + "its messages cannot be left out yet; leave it empty");
   if (c.error_interval > 0)
     throw UsageError("--error-interval" + with + "errors of a grid's messages are not measured; set it to 0");
@@ -269,6 +261,9 @@ void TrainConfig::check() const {
     throw UsageError("--dtype f64 beside --device cuda: devices compute in f32 (and multiply in f32 or bf16); the parity mode is the host's (--device host)");
   if (device != DeviceKind::host && compute != ComputeMode::real)
     throw UsageError("--compute timed replays durations of the host, but a device runs its work beside the host and takes its own time; use --compute real, or --device host");
+  if (zero_stage != 0 && zero_stage != 1) throw UsageError("--zero-stage " + str(zero_stage) + " does not exist; there are: 0, 1");
+  if (mesh.dp_replicas != 1 || mesh.dp_nodes != 1)
+    throw UsageError("--dp-replicas and --dp-nodes tell ranks apart that the optimizer treats alike; leave them out");
   if (dtype != DType::f32 && dtype != DType::f64)
     throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
   if (embedding_sync != "two_step" && embedding_sync != "fused")

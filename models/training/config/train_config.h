@@ -33,7 +33,7 @@ struct TrainConfig {
   std::string tensor_parallel = "1d";  ///< how the mesh.tp ranks split a layer: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ
   bool sequence_parallel = false;
   bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
-  bool shard_optimizer = false;     ///< ZeRO-1
+  int zero_stage = 0;               ///< what data-parallel ranks share out (models/store): 0 nothing, 1 optimizer state
   bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
   bool overlap = true;              ///< reduce gradients while the backward pass still runs
   double bucket_cap_mb = 4;            ///< dense gradients travel in buckets of about this size

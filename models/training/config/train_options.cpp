@@ -12,10 +12,10 @@ namespace {
 
 using Kind = TrainOption::Kind;
 
-constexpr TrafficClass compressible[] = {TrafficClass::tp_forward,    TrafficClass::tp_backward,
-                                         TrafficClass::pp_forward,    TrafficClass::pp_backward,
-                                         TrafficClass::dp_gradient,   TrafficClass::embedding,
-                                         TrafficClass::weight_gather, TrafficClass::gradient_scatter};
+constexpr TrafficClass compressible[] = {TrafficClass::tp_forward,       TrafficClass::tp_backward,         TrafficClass::pp_forward,
+                                         TrafficClass::pp_backward,      TrafficClass::dp_gradient,         TrafficClass::embedding,
+                                         TrafficClass::param_all_gather, TrafficClass::grad_reduce_scatter, TrafficClass::outer_gradient,
+                                         TrafficClass::optimizer,        TrafficClass::tp_weight,           TrafficClass::tp_weight_gradient};
 
 // ---- values as text ----
 
@@ -80,10 +80,10 @@ const std::string& one_of(const std::string& text, const std::vector<std::string
 
 /// `member(config)` is a reference to the setting.
 template <typename Member>
-TrainOption option(std::string key, std::string flag, std::string help, std::string unit, Member member,
+TrainOption option(std::string key, std::string flag, OnResume on_resume, std::string help, std::string unit, Member member,
                    std::vector<std::string> choices = {}) {
   using T = std::remove_cvref_t<decltype(member(std::declval<TrainConfig&>()))>;
-  TrainOption o{std::move(key), std::move(flag), std::move(help), std::move(unit), kind_of<T>(), choices};
+  TrainOption o(std::move(key), std::move(flag), on_resume, std::move(help), std::move(unit), kind_of<T>(), choices);
   o.get = [member](const TrainConfig& c) { return text_of<T>(member(const_cast<TrainConfig&>(c))); };
   o.set = [member, choices](TrainConfig& c, const std::string& text) {
     if (!choices.empty()) one_of(text, choices);
@@ -95,9 +95,9 @@ TrainOption option(std::string key, std::string flag, std::string help, std::str
 /// A setting that is an enumeration (or a truth value) in the configuration and a word in the file;
 /// choices[i] stands for values[i].
 template <typename T, typename Member>
-TrainOption word(std::string key, std::string flag, std::string help, Member member,
+TrainOption word(std::string key, std::string flag, OnResume on_resume, std::string help, Member member,
                  std::vector<std::string> choices, std::vector<T> values) {
-  TrainOption o{std::move(key), std::move(flag), std::move(help), "", Kind::text, choices};
+  TrainOption o(std::move(key), std::move(flag), on_resume, std::move(help), "", Kind::text, choices);
   o.get = [member, choices, values](const TrainConfig& c) {
     const auto at = std::find(values.begin(), values.end(), T(member(const_cast<TrainConfig&>(c))));
     TW_ASSERT(at != values.end(), "a configuration value without a word");
@@ -121,7 +121,7 @@ TrainOption rule_option(TrafficClass traffic, const char* part, std::string help
                         Member member) {
   const std::string key = "compress." + name_of(traffic) + (*part == 0 ? "" : std::string(".") + part);
   using T = std::remove_cvref_t<decltype(member(std::declval<CompressRule&>()))>;
-  TrainOption o{key, key, std::move(help), std::move(unit), kind_of<T>()};
+  TrainOption o(key, key, OnResume::codec_state, std::move(help), std::move(unit), kind_of<T>());
   o.get = [traffic, member](const TrainConfig& c) {
     const auto found = c.compress.find(traffic);
     CompressRule rule = found == c.compress.end() ? CompressRule() : found->second;
@@ -138,12 +138,9 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
   table.push_back(rule_option(
       traffic, "", "codec of " + name + " messages, NAME[:key=value,...][+WRAPPER...]", "",
       [](CompressRule & r) -> auto& { return r.codec; }));
-  TrainOption protocol{"compress." + name + ".protocol",
-                       "compress." + name + ".protocol",
-                       "how payloads are summed over ranks",
-                       "",
-                       Kind::text,
-                       {"automatic", "dense", "rounds", "gather", "two_shot", "point_to_point"}};
+  const std::string key = "compress." + name + ".protocol";
+  TrainOption protocol(key, key, OnResume::codec_state, "how payloads are summed over ranks", "", Kind::text,
+                       {"automatic", "dense", "rounds", "gather", "two_shot", "point_to_point"});
   protocol.get = [traffic](const TrainConfig& c) {
     const auto found = c.compress.find(traffic);
     return name_of(found == c.compress.end() ? Protocol::automatic : found->second.protocol);
@@ -177,116 +174,118 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
 
 std::vector<TrainOption> make_table() {
   std::vector<TrainOption> t = {
-      option("model.kind", "model", "which model, NAME[:key=value,...]", "", TW_MEMBER(model_kind)),
-      option("model.hidden", "hidden", "hidden size", "", TW_MEMBER(model.hidden)),
-      option("model.layers", "layers", "Transformer blocks", "", TW_MEMBER(model.layers)),
-      option("model.heads", "heads", "attention heads", "", TW_MEMBER(model.heads)),
-      option("model.vocab", "vocab", "tokens of the vocabulary (256: bytes); padded to a multiple of tp", "",
+      option("model.kind", "model", OnResume::refused, "which model, NAME[:key=value,...]", "", TW_MEMBER(model_kind)),
+      option("model.hidden", "hidden", OnResume::refused, "hidden size", "", TW_MEMBER(model.hidden)),
+      option("model.layers", "layers", OnResume::refused, "Transformer blocks", "", TW_MEMBER(model.layers)),
+      option("model.heads", "heads", OnResume::refused, "attention heads", "", TW_MEMBER(model.heads)),
+      option("model.vocab", "vocab", OnResume::refused, "tokens of the vocabulary (256: bytes); padded to a multiple of tp", "",
              TW_MEMBER(model.vocab)),
-      option("model.max_seq", "max-seq", "positions of the model; 0: as seq", "tokens",
+      option("model.max_seq", "max-seq", OnResume::refused, "positions of the model; 0: as seq", "tokens",
              TW_MEMBER(model.max_seq)),
-      option("model.dropout", "dropout", "dropout rate", "", TW_MEMBER(model.dropout)),
-      option("model.seed", "seed", "seed of weights, data order and dropout", "", TW_MEMBER(model.seed)),
-      word<nn::ComputeType>("model.products", "products", "type of the matrix products",
+      option("model.dropout", "dropout", OnResume::told, "dropout rate", "", TW_MEMBER(model.dropout)),
+      option("model.seed", "seed", OnResume::refused, "seed of weights, data order and dropout", "", TW_MEMBER(model.seed)),
+      word<nn::ComputeType>("model.products", "products", OnResume::told, "type of the matrix products",
                             TW_MEMBER(model.compute), {"f32", "bf16"},
                             {nn::ComputeType::f32, nn::ComputeType::bf16}),
-      option("data.kind", "data", "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
-      option("data.text", "text", "file or folder of text; empty: the Python standard library's sources", "",
+      option("data.kind", "data", OnResume::refused, "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
+      option("data.text", "text", OnResume::free, "file or folder of text; empty: the Python standard library's sources", "",
              TW_MEMBER(text)),
-      option("mesh.tp", "tp", "tensor-parallel ranks", "", TW_MEMBER(mesh.tp)),
-      option("mesh.tensor_parallel", "tensor-parallel",
+      option("mesh.tp", "tp", OnResume::codec_state, "tensor-parallel ranks", "", TW_MEMBER(mesh.tp)),
+      option("mesh.tensor_parallel", "tensor-parallel", OnResume::codec_state,
              "how the tp ranks split a layer: 1d, 2d (tp a square), 2.5d:depth=D (q q D), 3d (a cube) or 3d:sides=XxYxZ", "",
              TW_MEMBER(tensor_parallel)),
-      option("mesh.pp", "pp", "pipeline stages", "", TW_MEMBER(mesh.pp)),
-      option("mesh.dp", "dp", "data-parallel replicas", "", TW_MEMBER(mesh.dp)),
-      option("mesh.order", "order", "which axis varies fastest with the rank, first one fastest", "",
+      option("mesh.pp", "pp", OnResume::codec_state, "pipeline stages", "", TW_MEMBER(mesh.pp)),
+      option("mesh.dp", "dp", OnResume::codec_state, "data-parallel ranks", "", TW_MEMBER(mesh.dp)),
+      option("mesh.dp_replicas", "dp-replicas", OnResume::codec_state, "of them replicas, which an optimizer may let train apart for a while", "", TW_MEMBER(mesh.dp_replicas)),
+      option("mesh.dp_nodes", "dp-nodes", OnResume::codec_state, "nodes within each replica, between which an optimizer may exchange otherwise than inside", "", TW_MEMBER(mesh.dp_nodes)),
+      option("mesh.order", "order", OnResume::codec_state, "which axis varies fastest with the rank, first one fastest", "",
              TW_MEMBER(mesh.order)),
-      option("batch.global", "global-batch", "sequences of a step", "sequences", TW_MEMBER(global_batch)),
-      option("batch.micro", "micro-batch", "sequences of a micro-batch", "sequences", TW_MEMBER(micro_batch)),
-      option("batch.seq", "seq", "tokens of a sequence", "tokens", TW_MEMBER(seq)),
-      option("train.steps", "steps", "optimizer steps", "", TW_MEMBER(steps)),
-      option("train.learning_rate", "learning-rate", "peak learning rate", "",
+      option("batch.global", "global-batch", OnResume::codec_state_and_data, "sequences of a step", "sequences", TW_MEMBER(global_batch)),
+      option("batch.micro", "micro-batch", OnResume::codec_state, "sequences of a micro-batch", "sequences", TW_MEMBER(micro_batch)),
+      option("batch.seq", "seq", OnResume::codec_state_and_data, "tokens of a sequence", "tokens", TW_MEMBER(seq)),
+      option("train.steps", "steps", OnResume::free, "optimizer steps", "", TW_MEMBER(steps)),
+      option("train.learning_rate", "learning-rate", OnResume::told, "peak learning rate", "",
              TW_MEMBER(trainer.schedule.peak)),
-      option("train.min_lr", "min-lr", "learning rate at the end of the cosine", "",
+      option("train.min_lr", "min-lr", OnResume::told, "learning rate at the end of the cosine", "",
              TW_MEMBER(trainer.schedule.min_lr)),
-      option("train.warmup", "warmup", "steps of linear warm-up", "steps",
+      option("train.warmup", "warmup", OnResume::told, "steps of linear warm-up", "steps",
              TW_MEMBER(trainer.schedule.warmup)),
-      option("train.schedule_steps", "schedule-steps", "step at which the cosine ends; 0: as steps", "steps",
+      option("train.schedule_steps", "schedule-steps", OnResume::told, "step at which the cosine ends; 0: as steps", "steps",
              TW_MEMBER(trainer.schedule.total)),
-      option("train.weight_decay", "weight-decay", "AdamW: decay of weights", "",
+      option("train.weight_decay", "weight-decay", OnResume::told, "AdamW: decay of weights", "",
              TW_MEMBER(trainer.adamw.weight_decay)),
-      option("train.beta1", "beta1", "AdamW: memory of the mean", "", TW_MEMBER(trainer.adamw.beta1)),
-      option("train.beta2", "beta2", "AdamW: memory of the square", "", TW_MEMBER(trainer.adamw.beta2)),
-      option("train.epsilon", "epsilon", "AdamW: added to the root", "", TW_MEMBER(trainer.adamw.epsilon)),
-      option("train.clip", "clip", "largest global norm of the gradient", "", TW_MEMBER(trainer.max_norm)),
-      option("parallel.schedule", "schedule", "pipeline schedule", "", TW_MEMBER(schedule),
+      option("train.beta1", "beta1", OnResume::told, "AdamW: memory of the mean", "", TW_MEMBER(trainer.adamw.beta1)),
+      option("train.beta2", "beta2", OnResume::told, "AdamW: memory of the square", "", TW_MEMBER(trainer.adamw.beta2)),
+      option("train.epsilon", "epsilon", OnResume::told, "AdamW: added to the root", "", TW_MEMBER(trainer.adamw.epsilon)),
+      option("train.clip", "clip", OnResume::told, "largest global norm of the gradient", "", TW_MEMBER(trainer.max_norm)),
+      option("parallel.schedule", "schedule", OnResume::codec_state, "pipeline schedule", "", TW_MEMBER(schedule),
              {"1f1b", "gpipe", "interleaved", "terapipe"}),
-      option("parallel.token_slices", "token-slices",
+      option("parallel.token_slices", "token-slices", OnResume::codec_state,
              "cut sequences along their tokens (schedule terapipe, which it chooses where none is given): so many equal slices, or their lengths: 32,16,16", "",
              TW_MEMBER(token_slices)),
-      option("parallel.virtual_stages", "virtual-stages", "model chunks per pipeline rank (interleaved)", "",
+      option("parallel.virtual_stages", "virtual-stages", OnResume::codec_state, "model chunks per pipeline rank (interleaved)", "",
              TW_MEMBER(virtual_stages)),
-      option("parallel.sequence_parallel", "sequence-parallel",
+      option("parallel.sequence_parallel", "sequence-parallel", OnResume::codec_state,
              "split activations between the tensor-parallel parts over the sequence", "",
              TW_MEMBER(sequence_parallel)),
-      option("parallel.scatter_gather", "scatter-gather",
+      option("parallel.scatter_gather", "scatter-gather", OnResume::codec_state,
              "each tensor rank sends a part of a boundary tensor; the receivers gather", "",
              TW_MEMBER(scatter_gather)),
-      option("parallel.shard_optimizer", "shard-optimizer",
-             "optimizer state split over the replicas (ZeRO-1)", "", TW_MEMBER(shard_optimizer)),
-      word<bool>("parallel.recompute", "recompute",
+      option("parallel.zero_stage", "zero-stage", OnResume::codec_state,
+             "what the replicas share out instead of holding it whole: 0 nothing, 1 optimizer state (ZeRO-1)", "", TW_MEMBER(zero_stage)),
+      word<bool>("parallel.recompute", "recompute", OnResume::told,
                  "keep all activations, or only each layer's input and run it again", TW_MEMBER(recompute),
                  {"none", "full"}, {false, true}),
-      option("parallel.overlap", "overlap", "reduce gradients while the backward pass still runs", "",
+      option("parallel.overlap", "overlap", OnResume::told, "reduce gradients while the backward pass still runs", "",
              TW_MEMBER(overlap)),
-      word<bool>("parallel.sends", "sends",
+      word<bool>("parallel.sends", "sends", OnResume::free,
                  "boundary tensors leave while the stage computes on, or it waits for them first", TW_MEMBER(blocking_sends),
                  {"overlapped", "blocking"}, {false, true}),
-      option("parallel.bucket_cap_mb", "bucket-cap-mb", "size of a bucket of dense gradients", "MiB",
+      option("parallel.bucket_cap_mb", "bucket-cap-mb", OnResume::told, "size of a bucket of dense gradients", "MiB",
              TW_MEMBER(bucket_cap_mb)),
-      option("parallel.embedding_sync", "embedding-sync",
+      option("parallel.embedding_sync", "embedding-sync", OnResume::codec_state,
              "gradient of the tied table: over replicas then stages, or over all at once", "",
              TW_MEMBER(embedding_sync), {"two_step", "fused"}),
-      word<DeviceKind>("parallel.device", "device", "where each rank computes: on the host, or on the GPU of its number on the machine, modulo their number",
+      word<DeviceKind>("parallel.device", "device", OnResume::told, "where each rank computes: on the host, or on the GPU of its number on the machine, modulo their number",
                        TW_MEMBER(device), {"host", "cuda"}, {DeviceKind::host, DeviceKind::cuda}),
-      option("parallel.graphs", "graphs", "on a device: record the passes of a micro-batch and launch them as a whole (CUDA graphs)", "", TW_MEMBER(graphs)),
-      word<DType>("parallel.dtype", "dtype", "float type of weights and sums; f64 is for parity, dense only",
+      option("parallel.graphs", "graphs", OnResume::free, "on a device: record the passes of a micro-batch and launch them as a whole (CUDA graphs)", "", TW_MEMBER(graphs)),
+      word<DType>("parallel.dtype", "dtype", OnResume::refused, "float type of weights and sums; f64 is for parity, dense only",
                   TW_MEMBER(dtype), {"f32", "f64"}, {DType::f32, DType::f64}),
-      word<DType>("parallel.comm_dtype", "wire", "type of dense transfers", TW_MEMBER(comm_dtype), {"f32", "f16", "bf16"},
+      word<DType>("parallel.comm_dtype", "comm-dtype", OnResume::told, "type of dense transfers", TW_MEMBER(comm_dtype), {"f32", "f16", "bf16"},
                   {DType::f32, DType::f16, DType::bf16}),
-      word<Form>("compress.form", "form",
+      word<Form>("compress.form", "form", OnResume::codec_state,
                  "our best implementation of each codec, or literally as its authors released it",
                  TW_MEMBER(form), {"fair", "released"}, {Form::fair, Form::released}),
   };
   for (const TrafficClass traffic : compressible) add_rule(t, traffic);
   const std::vector<TrainOption> rest = {
-      option("eval.interval", "eval-interval", "steps between validations; 0: at the end only", "steps",
+      option("eval.interval", "eval-interval", OnResume::free, "steps between validations; 0: at the end only", "steps",
              TW_MEMBER(eval_interval)),
-      option("eval.sequences", "eval-sequences", "sequences of a validation", "sequences",
+      option("eval.sequences", "eval-sequences", OnResume::free, "sequences of a validation", "sequences",
              TW_MEMBER(eval_sequences)),
-      option("record.error_interval", "error-interval",
+      option("record.error_interval", "error-interval", OnResume::free,
              "steps between comparisons of compressed with dense messages; 0: none", "steps",
              TW_MEMBER(error_interval)),
       word<ComputeMode>(
-          "timing.compute", "compute",
+          "timing.compute", "compute", OnResume::free,
           "as it comes, or as waits of durations measured alone on a core (more ranks than cores)",
           TW_MEMBER(compute), {"real", "timed"}, {ComputeMode::real, ComputeMode::replay}),
-      option("timing.serial_steps", "serial-steps", "timed compute: measured steps, one rank at a time",
+      option("timing.serial_steps", "serial-steps", OnResume::free, "timed compute: measured steps, one rank at a time",
              "steps", TW_MEMBER(serial_steps)),
-      option("timing.compute_scale", "compute-scale",
+      option("timing.compute_scale", "compute-scale", OnResume::free,
              "timed compute: model and codecs on a processor that takes this many times as long", "times", TW_MEMBER(compute_scale)),
-      option("timing.stage_forward_us", "stage-forward-us",
+      option("timing.stage_forward_us", "stage-forward-us", OnResume::free,
              "timed compute: what the forward pass of a micro-batch through a stage takes; 0: as measured", "microseconds", TW_MEMBER(forward_us)),
-      option("timing.stage_backward_us", "stage-backward-us",
+      option("timing.stage_backward_us", "stage-backward-us", OnResume::free,
              "timed compute: what the backward pass of a micro-batch through a stage takes; 0: as measured", "microseconds", TW_MEMBER(backward_us)),
-      option("timing.omit", "omit",
+      option("timing.omit", "omit", OnResume::free,
              "timed compute: traffic classes whose messages cost nothing, separated by commas; what a step gains is what they cost it", "",
              TW_MEMBER(omit)),
-      option("checkpoint.file", "checkpoint", "HDF5 file to save to; empty: none", "", TW_MEMBER(checkpoint)),
-      option("checkpoint.interval", "checkpoint-interval", "steps between saves; 0: at the end only", "steps",
+      option("checkpoint.file", "checkpoint", OnResume::free, "HDF5 file to save to; empty: none", "", TW_MEMBER(checkpoint)),
+      option("checkpoint.interval", "checkpoint-interval", OnResume::free, "steps between saves; 0: at the end only", "steps",
              TW_MEMBER(save_interval)),
-      option("checkpoint.resume", "resume", "checkpoint to start from", "", TW_MEMBER(resume)),
-      word<bool>("checkpoint.codec_state", "codec-state",
+      option("checkpoint.resume", "resume", OnResume::free, "checkpoint to start from", "", TW_MEMBER(resume)),
+      word<bool>("checkpoint.codec_state", "codec-state", OnResume::free,
                  "state of codecs in the checkpoint: continue it, or start anew (needed on another layout)",
                  TW_MEMBER(reset_codec_state), {"keep", "reset"}, {false, true}),
   };

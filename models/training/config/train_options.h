@@ -9,20 +9,36 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/training/config/train_config.h"
 
 namespace thinwire {
 
+/// What a checkpoint of a run with another value of an option is worth to a run that resumes from it.
+enum class OnResume {
+  refused,               ///< nothing: the weights or what they learn from are others
+  codec_state,           ///< weights, but not what codecs remember of another layout or codec
+  codec_state_and_data,  ///< likewise, and the data comes in another order: said to the user
+  told,                  ///< everything; the run goes on differently: said to the user
+  free,                  ///< everything: the option changes no result
+};
+
 struct TrainOption {
   enum class Kind { integer, real, truth, text };
+  /// Every option says what another value of it means to a resumed run: without `on_resume` it does not compile.
+  TrainOption(std::string key_, std::string flag_, OnResume on_resume_, std::string help_, std::string unit_, Kind kind_,
+              std::vector<std::string> choices_ = {})
+      : key(std::move(key_)), flag(std::move(flag_)), on_resume(on_resume_), help(std::move(help_)), unit(std::move(unit_)), kind(kind_), choices(std::move(choices_)) {}
+
   std::string key;   ///< "model.hidden"
   std::string flag;  ///< "hidden": --hidden, and the name of the cell's parameter
+  OnResume on_resume;
   std::string help;
-  std::string unit = {};  ///< "tokens", "MiB", ... or empty
-  Kind kind = Kind::integer;
-  std::vector<std::string> choices = {};  ///< of a text; empty: any
+  std::string unit;  ///< "tokens", "MiB", ... or empty
+  Kind kind;
+  std::vector<std::string> choices;  ///< of a text; empty: any
   /// The value as text, such that set(get()) changes nothing.
   std::function<std::string(const TrainConfig&)> get = {};
   /// UsageError saying what is wrong with `value`; whoever calls adds where it stands.

@@ -191,7 +191,7 @@ TEST(CheckCodec, PassesEveryCodecThatShipsAndCatchesWrongOnes) {
                            "topk:fraction=0.05", "randomk:fraction=0.05", "autoencoder:width=4", "autoencoder:width=4,wire=f32,init=xavier", "powersgd:rank=3",
                            "powersgd:rank=3,wire=f16"}) {
     CodecStack stack = make_codec(text);
-    if (stack.codec->traits().needs_fit) stack.codec->fit(std::span(&view, 1));
+    if (stack.codec->traits().needs_fit) stack.codec->as<Fit>()->fit(std::span(&view, 1));
     EXPECT_NO_THROW(check_codec(stack, view)) << text;
   }
   for (const char* text : {"skewed", "credulous"}) {

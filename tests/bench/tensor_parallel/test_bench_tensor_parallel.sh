@@ -45,7 +45,7 @@ for codec in none quantize:bits=8 quantize:bits=4; do
   run ranks 4 --unit mlp --batch 4 --seq 8 --hidden 32 --comm-dtype f32 --codec "$codec" --check --json "$work/$codec"
   expect_status 0
 done
-run ranks 4 --mode 2d --unit mlp --batch 4 --seq 8 --hidden 32 --compress.weight_gather quantize:bits=8 --check --json "$work/weights"
+run ranks 4 --mode 2d --unit mlp --batch 4 --seq 8 --hidden 32 --compress.tp_weight quantize:bits=8 --check --json "$work/weights"
 expect_status 0
 run /usr/bin/python3 - "$work" <<'PY'
 import json, sys

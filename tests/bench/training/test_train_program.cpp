@@ -100,7 +100,7 @@ TEST(TrainProgram, ItsAnswersNeedNoRanks) {
 TEST(TrainProgram, MemoryShrinksWithEveryAxisOfTheMeshThatSplitsIt) {
   const auto total = [](const TrainValues& values) { return estimate_memory(make_train_config(values), {}); };
   const MemoryEstimate whole = total({}), tensor = total({{"tp", "2"}}), stages = total({{"pp", "2"}}),
-                       sharded = total({{"dp", "8"}, {"shard-optimizer", "true"}});
+                       sharded = total({{"dp", "8"}, {"zero-stage", "1"}});
   EXPECT_LT(tensor.weights, whole.weights);
   EXPECT_LT(stages.weights, whole.weights);
   EXPECT_EQ(sharded.weights, whole.weights);

@@ -30,7 +30,7 @@ class Varying final : public Codec {
   std::size_t max_payload_bytes(const Shape& shape) const override {
     return static_cast<std::size_t>(shape.elements()) * 8;
   }
-  std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
     work();
     std::size_t used = 0;
     const auto values = x.as<float>();
@@ -43,7 +43,7 @@ class Varying final : public Codec {
     }
     return used;
   }
-  void decode(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
     work();
     const auto values = out.as<float>();
     std::fill(values.begin(), values.end(), 0.0f);

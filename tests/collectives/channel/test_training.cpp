@@ -27,7 +27,7 @@ int n() { return world().size(); }
 void fit(Codec& codec) {
   static const std::vector<float> samples = normal_input(256 * columns, "samples", 0);
   const ConstTensorView views[] = {{samples.data(), Shape{256, columns}}};
-  if (codec.traits().needs_fit) codec.fit(views);
+  if (codec.traits().needs_fit) codec.as<Fit>()->fit(views);
 }
 
 Channel open(const std::string& codec, Protocol protocol = Protocol::automatic, TrafficClass traffic = TrafficClass::tp_forward,
@@ -258,7 +258,7 @@ TEST(Recomputation, RepeatsEveryOperationWithoutTrafficAndLeavesAllStateAlone) {
 }
 
 TEST(Recomputation, KeepsWhatABroadcastAndAReceiveDeliveredAndNothingOfAnEvaluation) {
-  Channel channel = open("none", Protocol::automatic, TrafficClass::weight_gather, true);
+  Channel channel = open("none", Protocol::automatic, TrafficClass::param_all_gather, true);
   std::vector<float> x = input(message("w", 0, 0), me()), again(elements);
   channel.broadcast({x.data(), shape}, 0, message("w", 0, 0)).wait();
   channel.broadcast({again.data(), shape}, 0, message("w", 0, 0, Pass::recompute)).wait();
@@ -418,7 +418,7 @@ const Shape small{4, 5};
 TEST(TrainableAutoencoder, GradientsOfAReductionMatchFiniteDifferences) {
   for (const Protocol protocol : {Protocol::rounds, Protocol::gather}) {
     Channel channel = open(trained, protocol);
-    Codec& codec = *channel.codec().codec;
+    Trainable& codec = *channel.codec().codec->as<Trainable>();
     EXPECT_TRUE(codec.trainable().empty());
     codec.prepare_training(tensor_id("other"), 5);
     codec.prepare_training(tensor_id("layer"), 5);
@@ -470,8 +470,8 @@ TEST(TrainableAutoencoder, GradientsAtAPipelineBoundaryLieOnTheirEnds) {
   Channel forward = open(trained, Protocol::automatic, TrafficClass::pp_forward);
   Channel backward(world(), {.traffic = TrafficClass::pp_backward, .comm_dtype = DType::f32});
   if (partner < n()) {
-    forward.codec().codec->prepare_training(tensor_id("boundary"), 5);
-    const auto parameters = forward.codec().codec->trainable();
+    forward.codec().codec->as<Trainable>()->prepare_training(tensor_id("boundary"), 5);
+    const auto parameters = forward.codec().codec->as<Trainable>()->trainable();
     const auto x = [&](int m) { return normal_input(20, m ? "x1" : "x0", std::min(me(), partner)); };
     const auto w = [&](int m) { return normal_input(20, m ? "w1" : "w0", 0); };
     const auto pass_on = [&](int m, Pass pass) {
@@ -512,15 +512,15 @@ TEST(TrainableAutoencoder, GradientsAtAPipelineBoundaryLieOnTheirEnds) {
 
 TEST(TrainableAutoencoder, WeightsThatTrainAreSavedAndLoadedInPlace) {
   Channel channel = open(trained, Protocol::rounds);
-  channel.codec().codec->prepare_training(tensor_id("layer"), columns);
-  auto parameters = channel.codec().codec->trainable();
+  channel.codec().codec->as<Trainable>()->prepare_training(tensor_id("layer"), columns);
+  auto parameters = channel.codec().codec->as<Trainable>()->trainable();
   for (CodecParameter& p : parameters)
     for (float& v : p.value) v += 0.125f;
   const auto saved = channel.save_state();
   const auto result = reduce(channel, message("layer", 1, 0));
   Channel fresh = open(trained, Protocol::rounds);
-  fresh.codec().codec->prepare_training(tensor_id("layer"), columns);
-  const auto held = fresh.codec().codec->trainable();
+  fresh.codec().codec->as<Trainable>()->prepare_training(tensor_id("layer"), columns);
+  const auto held = fresh.codec().codec->as<Trainable>()->trainable();
   EXPECT_NE(reduce(fresh, message("layer", 1, 0)), result);
   fresh.load_state(saved);
   EXPECT_EQ(held[0].value[7], parameters[0].value[7]) << "who trains the weights holds spans of them";

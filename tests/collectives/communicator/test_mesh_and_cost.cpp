@@ -76,6 +76,53 @@ TEST(ProcessMesh, EveryGroupKindPartitionsTheRanksAndMembersDifferInOneCoordinat
   }
 }
 
+TEST(DataAxis, IsAProductWhoseFactorsAreGroupsWithTheRanksOfANodeAdjacent) {
+  const MeshShape shape{.tp = 1, .pp = 1, .dp = 8, .dp_replicas = 2, .dp_nodes = 2};
+  EXPECT_EQ(shape.data(), (DataAxis{2, 2, 2}));
+  using Groups = std::vector<std::vector<int>>;
+  EXPECT_EQ(data_groups(shape, "inside"), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(data_groups(shape, "node"), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+  EXPECT_EQ(data_groups(shape, "within_replica"), (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(data_groups(shape, "replica"), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(data_groups(shape, "data"), (Groups{{0, 1, 2, 3, 4, 5, 6, 7}}));
+  EXPECT_EQ(data_coordinates(shape, 6), (DataCoordinates{1, 1, 0, 2}));
+}
+
+TEST(DataAxis, EveryGroupKeepsTheOtherCoordinatesOfEveryOrder) {
+  for (const std::string& order : orders) {
+    const MeshShape shape{.tp = 2, .pp = 3, .dp = 12, .order = order, .dp_replicas = 3, .dp_nodes = 2};
+    for (const std::string& name : data_group_names()) {
+      std::set<int> seen;
+      for (const auto& group : data_groups(shape, name))
+        for (const int rank : group) {
+          seen.insert(rank);
+          const MeshCoordinates mine = mesh_coordinates(shape, rank), first = mesh_coordinates(shape, group[0]);
+          EXPECT_EQ(std::pair(mine.tp, mine.pp), std::pair(first.tp, first.pp));
+          const DataCoordinates a = data_coordinates(shape, mine.dp), b = data_coordinates(shape, first.dp);
+          if (name == "inside" || name == "node" || name == "within_replica") {
+            EXPECT_EQ(a.replica, b.replica);
+          }
+          if (name == "inside" || name == "replica") {
+            EXPECT_EQ(a.node, b.node);
+          }
+          if (name == "node" || name == "replica") {
+            EXPECT_EQ(a.inside, b.inside);
+          }
+        }
+      EXPECT_EQ(static_cast<int>(seen.size()), shape.ranks()) << name;
+    }
+  }
+}
+
+TEST(DataAxis, WithoutFactorsIsAllInsideAndBadFactorsAreUsageErrors) {
+  EXPECT_EQ((MeshShape{.dp = 4}.data()), (DataAxis{1, 1, 4}));
+  EXPECT_EQ(describe_mesh({.dp = 4}).find("replica"), std::string::npos);
+  EXPECT_NE(describe_mesh({.dp = 4, .dp_replicas = 2}).find("replica: [0 2] [1 3]"), std::string::npos);
+  EXPECT_THROW(check_mesh({.dp = 6, .dp_nodes = 4}), UsageError);
+  EXPECT_THROW(check_mesh({.dp = 6, .dp_replicas = 0}), UsageError);
+  EXPECT_THROW(data_groups({.dp = 6}, "nodes"), UsageError);
+}
+
 TEST(ProcessMesh, BadMeshesAreUsageErrors) {
   EXPECT_THROW(mesh_groups({.tp = 0}), UsageError);
   EXPECT_THROW(mesh_groups({.order = "tp-pp"}), UsageError);

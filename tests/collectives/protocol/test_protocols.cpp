@@ -35,7 +35,7 @@ struct Fitted {
 void fit(Codec& codec) {
   static const Fitted fitted;
   const ConstTensorView views[] = {fitted.view()};
-  if (codec.traits().needs_fit) codec.fit(views);
+  if (codec.traits().needs_fit) codec.as<Fit>()->fit(views);
 }
 
 std::vector<std::vector<float>> inputs(std::int64_t rows, std::int64_t step = 0) {
@@ -98,11 +98,11 @@ double norms_of_rounds(const std::string& name, const RowBlock& block, const Mes
   for (const auto& x : all) {
     auto codec = fresh(name);
     for (int r = 0; r < codec->traits().rounds; ++r) {
-      const Round round = codec->begin_round(r, {x.data() + block.first * columns, shape}, key, 1);
+      const Round round = codec->as<Rounds>()->begin_round(r, {x.data() + block.first * columns, shape}, key, 1);
       std::memcpy(round.receive.data(), round.send.data(), round.send.size());
     }
     std::vector<float> own(static_cast<std::size_t>(shape.elements()));
-    codec->end_rounds(key, 1, {own.data(), shape});
+    codec->as<Rounds>()->end_rounds(key, 1, {own.data(), shape});
     norms += norm(own);
   }
   return norms;
@@ -200,7 +200,7 @@ Expected expect_rounds(const std::string& name, std::int64_t rows, const Message
     std::vector<Round> rs;
     for (int r = 0; r < n; ++r) {
       const auto i = static_cast<std::size_t>(r);
-      rs.push_back(ranks[i]->begin_round(round, {all[i].data(), Shape{rows, columns}}, key, n));
+      rs.push_back(ranks[i]->as<Rounds>()->begin_round(round, {all[i].data(), Shape{rows, columns}}, key, n));
     }
     const std::size_t bytes = rs[0].send.size(), count = bytes / size_of(rs[0].dtype);
     const auto value = [&](const Round& r, std::size_t i) -> double {
@@ -233,7 +233,7 @@ Expected expect_rounds(const std::string& name, std::int64_t rows, const Message
                                     static_cast<std::int64_t>(size_of(rs[0].dtype)), me, n);
   }
   std::vector<float> sum(static_cast<std::size_t>(rows * columns));
-  ranks[static_cast<std::size_t>(me)]->end_rounds(key, n, {sum.data(), Shape{rows, columns}});
+  ranks[static_cast<std::size_t>(me)]->as<Rounds>()->end_rounds(key, n, {sum.data(), Shape{rows, columns}});
   e.sum.assign(sum.begin(), sum.end());
   e.terms = norms_of_rounds(name, {0, rows}, key, all);
   return e;
@@ -246,7 +246,7 @@ double tolerance(const std::string& name, Protocol protocol) {
   const auto codec = fresh(name);
   std::vector<float> probe(4 * columns, 1.0f);
   const Round round =
-      codec->begin_round(0, {probe.data(), Shape{4, columns}}, key_of("probe"), world().size());
+      codec->as<Rounds>()->begin_round(0, {probe.data(), Shape{4, columns}}, key_of("probe"), world().size());
   const double unit = round.dtype == DType::f32 ? 1e-6 : round.dtype == DType::f16 ? 1e-3 : 8e-3;
   return unit * world().size();
 }
@@ -354,9 +354,9 @@ TEST(Protocols, ReduceScatterByRoundsIsTheSliceOfRoundsPerShardOrOfTheWholeReduc
         }
         if (block.count > 0) {
           auto codec = fresh(name);
-          const Round round = codec->begin_round(0, {sum.data(), part}, piece(key, me), 1);
+          const Round round = codec->as<Rounds>()->begin_round(0, {sum.data(), part}, piece(key, me), 1);
           std::memcpy(round.receive.data(), round.send.data(), round.send.size());
-          codec->end_rounds(piece(key, me), 1, {expected.data(), part});
+          codec->as<Rounds>()->end_rounds(piece(key, me), 1, {expected.data(), part});
         }
         // World-dependent scaling (a random subset divides by its share only) is the codec's; compare up to
         // rounding.
@@ -417,7 +417,7 @@ TEST(Protocols, AllGatherAndBroadcastLeaveEveryRankTheOwnerTooWithTheDecodedTens
 TEST(Protocols, APayloadIsReusedUntilItsStepEndsOrItIsForgotten) {
   const int n = world().size();
   ChannelOptions options;
-  options.traffic = TrafficClass::weight_gather, options.codec = "randomk:fraction=0.5", options.reuse_payloads = true;
+  options.traffic = TrafficClass::param_all_gather, options.codec = "randomk:fraction=0.5", options.reuse_payloads = true;
   Channel channel(world(), options);
   const std::int64_t rows = 3 * n, width = 17;
   std::vector<float> mine = integer_input(3 * width, "weights", world().rank()), all(static_cast<std::size_t>(rows * width)), first;

@@ -6,7 +6,7 @@
 #include "core/device/device_graph.h"
 #include "core/device/device_stream.h"
 #include "core/error.h"
-#include "core/tensor.h"
+#include "core/device/tensor.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/values.h"
 

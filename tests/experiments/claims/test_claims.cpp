@@ -78,6 +78,26 @@ TEST(ClaimReport, KeepsVerdictsAndRefusesWhatItDidNotWrite) {
   EXPECT_EQ(exit_status_of(judged), 0) << "a claim that does not hold is a result";
 }
 
+TEST(ClaimReport, AVerdictOfALargerProfileAndThoseOfOtherClaimsStay) {
+  const auto judged = [](const std::string& id, Profile profile, Verdict verdict, const std::string& because) {
+    return Judged{id, "", "", "", "training", name_of(profile), "", {verdict, because, {}, {}}};
+  };
+  std::vector<Judged> kept = {judged("a.C1", Profile::standard, Verdict::confirmed, "300 steps"), judged("a.C2", Profile::quick, Verdict::refuted, "10 steps")};
+  const auto of_c1 = [&] { return kept[0].profile + " " + name_of(kept[0].outcome.verdict) + " " + kept[0].outcome.because; };
+  EXPECT_FALSE(keep_verdict(kept, judged("a.C1", Profile::quick, Verdict::inconclusive, "10 steps")));
+  EXPECT_EQ(of_c1(), "standard CONFIRMED 300 steps");
+  EXPECT_TRUE(keep_verdict(kept, judged("a.C1", Profile::standard, Verdict::refuted, "again")));
+  EXPECT_EQ(of_c1(), "standard REFUTED again");
+  EXPECT_TRUE(keep_verdict(kept, judged("a.C3", Profile::smoke, Verdict::confirmed, "new")));
+  EXPECT_TRUE(keep_verdict(kept, judged("a.C1", Profile::full, Verdict::invalid, "no control")));
+  EXPECT_TRUE(keep_verdict(kept, judged("a.C1", Profile::quick, Verdict::confirmed, "better than none")));
+  EXPECT_TRUE(keep_verdict(kept, judged("a.C1", Profile::full, Verdict::pass, "exact")));
+  EXPECT_TRUE(keep_verdict(kept, judged("a.C1", Profile::smoke, Verdict::fail, "a defect of now")));
+  EXPECT_EQ(of_c1(), "smoke FAIL a defect of now");
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept[1].outcome.because, "10 steps") << "another claim's verdict";
+}
+
 TEST(ClaimReport, ACheckThatCannotBeMadeIsInvalidWithItsReason) {
   Claim claim;
   claim.id = "x.C1";

@@ -8,9 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "core/clock.h"
 #include "core/error.h"
-#include "experiments/run/estimate.h"
+#include "experiments/study/estimate.h"
 #include "experiments/study/expand.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/study/selection.h"
@@ -407,7 +406,7 @@ TEST(Launches, AShuffleKeepsEveryCellAndItsSeedDecidesTheOrder) {
   EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), cells.size());
 }
 
-TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramAndLinkElseFromTheStudy) {
+TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramLinkAndRanksElseOfFewerOfTheseElseFromTheStudy) {
   const TemporaryFolder folder;
   const auto cells = cells_of(
       head + "[[grid]]\nprogram = \"p\"\nlink = [\"shm\", \"netns:1gbit\"]\nminutes = 2\n[grid.axes]\na = [1, 2]\n[[grid]]\nprogram = \"q\"\n");
@@ -428,8 +427,15 @@ TEST(Estimates, ComeFromFinishedCellsOfTheSameProgramAndLinkElseFromTheStudy) {
   folder.write("journal/0003.jsonl", line("cell_finished", "other study", 0, 12));
   std::filesystem::create_directories(folder.path() + "/launches");
   folder.write("launches/0003.json", R"({"program":"q","link":"shm"})");
+  folder.write("journal/0004.jsonl", line("cell_finished", "on eight ranks", 0, 40));
+  folder.write("launches/0004.json", R"({"program":"p","link":"shm","ranks":8})");
   const Estimates measured(cells, folder.path());
   EXPECT_EQ(measured.seconds_of(shm[1]), 5);
+  PlannedCell eight = shm[1], four = shm[1];
+  eight.ranks = 8;
+  four.ranks = 4;
+  EXPECT_EQ(measured.seconds_of(eight), 40);
+  EXPECT_DOUBLE_EQ(measured.seconds_of(four).value(), 50.0 / 3);
   EXPECT_EQ(measured.seconds_of(netns[0]), 120);
   EXPECT_EQ(measured.seconds_of(q[0]), 12);
   EXPECT_DOUBLE_EQ(node_hours(shm[0], 1800, 2), 0.25);
@@ -460,17 +466,12 @@ TEST(Selection, MeasuredCellsOfAnotherBuildStandOnlyWhenToldTo) {
   EXPECT_THROW(cells_to_run({cells.data(), 1}, old, {}, folder.path(), "out"), UsageError);
 }
 
-TEST(Scale, TenThousandCellsExpandInUnderTwoSeconds) {
+TEST(Scale, TenThousandCellsAreTenThousandIdentities) {
   std::string axis;
   for (int i = 0; i < 100; ++i) axis += (i ? ", " : "") + std::to_string(i);
-  const Stopwatch watch;
-  EXPECT_EQ(
-      cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n")
-          .size(),
-      10000u);
-#if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(watch.seconds(), 2.0);
-#endif
+  std::set<std::string> ids;
+  for (const PlannedCell& cell : cells_of(head + "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [" + axis + "]\nb = [" + axis + "]\n")) ids.insert(cell.cell_id);
+  EXPECT_EQ(ids.size(), 10000u);
 }
 
 }  // namespace

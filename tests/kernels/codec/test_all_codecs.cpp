@@ -7,6 +7,8 @@
 #include <omp.h>
 
 #include "core/clock.h"
+#include "kernels/convert.h"
+#include "support/codec_expressions.h"
 #include "support/codec_rounds.h"
 #include "support/count_allocations.h"
 #include "support/reference_codecs.h"
@@ -23,57 +25,21 @@ MessageKey key_of(std::int64_t step) {
   return key;
 }
 
-struct Case {
-  std::string expression;
-  Form form;
-  std::string name() const { return expression + " (" + name_of(form) + ")"; }
-};
+using Case = testing::CodecCase;
 
-// Every codec with its defaults, with each choice and flag of each parameter, and at the ends of small
-// ranges.
-// THINWIRE_TEST_CODEC limits them to one codec (the sample of docs/adding-a-codec.md).
 std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  const char* only = std::getenv("THINWIRE_TEST_CODEC");
-  for (const CodecInfo* info : all_codecs()) {
-    if (only != nullptr && info->name != only) continue;
-    std::vector<std::string> expressions = {info->name};
-    for (const ParameterSpec& p : info->parameters) {
-      std::vector<std::string> values = p.choices;
-      if (p.kind == ParameterSpec::Kind::flag) values = {"true", "false"};
-      if (p.kind == ParameterSpec::Kind::integer && p.maximum - p.minimum < 16)
-        for (auto v = static_cast<int>(p.minimum); v <= static_cast<int>(p.maximum); ++v)
-          values.push_back(std::to_string(v));
-      if (p.name == "fraction") values.insert(values.end(), {"0.3", "1"});
-      for (const std::string& value : values) expressions.push_back(info->name + ":" + p.name + "=" + value);
-    }
-    for (const std::string& expression : expressions) {
-      CodecExpression parsed;
-      try {
-        parsed = parse_codec(expression);
-      } catch (const UsageError&) {
-        continue;  // a choice that contradicts a default
-      }
-      cases.push_back({expression, Form::fair});
-      if (info->has_released_form) cases.push_back({expression, Form::released});
-    }
-  }
+  std::vector<Case> cases = testing::codec_cases();
   EXPECT_FALSE(cases.empty()) << "no codec to test";
   return cases;
 }
 
-// Codecs whose decoded tensor is a matrix product.
-bool is_product(const Case& c) {
-  return c.expression.starts_with("powersgd") || c.expression.starts_with("autoencoder");
-}
-
 CodecStack make(const Case& c, Shape shape) {
-  CodecStack stack = make_codec(c.expression, c.form);
+  CodecStack stack = make_codec(c.codec, c.form);
   if (stack.codec->traits().needs_fit && shape.columns() > 0) {
     static std::vector<float> sample;
     sample = normal_numbers(64 * shape.columns(), 1);
     const ConstTensorView view(sample.data(), Shape{64, shape.columns()});
-    stack.codec->fit({&view, 1});
+    stack.codec->as<Fit>()->fit({&view, 1});
   }
   return stack;
 }
@@ -97,7 +63,7 @@ const Shape shapes[] = {{1}, {1, 1}, {7, 13}, {3, 5, 17}, {1, 127}, {127, 1}, {1
 TEST(EveryCodec, StaysWithinItsDeclaredSizeAndTheTensor) {
   for (const Case& c : all_cases())
     for (const Shape& shape : shapes) {
-      SCOPED_TRACE(c.name() + " " + shape.to_string());
+      SCOPED_TRACE(c.text() + " " + shape.to_string());
       CodecStack stack = make(c, shape);
       if (!stack.codec->traits().gather) continue;
       const auto x = normal_numbers(shape.elements(), 2);
@@ -126,7 +92,7 @@ TEST(EveryCodec, StaysWithinItsDeclaredSizeAndTheTensor) {
 TEST(EveryCodec, AcceptsAnyAlignmentOfItsPayload) {
   const Shape shape{33, 21};
   for (const Case& c : all_cases()) {
-    SCOPED_TRACE(c.name());
+    SCOPED_TRACE(c.text());
     CodecStack a = make(c, shape), b = make(c, shape);
     if (!a.codec->traits().gather) continue;
     const auto x = normal_numbers(shape.elements(), 3);
@@ -144,7 +110,7 @@ TEST(EveryCodec, AcceptsAnyAlignmentOfItsPayload) {
 TEST(EveryCodec, DecodeAddIsDecodePlusWhatWasThere) {
   const Shape shape{19, 31};
   for (const Case& c : all_cases()) {
-    SCOPED_TRACE(c.name());
+    SCOPED_TRACE(c.text());
     CodecStack stack = make(c, shape);
     if (!stack.codec->traits().gather) continue;
     const auto payload = encode(stack, normal_numbers(shape.elements(), 4), shape, key_of(0));
@@ -159,8 +125,9 @@ TEST(EveryCodec, ResultsDoNotDependOnTheNumberOfThreads) {
   const Shape shape{520, 257};  // above the grain, below what a sanitizer makes slow
   const int before = omp_get_max_threads();
   for (const Case& c : all_cases()) {
-    SCOPED_TRACE(c.name());
-    if (!make(c, shape).codec->traits().gather || is_product(c))
+    SCOPED_TRACE(c.text());
+    const CodecTraits traits = make_codec(c.codec, c.form).codec->traits();
+    if (!traits.gather || traits.reordered_sums)
       continue;  // sums of a BLAS depend on its threads
     const auto x = normal_numbers(shape.elements(), 5);
     std::vector<std::vector<std::byte>> payloads;
@@ -180,11 +147,11 @@ TEST(EveryCodec, ResultsDoNotDependOnTheNumberOfThreads) {
 // Either the damage is noticed (CorruptData), or a finite tensor comes out (a product of damaged factors may
 // overflow); never another error, never a read or
 // write out of bounds (the asan-ubsan build runs this too).
-void expect_harmless(const Case& c, CodecStack& stack, const std::vector<std::byte>& payload, Shape shape) {
+void expect_harmless(CodecStack& stack, const std::vector<std::byte>& payload, Shape shape) {
   const std::vector<std::byte> exact(payload);
   try {
     for (const float v : decode(stack, exact, shape, key_of(0)))
-      ASSERT_TRUE(std::isfinite(v) || is_product(c));
+      ASSERT_TRUE(std::isfinite(v) || stack.codec->traits().reordered_sums);
   } catch (const CorruptData&) {
   }
 }
@@ -196,10 +163,10 @@ TEST(EveryCodec, DamagedPayloadsAreRefusedOrHarmless) {
   std::uint64_t draw = 0;
   for (const Case& c : all_cases())
     for (const Shape& shape : {Shape{7, 13}, Shape{3, 5, 17}, Shape{300, 300}}) {
-      SCOPED_TRACE(c.name() + " " + shape.to_string());
+      SCOPED_TRACE(c.text() + " " + shape.to_string());
       CodecStack stack = make(c, shape);
-      if (!stack.codec->traits().gather || c.expression == "none")
-        continue;  // any f32 bits are a tensor of `none`
+      if (!stack.codec->traits().gather || stack.codec->traits().identity)
+        continue;  // any f32 bits are a tensor
       const auto payload = encode(stack, normal_numbers(shape.elements(), 6), shape, key_of(0));
       const int rounds = shape.elements() > 10000 ? 12 : 60;
       for (int i = 0; i < rounds; ++i) {
@@ -208,10 +175,10 @@ TEST(EveryCodec, DamagedPayloadsAreRefusedOrHarmless) {
         for (std::uint64_t f = 0; f < flips; ++f, draw += 2)
           damaged[random.below(draw, damaged.size())] ^=
               static_cast<std::byte>(1 + random.below(draw + 1, 255));
-        expect_harmless(c, stack, damaged, shape);
+        expect_harmless(stack, damaged, shape);
       }
       for (const std::byte filler : {std::byte{0}, std::byte{0xff}, std::byte{0x7f}})
-        expect_harmless(c, stack, std::vector<std::byte>(payload.size(), filler), shape);
+        expect_harmless(stack, std::vector<std::byte>(payload.size(), filler), shape);
       // Another size is always noticed.
       std::vector<float> out(static_cast<std::size_t>(shape.elements()));
       for (const std::size_t size :
@@ -230,7 +197,7 @@ TEST(EveryCodec, NanAndInfinityNameTheirPosition) {
   const Shape shape{17, 23};
   for (const Case& c : all_cases())
     for (const float bad : {std::nanf(""), INFINITY}) {
-      SCOPED_TRACE(c.name());
+      SCOPED_TRACE(c.text());
       CodecStack stack = make(c, shape);
       if (!stack.codec->traits().gather) continue;
       auto x = normal_numbers(shape.elements(), 7);
@@ -256,10 +223,10 @@ TEST(EveryCodec, AllocatesNothingInTheSteadyState) {
   for (const int threads : {1, 2}) {
     omp_set_num_threads(threads);
     for (const Case& c : all_cases()) {
-      if (threads > 1 && is_product(c)) continue;  // nothing of theirs depends on it, and BLAS threads spin
-      SCOPED_TRACE(c.name() + ", threads " + std::to_string(threads));
+      SCOPED_TRACE(c.text() + ", threads " + std::to_string(threads));
+      const CodecTraits traits = make_codec(c.codec, c.form).codec->traits();
+      if (threads > 1 && traits.reordered_sums) continue;  // nothing of theirs depends on it, and BLAS threads spin
       CodecStack stack = make(c, shape);
-      const CodecTraits& traits = stack.codec->traits();
       const auto x = normal_numbers(shape.elements(), 8);
       std::vector<float> out(x.size());
       std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
@@ -272,15 +239,14 @@ TEST(EveryCodec, AllocatesNothingInTheSteadyState) {
         }
         if (traits.rounds > 0) {
           for (int r = 0; r < traits.rounds; ++r) {
-            const Round round = stack.codec->begin_round(r, ConstTensorView(x.data(), shape), key, 1);
+            const Round round = stack.codec->as<Rounds>()->begin_round(r, ConstTensorView(x.data(), shape), key, 1);
             std::memcpy(round.receive.data(), round.send.data(), round.send.size());
           }
-          stack.codec->end_rounds(key, 1, TensorView(out.data(), shape));
+          stack.codec->as<Rounds>()->end_rounds(key, 1, TensorView(out.data(), shape));
         }
       };
-      // Top-K remembers 64 messages: after those its memory goes round.
-      const std::int64_t warm = c.expression.starts_with("topk") && threads == 1 ? 66 : 3;
-      const auto step_of = [&](std::int64_t i) { return warm == 3 ? i % 2 : i; };
+      const std::int64_t warm = 3;
+      const auto step_of = [&](std::int64_t i) { return i % 2; };
       for (std::int64_t i = 0; i < warm; ++i) once(step_of(i));
       const long allocations = testing::allocations;
       for (std::int64_t i = warm; i < warm + 4; ++i) once(step_of(i));
@@ -288,6 +254,45 @@ TEST(EveryCodec, AllocatesNothingInTheSteadyState) {
     }
   }
   omp_set_num_threads(before);
+}
+
+TEST(EveryCodec, HasTheCapabilitiesThatItsTraitsName) {
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.text());
+    const CodecStack stack = make_codec(c.codec, c.form);
+    const CodecTraits& traits = stack.codec->traits();
+    EXPECT_EQ(stack.codec->as<Rounds>() != nullptr, traits.rounds > 0);
+    EXPECT_EQ(stack.codec->as<Backward>() != nullptr, traits.backward != BackwardRule::straight_through);
+    EXPECT_TRUE(!traits.needs_fit || stack.codec->as<Fit>() != nullptr);
+    EXPECT_TRUE(!traits.stateful || stack.codec->as<State>() != nullptr);
+    EXPECT_TRUE(stack.codec->as<Products>() == nullptr || traits.reordered_sums);
+    EXPECT_TRUE(!traits.positions_first || parse_codec(c.codec).codec.parameters.values().contains(traits.rows_parameter));
+    EXPECT_EQ(traits.identity, stack.is_dense());
+  }
+}
+
+// A codec that takes f32 gets a bf16 tensor as the f32 numbers that it holds, and its result rounded.
+TEST(EveryCodec, TakesBf16AsTheF32NumbersItHolds) {
+  const Shape shape{19, 31};
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.text());
+    CodecStack wide = make(c, shape), narrow = make(c, shape);
+    if (!wide.codec->traits().gather || wide.codec->traits().takes_bf16) continue;
+    auto x = normal_numbers(shape.elements(), 10);
+    std::vector<BFloat16> x16(x.size()), out16(x.size()), expected(x.size());
+    convert(std::span<const float>(x), std::span(x16));
+    convert(std::span<const BFloat16>(x16), std::span(x));
+    const auto payload = encode(wide, x, shape, key_of(0));
+    std::vector<std::byte> payload16(narrow.codec->max_payload_bytes(shape));
+    payload16.resize(narrow.codec->encode(ConstTensorView(x16.data(), shape), key_of(0), payload16));
+    EXPECT_EQ(payload16, payload);
+    const auto decoded = decode(wide, payload, shape, key_of(0));
+    convert(std::span<const float>(decoded), std::span(expected));
+    narrow.codec->decode(payload16, key_of(0), TensorView(out16.data(), shape));
+    for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(out16[i].bits, expected[i].bits) << i;
+    std::vector<double> values(x.size());
+    EXPECT_THROW(narrow.codec->encode(ConstTensorView(values.data(), shape), key_of(0), payload16), UsageError);
+  }
 }
 
 TEST(None, IsBitEqualAlsoThroughRounds) {

@@ -92,7 +92,7 @@ TEST(Autoencoder, ReducesTheSumOfAllRanksByItsCode) {
     EXPECT_LT(relative_difference(testing::reduce_by_rounds(ranks, inputs, shape, {}), expected), 1e-5) << world << " ranks";
     // What a rank contributed decodes to the auto-encoder of its own input.
     std::vector<float> own(total.size());
-    ranks[1].codec->own_decoded({}, TensorView(own.data(), shape));
+    ranks[1].codec->as<Rounds>()->own_decoded({}, TensorView(own.data(), shape));
     EXPECT_LT(relative_difference(own, round_trip(*single.codec, inputs[1], shape)), 1e-6);
   }
 }
@@ -102,7 +102,7 @@ TEST(Autoencoder, PrincipalStartIsTheBestRankEApproximation) {
   const auto x = low_rank_rows(n, h, e, 0.0f, 5);
   CodecStack exact = make_codec("autoencoder:width=5,wire=f32");
   const ConstTensorView view(x.data(), Shape{n, h});
-  exact.codec->fit(std::span(&view, 1));
+  exact.codec->as<Fit>()->fit(std::span(&view, 1));
   EXPECT_LT(relative_difference(round_trip(*exact.codec, x, {n, h}), x), 1e-5) << "data of rank e is kept";
   // Held-out rows of the same space are kept, too; rows outside it are not.
   const auto other = low_rank_rows(50, h, e, 0.0f, 99);
@@ -115,7 +115,7 @@ TEST(Autoencoder, WideTensorsUseSubspaceIterationAndStayOptimal) {
   const auto x = low_rank_rows(n, h, e, 0.02f, 5);
   CodecStack stack = make_codec("autoencoder:width=8,wire=f32");
   const ConstTensorView view(x.data(), Shape{n, h});
-  stack.codec->fit(std::span(&view, 1));
+  stack.codec->as<Fit>()->fit(std::span(&view, 1));
   // The noise outside the e directions is all that may be lost: 0.02 / sqrt(e) of the energy.
   EXPECT_LT(relative_difference(round_trip(*stack.codec, x, {n, h}), x), 0.02 / std::sqrt(8.0) * 1.05);
 }
@@ -126,7 +126,7 @@ TEST(Autoencoder, AdamBringsARandomStartCloseToTheOptimum) {
   const ConstTensorView view(x.data(), Shape{n, h});
   CodecStack trained = make_codec("autoencoder:width=6,wire=f32,init=xavier,steps=1500"), best = make_codec("autoencoder:width=6,wire=f32");
   CodecStack start = make_codec("autoencoder:width=6,wire=f32,init=xavier");
-  for (CodecStack* stack : {&trained, &best}) stack->codec->fit(std::span(&view, 1));
+  for (CodecStack* stack : {&trained, &best}) stack->codec->as<Fit>()->fit(std::span(&view, 1));
   const auto other = low_rank_rows(100, h, e, 0.05f, 1234);
   const auto error = [&](CodecStack& s) { return relative_difference(round_trip(*s.codec, other, {100, h}), other); };
   EXPECT_GT(error(start), 0.9);
@@ -138,7 +138,7 @@ TEST(Autoencoder, FitIsBitEqualOnRanksWithEqualSamples) {
   const auto x = low_rank_rows(120, 20, 4, 0.3f, 8);
   const ConstTensorView view(x.data(), Shape{120, 20});
   auto ranks = testing::codec_of_every_rank("autoencoder:width=4,steps=20", 2);
-  for (CodecStack& r : ranks) r.codec->fit(std::span(&view, 1));
+  for (CodecStack& r : ranks) r.codec->as<Fit>()->fit(std::span(&view, 1));
   EXPECT_EQ(round_trip(*ranks[0].codec, x, {120, 20}), round_trip(*ranks[1].codec, x, {120, 20}));
 }
 
@@ -170,15 +170,15 @@ TEST(Autoencoder, AnOrthonormalStartIsAProjectionEqualOnAllRanksAndDifferentPerS
 
 TEST(Autoencoder, TrainingStartsFromAFitWhereThereIsOne) {
   CodecStack stack = make_codec("autoencoder:width=4,wire=f32");
-  EXPECT_THROW(stack.codec->prepare_training(1, 20), UsageError) << "init=pca must be fitted first";
+  EXPECT_THROW(stack.codec->as<Trainable>()->prepare_training(1, 20), UsageError) << "init=pca must be fitted first";
   const auto x = low_rank_rows(120, 20, 4, 0.0f, 8);
   const ConstTensorView view(x.data(), Shape{120, 20});
-  stack.codec->fit(std::span(&view, 1));
-  stack.codec->prepare_training(1, 20);
+  stack.codec->as<Fit>()->fit(std::span(&view, 1));
+  stack.codec->as<Trainable>()->prepare_training(1, 20);
   MessageKey key;
   key.tensor = 1;
   EXPECT_LT(relative_difference(round_trip(*stack.codec, x, {120, 20}, key), x), 1e-5);
-  stack.codec->trainable()[1].value[0] += 1;
+  stack.codec->as<Trainable>()->trainable()[1].value[0] += 1;
   EXPECT_GT(relative_difference(round_trip(*stack.codec, x, {120, 20}, key), x), 1e-2);
   EXPECT_LT(relative_difference(round_trip(*stack.codec, x, {120, 20}), x), 1e-5) << "other tensors keep the fitted weights";
 }
@@ -190,7 +190,7 @@ TEST(Autoencoder, IsRefusedBeforeItsFitAndWiderThanItsTensor) {
   CodecStack wide = make_codec("autoencoder:width=11,init=xavier");
   EXPECT_FALSE(wide.codec->traits().needs_fit);
   EXPECT_THROW(round_trip(*wide.codec, normal_numbers(40, 1), {4, 10}), UsageError);
-  EXPECT_THROW(pca.codec->fit({}), UsageError);
+  EXPECT_THROW(pca.codec->as<Fit>()->fit({}), UsageError);
 }
 
 TEST(Autoencoder, WidthFollowsTheFractionOfTheColumns) {
@@ -285,9 +285,9 @@ TEST(Autoencoder, SteadyStateAllocatesNothing) {
   const auto step = [&] {
     stack.codec->encode(ConstTensorView(x.data(), shape), {}, payload);
     stack.codec->decode(payload, {}, TensorView(out.data(), shape));
-    const Round round = stack.codec->begin_round(0, ConstTensorView(x.data(), shape), {}, 1);
+    const Round round = stack.codec->as<Rounds>()->begin_round(0, ConstTensorView(x.data(), shape), {}, 1);
     std::memcpy(round.receive.data(), round.send.data(), round.send.size());
-    stack.codec->end_rounds({}, 1, TensorView(out.data(), shape));
+    stack.codec->as<Rounds>()->end_rounds({}, 1, TensorView(out.data(), shape));
   };
   for (int i = 0; i < 3; ++i) step();
   const long before = testing::allocations;

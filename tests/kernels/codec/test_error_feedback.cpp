@@ -30,7 +30,7 @@ TEST_P(ErrorFeedbackOf, ConservesItsInput) {
   CodecStack stack = make_codec(std::string(GetParam()) + "+ef");
   const auto sample = normal_numbers(480, 99);
   const ConstTensorView view(sample.data(), shape);
-  if (stack.codec->traits().needs_fit) stack.codec->fit(std::span(&view, 1));
+  if (stack.codec->traits().needs_fit) stack.codec->as<Fit>()->fit(std::span(&view, 1));
   std::vector<double> applied(480, 0.0), received(480, 0.0);
   constexpr int steps = 60;
   for (int step = 0; step < steps; ++step) {

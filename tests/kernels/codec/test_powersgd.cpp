@@ -172,8 +172,8 @@ TEST(PowerSgd, MatricesOfAStackHaveFactorsOfTheirOwnInTwoSums) {
           for (std::int64_t c = 0; c < r; ++c) x[(k * n + i) * m + j] += left[(k * n + i) * r + c] * right[(k * r + c) * m + j];
     MessageKey key = key_of();
     key.stack = count;
-    EXPECT_EQ(ranks[0].codec->begin_round(0, ConstTensorView(x.data(), Shape{count * n, m}), key, world).send.size(), 4u * count * n * r);
-    EXPECT_EQ(ranks[0].codec->begin_round(1, ConstTensorView(x.data(), Shape{count * n, m}), key, world).send.size(), 4u * count * m * r);
+    EXPECT_EQ(ranks[0].codec->as<Rounds>()->begin_round(0, ConstTensorView(x.data(), Shape{count * n, m}), key, world).send.size(), 4u * count * n * r);
+    EXPECT_EQ(ranks[0].codec->as<Rounds>()->begin_round(1, ConstTensorView(x.data(), Shape{count * n, m}), key, world).send.size(), 4u * count * m * r);
     std::vector<float> expected = x;
     for (float& v : expected) v *= static_cast<float>(world);
     const std::vector<std::vector<float>> inputs(static_cast<std::size_t>(world), x);
@@ -191,9 +191,9 @@ TEST(PowerSgd, AStackIsRefusedAsOneMessageAndWhereItDoesNotDivide) {
   const auto x = normal_numbers(10 * 4, 1);
   MessageKey key = key_of();
   key.stack = 3;
-  EXPECT_THROW(codec->begin_round(0, ConstTensorView(x.data(), Shape{10, 4}), key, 1), UsageError);
+  EXPECT_THROW(codec->as<Rounds>()->begin_round(0, ConstTensorView(x.data(), Shape{10, 4}), key, 1), UsageError);
   key.stack = 2;
-  EXPECT_THROW(rows->begin_round(0, ConstTensorView(x.data(), Shape{10, 4}), key, 1), UsageError);
+  EXPECT_THROW(rows->as<Rounds>()->begin_round(0, ConstTensorView(x.data(), Shape{10, 4}), key, 1), UsageError);
   std::vector<std::byte> payload(codec->max_payload_bytes({10, 4}));
   EXPECT_THROW(codec->encode(ConstTensorView(x.data(), Shape{10, 4}), key, payload), UsageError);
 }
@@ -336,10 +336,10 @@ TEST(PowerSgd, SteadyStateAllocatesNothing) {
     stack.codec->encode(ConstTensorView(x.data(), shape), key, payload);
     stack.codec->decode(payload, key, TensorView(out.data(), shape));
     for (int r = 0; r < 2; ++r) {
-      const Round round = stack.codec->begin_round(r, ConstTensorView(x.data(), shape), key, 1);
+      const Round round = stack.codec->as<Rounds>()->begin_round(r, ConstTensorView(x.data(), shape), key, 1);
       std::memcpy(round.receive.data(), round.send.data(), round.send.size());
     }
-    stack.codec->end_rounds(key, 1, TensorView(out.data(), shape));
+    stack.codec->as<Rounds>()->end_rounds(key, 1, TensorView(out.data(), shape));
   };
   for (int i = 0; i < 3; ++i) step(i);
   const long before = testing::allocations;

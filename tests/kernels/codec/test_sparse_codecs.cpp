@@ -186,8 +186,8 @@ TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // section 8, vecto
     for (const Form form : {Form::fair, Form::released}) {
       SCOPED_TRACE(std::string(expression) + " " + name_of(form));
       CodecStack sender = make_codec(expression, form), receiver = make_codec(expression, form);
-      sender.codec->remember_messages(true);
-      receiver.codec->remember_messages(true);
+      sender.codec->as<Backward>()->remember_messages(true);
+      receiver.codec->as<Backward>()->remember_messages(true);
       // Two micro-batches in flight, their backward passes in order of arrival, as in 1F1B.
       std::vector<std::vector<float>> decoded;
       MessageKey keys[] = {key_of("act", 4), key_of("act", 4)};
@@ -200,13 +200,13 @@ TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // section 8, vecto
             shape, key));
       for (const MessageKey& key : keys) {
         const auto gradient = normal_numbers(shape.elements(), 60);
-        const Shape travel_shape = receiver.codec->travel_shape(shape);
+        const Shape travel_shape = receiver.codec->as<Backward>()->travel_shape(shape);
         ASSERT_EQ(travel_shape, Shape{std::llround(0.1 * 63 * 129)});
         std::vector<float> travel(static_cast<std::size_t>(travel_shape.elements()), -7),
             back(gradient.size(), -7);
-        receiver.codec->decode_backward(ConstTensorView(gradient.data(), shape), key,
+        receiver.codec->as<Backward>()->decode_backward(ConstTensorView(gradient.data(), shape), key,
                                         TensorView(travel.data(), travel_shape));
-        sender.codec->encode_backward(ConstTensorView(travel.data(), travel_shape), key,
+        sender.codec->as<Backward>()->encode_backward(ConstTensorView(travel.data(), travel_shape), key,
                                       TensorView(back.data(), shape));
         const auto& kept = decoded[static_cast<std::size_t>(key.micro_batch)];
         for (std::size_t i = 0; i < back.size(); ++i)
@@ -218,7 +218,7 @@ TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // section 8, vecto
 TEST(MaskedBackward, AForgottenOrEvaluatedMessageIsAnError) {
   const Shape shape{64};
   CodecStack stack = make_codec("topk:count=4");
-  stack.codec->remember_messages(true);
+  stack.codec->as<Backward>()->remember_messages(true);
   const auto x = normal_numbers(64, 1);
   MessageKey evaluated = key_of("e");
   evaluated.pass = Pass::evaluate;
@@ -226,7 +226,7 @@ TEST(MaskedBackward, AForgottenOrEvaluatedMessageIsAnError) {
   for (std::int64_t step = 0; step < 4097; ++step) encode(stack, x, shape, key_of("t", step));
   std::vector<float> travel(4), back(64);
   const auto backward = [&](const MessageKey& key) {
-    stack.codec->encode_backward(ConstTensorView(travel.data(), Shape{4}), key,
+    stack.codec->as<Backward>()->encode_backward(ConstTensorView(travel.data(), Shape{4}), key,
                                  TensorView(back.data(), shape));
   };
   EXPECT_NO_THROW(backward(key_of("t", 4096)));

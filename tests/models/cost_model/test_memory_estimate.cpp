@@ -27,7 +27,7 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
                                    {"gpipe", {1, 4, 2}, [](TrainConfig& c) { c.schedule = "gpipe"; }},
                                    {"interleaved", {1, 2, 4}, [](TrainConfig& c) { c.schedule = "interleaved", c.virtual_stages = 2; }},
                                    {"replicas", {1, 1, 8}, [](TrainConfig&) {}},
-                                   {"sharded", {1, 1, 8}, [](TrainConfig& c) { c.shard_optimizer = true; }},
+                                   {"sharded", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 1; }},
                                    {"recompute", {2, 2, 2}, [](TrainConfig& c) { c.recompute = true; }},
                                    {"sequence parallel", {4, 1, 2}, [](TrainConfig& c) { c.sequence_parallel = true; }}};
   for (const Case& one : cases) {

@@ -64,14 +64,14 @@ inline std::vector<ParityCase> all_parity_cases() {
                 c.micro_batch = micro;
                 c.sequence_parallel = bits & 1;
                 c.recompute = bits & 2;
-                c.shard_optimizer = bits & 4;
+                c.zero_stage = bits & 4 ? 1 : 0;
                 c.scatter_gather = bits & 8;
                 c.embedding_sync = bits & 16 ? "fused" : "two_step";
                 c.overlap = bits & 32;
                 // Combinations that say nothing new: a switch without the group that it acts on.
                 if ((c.sequence_parallel || c.scatter_gather) && tp == 1) continue;
                 if (c.scatter_gather && (pp == 1 || c.sequence_parallel)) continue;
-                if (c.shard_optimizer && dp == 1) continue;
+                if (c.zero_stage > 0 && dp == 1) continue;
                 if ((bits & 16) && (pp == 1 || dp == 1)) continue;
                 if (!c.overlap && dp == 1) continue;
                 if (c.schedule == "gpipe" && pp == 1) continue;
@@ -88,7 +88,7 @@ inline std::vector<ParityCase> all_parity_cases() {
                                                     "order " + std::string(order),
                                                     c.sequence_parallel ? "sequence parallel" : "no sequence parallelism",
                                                     c.recompute ? "recompute" : "no recompute",
-                                                    c.shard_optimizer ? "sharded" : "not sharded",
+                                                    c.zero_stage > 0 ? "sharded" : "not sharded",
                                                     c.scatter_gather ? "scattered" : "not scattered",
                                                     c.embedding_sync,
                                                     c.overlap ? "overlap" : "no overlap"};

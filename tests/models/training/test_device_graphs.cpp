@@ -44,7 +44,7 @@ TrainConfig tiny(bool graphs) {
 /// Calls of the device's entry points by this process; 0 where nobody counts them.
 std::int64_t calls() {
   if (!device_name({DeviceKind::cuda, 0}).starts_with("emulated")) return 0;
-  return reinterpret_cast<std::int64_t (*)()>(device_module_symbol("emulated_entry_calls"))();
+  return device_function<std::int64_t()>("emulated_entry_calls")();
 }
 
 struct Course {

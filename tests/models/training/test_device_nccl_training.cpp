@@ -41,7 +41,7 @@ TEST_F(NcclTraining, SplitsFollowTheSingleDeviceInDoublePrecision) {
   std::vector<TrainConfig> cases = {of_mesh(2, 2, 1), of_mesh(2, 1, 2), of_mesh(1, 2, 2), of_mesh(4, 1, 1)};
   cases[0].scatter_gather = true;
   cases[1].sequence_parallel = true;
-  cases[2].shard_optimizer = true;
+  cases[2].zero_stage = 1;
   cases[3].tensor_parallel = "2d", cases[3].micro_batch = 4;
   for (const TrainConfig& c : cases) {
     c.check();

@@ -46,7 +46,7 @@ std::vector<ParityCase> splits() {
   return {of_mesh(1, 1, 1, 4),
           with(of_mesh(2, 1, 1, 4), "sequence parallel", [](TrainConfig& c) { c.sequence_parallel = true; }),
           of_mesh(1, 2, 1, 2),
-          with(of_mesh(1, 1, 2, 4), "sharded", [](TrainConfig& c) { c.shard_optimizer = true; }),
+          with(of_mesh(1, 1, 2, 4), "sharded", [](TrainConfig& c) { c.zero_stage = 1; }),
           with(of_mesh(2, 2, 1, 4), "scattered", [](TrainConfig& c) { c.scatter_gather = true; }),
           with(of_mesh(2, 1, 2, 4), "sequence parallel, recompute", [](TrainConfig& c) { c.sequence_parallel = c.recompute = true; }),
           with(of_mesh(1, 2, 2, 2), "interleaved, fused", [](TrainConfig& c) { c.schedule = "interleaved", c.virtual_stages = 2, c.embedding_sync = "fused"; }),
@@ -77,7 +77,7 @@ struct CodedCase {
 };
 
 std::vector<CodedCase> coded_cases() {
-  const auto sharded = [](TrainConfig& c) { c.shard_optimizer = true; };
+  const auto sharded = [](TrainConfig& c) { c.zero_stage = 1; };
   return {{TrafficClass::tp_forward, "quantize:bits=8", of_mesh(2, 1, 1, 4)},
           {TrafficClass::tp_forward, "topk:fraction=0.3", of_mesh(2, 1, 1, 4)},
           {TrafficClass::tp_forward, "autoencoder:fraction=0.25,init=orthonormal,steps=0", of_mesh(2, 1, 1, 4)},
@@ -88,8 +88,8 @@ std::vector<CodedCase> coded_cases() {
           {TrafficClass::dp_gradient, "powersgd:rank=2+ef", of_mesh(1, 1, 2, 4)},
           {TrafficClass::dp_gradient, "topk:fraction=0.2+ef", of_mesh(1, 1, 2, 4)},
           {TrafficClass::embedding, "quantize:bits=8", of_mesh(1, 2, 2, 2)},
-          {TrafficClass::gradient_scatter, "quantize:bits=8+ef", with(of_mesh(1, 1, 4, 2), "sharded", sharded)},
-          {TrafficClass::weight_gather, "cast", with(of_mesh(1, 1, 4, 2), "sharded", sharded)},
+          {TrafficClass::grad_reduce_scatter, "quantize:bits=8+ef", with(of_mesh(1, 1, 4, 2), "sharded", sharded)},
+          {TrafficClass::param_all_gather, "cast", with(of_mesh(1, 1, 4, 2), "sharded", sharded)},
           {TrafficClass::tp_forward, "quantize:bits=8", with(of_mesh(4, 1, 1, 8), "2d", [](TrainConfig& c) { c.tensor_parallel = "2d"; })}};
 }
 
@@ -148,7 +148,7 @@ TEST_F(DeviceParity, RecordedPassesChangeNoBitOfAPipelineOfReplicas) {
 TEST_F(DeviceParity, ShardedAndCompressedRunsResumeBitEqual) {
   const std::string path = scratch_file();
   TrainConfig c = on_device(of_mesh(2, 2, 2, 2).config);
-  c.shard_optimizer = true;
+  c.zero_stage = 1;
   c.compress[TrafficClass::tp_forward].codec = "quantize:bits=8";
   c.compress[TrafficClass::pp_backward].codec = "topk:fraction=0.3+ef";
   EXPECT_EQ(difference(straight(c, corpus(), 4), interrupted(c, corpus(), 2, 2, path, c)), "");

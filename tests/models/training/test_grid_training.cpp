@@ -32,13 +32,13 @@ std::vector<TrainConfig> every_case() {
   cases.push_back(config_of("3d", 8, 1, 1));
   cases.back().recompute = true;
   cases.push_back(config_of("2d", 4, 1, 2));
-  cases.back().shard_optimizer = true, cases.back().embedding_sync = "fused";
+  cases.back().zero_stage = 1, cases.back().embedding_sync = "fused";
   return cases;
 }
 
 std::string name_of(const TrainConfig& c) {
   return c.tensor_parallel + ", pp " + std::to_string(c.mesh.pp) + ", dp " + std::to_string(c.mesh.dp) + (c.recompute ? ", recompute" : "") +
-         (c.shard_optimizer ? ", sharded" : "") + ", " + c.schedule;
+         (c.zero_stage > 0 ? ", sharded" : "") + ", " + c.schedule;
 }
 
 TEST(GridTraining, FollowsTheSingleDeviceInDoublePrecision) {
@@ -72,7 +72,7 @@ TEST(GridTraining, CompressedTrafficIsSmallerAndTheModelStillLearns) {
     c.steps = 12;
     const auto dense = ParallelTrainer::make(world(), c, corpus());
     const std::vector<TrafficRecord> plain = dense->step().traffic;
-    const std::vector<TrafficClass> classes = {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::weight_gather, TrafficClass::gradient_scatter};
+    const std::vector<TrafficClass> classes = {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::tp_weight, TrafficClass::tp_weight_gradient};
     for (const TrafficClass traffic : classes) c.compress[traffic].codec = "quantize:bits=8";
     const auto coded = ParallelTrainer::make(world(), c, corpus());
     const StepRecord first = coded->step();
@@ -90,13 +90,13 @@ TEST(GridTraining, EveryWeightIsEncodedOncePerStepHoweverOftenItIsGathered) {
   for (TrainConfig c : {config_of("2d", 4, 2, 1), config_of("2.5d:depth=2", 8, 1, 1), config_of("3d", 8, 1, 1)}) {
     c.dtype = DType::f32;
     c.recompute = true;
-    c.compress[TrafficClass::weight_gather].codec = "quantize:bits=8";
+    c.compress[TrafficClass::tp_weight].codec = "quantize:bits=8";
     const auto trainer = ParallelTrainer::make(world(), c, corpus());
     const bool box = c.tensor_parallel == "3d", last_stage = trainer->mesh().last_stage();
     for (int s = 0; s < 3; ++s) {
       std::int64_t messages = 0, reused = 0;
       for (const TrafficRecord& r : trainer->step().traffic)
-        if (r.traffic == TrafficClass::weight_gather && r.codec != "none") messages += r.operations, reused += r.total.reused_payloads;
+        if (r.traffic == TrafficClass::tp_weight && r.codec != "none") messages += r.operations, reused += r.total.reused_payloads;
       // Of the linears of a layer, of the table for the head, which in 3-D is that of the look-up: forward, twice with recomputation, and
       // backward, for each of the micro-batches. In 2-D a rank encodes one in q of the messages that it takes part in.
       const std::int64_t layers = c.model.layers / c.mesh.pp, micros = c.micro_batches(), q = box ? 1 : 2;

@@ -43,7 +43,7 @@ std::map<std::string, Totals> totals_of_a_step(const TrainConfig& c) {
   const StepRecord record = trainer->step();
   std::map<std::string, Totals> result;
   for (TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::tp_backward, TrafficClass::pp_forward, TrafficClass::pp_backward,
-                               TrafficClass::dp_gradient, TrafficClass::embedding, TrafficClass::gradient_scatter, TrafficClass::weight_gather})
+                               TrafficClass::dp_gradient, TrafficClass::embedding, TrafficClass::grad_reduce_scatter, TrafficClass::param_all_gather})
     for (const bool coded : {false, true}) {
       double mine[4] = {0, 0, 0, 0}, sum[4];
       for (const TrafficRecord& r : record.traffic)
@@ -172,11 +172,11 @@ TEST(TrainingTraffic, ScatteredBoundariesSendTheTensorOnce) {
 TEST(TrainingTraffic, ShardedOptimizerSendsAsMuchAsAnAllReduce) {
   TrainConfig c = small({1, 1, 8, "tp-pp-dp"});
   const double dense = totals_of_a_step(c).at("dp_gradient").link;
-  c.shard_optimizer = true;
+  c.zero_stage = 1;
   const auto sharded = totals_of_a_step(c);
-  const double sum = sharded.at("gradient_scatter").link + sharded.at("weight_gather").link + sharded.at("dp_gradient").link;
+  const double sum = sharded.at("grad_reduce_scatter").link + sharded.at("param_all_gather").link + sharded.at("dp_gradient").link;
   EXPECT_NEAR(sum, dense, 0.03 * dense);  // rows of small matrices do not divide evenly
-  EXPECT_NEAR(sharded.at("gradient_scatter").link, sharded.at("weight_gather").link, 1e-6 * dense);
+  EXPECT_NEAR(sharded.at("grad_reduce_scatter").link, sharded.at("param_all_gather").link, 1e-6 * dense);
 }
 
 TEST(TrainingTraffic, CodedPayloadsAreWhatTheCodecDeclares) {

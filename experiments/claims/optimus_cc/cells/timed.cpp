@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/statistics.h"
+#include "kernels/codec/registry.h"
 
 namespace thinwire::claims::optimus_cc {
 namespace {
@@ -45,10 +46,10 @@ void add(TimedStep& step, std::vector<double>& predictions, const results::CellR
   if (!step.bytes.empty()) return;
   for (const results::CellRow& row : record.rows) {
     step.bytes[row.traffic] += static_cast<double>(row.link_bytes_max);
-    if (row.codec != "none") step.codec_ms[row.traffic] += (row.encode_us + row.decode_us) * 1e-3;
+    if (compresses(row.codec)) step.codec_ms[row.traffic] += (row.encode_us + row.decode_us) * 1e-3;
   }
   for (const results::TrainingTrafficRow& row : record.training.traffic)
-    if (row.traffic == "pp_backward" && row.codec != "none" && row.operations > 0) {
+    if (row.traffic == "pp_backward" && compresses(row.codec) && row.operations > 0) {
       // Both ends of a message are an operation each; times are means over ranks.
       step.messages = static_cast<double>(row.operations) / 2;
       step.codec_us = (row.encode_us + row.decode_us) * record.ranks / step.messages;

@@ -24,7 +24,7 @@ TrainConfig config_of(MeshShape mesh, bool sharded = false) {
   TrainConfig c;
   c.model.vocab = vocab, c.model.hidden = hidden, c.model.layers = layers, c.model.heads = 4, c.model.max_seq = 4;
   c.mesh = mesh;
-  c.shard_optimizer = sharded;
+  c.zero_stage = sharded ? 1 : 0;
   return c;
 }
 
@@ -95,7 +95,7 @@ class FakeTrainer final : public ParallelTrainer {
     h.layout = std::move(layout), h.copy = copy;
     const Shape local = h.layout.local();
     Shape part = local;
-    if (config_.shard_optimizer && may_shard && local.rank() == 2) {
+    if (config_.zero_stage > 0 && may_shard && local.rank() == 2) {
       const RowBlock rows = shard_rows(local.rows(), mesh_.coordinates().dp, config_.mesh.dp);
       h.first_row = rows.first;
       part = {rows.count, local.columns()};

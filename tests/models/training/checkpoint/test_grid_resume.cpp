@@ -29,12 +29,12 @@ TrainConfig config_of(const std::string& grid, int tp, int pp, int dp) {
 std::vector<TrainConfig> every_case() {
   std::vector<TrainConfig> cases = {config_of("2d", 4, 2, 1), config_of("2.5d:depth=2", 8, 1, 1), config_of("3d", 8, 1, 1), config_of("2d", 4, 1, 2),
                                     config_of("3d:sides=1x2x2", 4, 2, 1)};
-  cases[3].shard_optimizer = true;
+  cases[3].zero_stage = 1;
   return cases;
 }
 
 std::string name_of(const TrainConfig& c) {
-  return c.tensor_parallel + ", pp " + std::to_string(c.mesh.pp) + ", dp " + std::to_string(c.mesh.dp) + (c.shard_optimizer ? ", sharded" : "");
+  return c.tensor_parallel + ", pp " + std::to_string(c.mesh.pp) + ", dp " + std::to_string(c.mesh.dp) + (c.zero_stage > 0 ? ", sharded" : "");
 }
 
 TEST(GridResume, IsBitEqualToAnUninterruptedRun) {
@@ -47,14 +47,14 @@ TEST(GridResume, IsBitEqualWithCodecsOnEveryClassOfTheGridAndTheirResiduals) {
   for (TrainConfig c : every_case()) {
     c.compress[TrafficClass::tp_forward].codec = "quantize:bits=8";
     c.compress[TrafficClass::tp_backward].codec = "quantize:bits=4+ef";
-    c.compress[TrafficClass::weight_gather].codec = "quantize:bits=8";
-    c.compress[TrafficClass::gradient_scatter].codec = "quantize:bits=4+ef";
+    c.compress[TrafficClass::tp_weight].codec = "quantize:bits=8";
+    c.compress[TrafficClass::tp_weight_gradient].codec = "quantize:bits=4+ef";
     const Outcome whole = straight(c, corpus(), 6);
     EXPECT_EQ(difference(whole, interrupted(c, corpus(), 3, 3, path, c)), "") << name_of(c);
     // The residuals must matter, or the equality says nothing about them.
     TrainConfig reset = c;
     reset.reset_codec_state = true;
-    reset.compress[TrafficClass::gradient_scatter].warmup_steps = 1;  // another rule: its state is not used
+    reset.compress[TrafficClass::tp_weight_gradient].warmup_steps = 1;  // another rule: its state is not used
     EXPECT_NE(difference(whole, interrupted(c, corpus(), 3, 3, path, reset)), "") << name_of(c);
   }
 }
@@ -74,7 +74,7 @@ TEST(GridResume, OnAnotherGridTheLossGoesOnWithinRounding) {
 TEST(GridResume, CodecStateOfAnotherGridIsRefusedByBothNames) {
   const std::string path = scratch_file();
   TrainConfig from = config_of("3d", 8, 1, 1);
-  from.compress[TrafficClass::gradient_scatter].codec = "quantize:bits=4+ef";
+  from.compress[TrafficClass::tp_weight_gradient].codec = "quantize:bits=4+ef";
   TrainConfig to = from;
   to.tensor_parallel = "2.5d:depth=2";
   try {

@@ -58,14 +58,14 @@ TEST(Resume, IsBitEqualToAnUninterruptedRunUnderEveryCodecOnEveryClass) {
   const std::map<TrafficClass, MeshShape> meshes = {{TrafficClass::tp_forward, {2, 2, 1}}, {TrafficClass::tp_backward, {2, 1, 2}},
                                                     {TrafficClass::pp_forward, {2, 2, 1}}, {TrafficClass::pp_backward, {1, 4, 1}},
                                                     {TrafficClass::dp_gradient, {1, 2, 2}}, {TrafficClass::embedding, {1, 2, 2}},
-                                                    {TrafficClass::gradient_scatter, {1, 1, 4}}, {TrafficClass::weight_gather, {1, 2, 2}}};
+                                                    {TrafficClass::grad_reduce_scatter, {1, 1, 4}}, {TrafficClass::param_all_gather, {1, 2, 2}}};
   std::set<std::string> tested;
   int pairs = 0;
   for (const std::string& codec : expressions())
     for (const auto& [traffic, mesh] : meshes) {
       TrainConfig c = small(mesh);
       c.compress[traffic].codec = codec;
-      c.shard_optimizer = traffic == TrafficClass::gradient_scatter || traffic == TrafficClass::weight_gather;
+      c.zero_stage = (traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather) ? 1 : 0;
       c.recompute = traffic == TrafficClass::tp_forward;
       try {
         c.check();
@@ -115,7 +115,7 @@ TEST(Resume, IsBitEqualWithoutCodecsAtARandomStepOnEveryLayout) {
   for (const MeshShape& mesh : {MeshShape{4, 1, 1}, MeshShape{1, 4, 1}, MeshShape{1, 1, 4}, MeshShape{2, 2, 1}})
     for (const bool sharded : {false, true}) {
       TrainConfig c = small(mesh);
-      c.shard_optimizer = sharded && mesh.dp > 1;
+      c.zero_stage = (sharded && mesh.dp > 1) ? 1 : 0;
       c.sequence_parallel = sharded && mesh.tp > 1;
       if (sharded && mesh.pp == 4) c.schedule = "gpipe";
       const int before = 1 + static_cast<int>(random.below(draw++, 5));
@@ -129,8 +129,8 @@ TEST(Resume, OnAnotherLayoutTheLossGoesOnWithinRounding) {
   for (std::size_t i = 0; i < meshes.size(); ++i) {
     TrainConfig from = small(meshes[i]), to = small(meshes[(i + 1) % meshes.size()]);
     for (TrainConfig* c : {&from, &to}) c->dtype = DType::f64;
-    from.shard_optimizer = from.mesh.dp > 1;
-    to.shard_optimizer = to.mesh.dp == 4;
+    from.zero_stage = (from.mesh.dp > 1) ? 1 : 0;
+    to.zero_stage = (to.mesh.dp == 4) ? 1 : 0;
     const Outcome a = straight(from, 8), b = interrupted(from, 4, 4, path, to);
     for (std::size_t s = 0; s < a.losses.size(); ++s) EXPECT_NEAR(b.losses[s], a.losses[s], 1e-10 * a.losses[s]) << "layouts " << i << ", step " << s;
   }

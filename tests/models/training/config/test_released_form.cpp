@@ -158,7 +158,7 @@ TEST(DataParallelPowerSgd, KeepsEveryRankAlikeAndConservesTheSumOfTheReplicas) {
     channel.all_reduce(ConstTensorView(x.data(), shape), TensorView(out.data(), shape), key).wait();
     EXPECT_TRUE(equal_on_all_ranks(out.data(), static_cast<std::int64_t>(out.size() * sizeof(float))));
     StateWriter writer;
-    channel.codec().codec->save_state(writer);
+    channel.codec().codec->as<State>()->save_state(writer);
     const auto factors = writer.finish();
     EXPECT_TRUE(equal_on_all_ranks(factors.data(), static_cast<std::int64_t>(factors.size()))) << "Q of step " << step;
     const auto after = residual_of(channel, shape, key);

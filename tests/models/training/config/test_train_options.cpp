@@ -1,6 +1,8 @@
 // labels: unit
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include <random>
 #include <set>
 
@@ -28,6 +30,11 @@ TrainConfig from_file(const std::string& toml) {
 std::string file_error(const std::string& toml) {
   return message_of<UsageError>([&] { (void)from_file(toml); });
 }
+
+// An option that does not say what a resumed run makes of another value does not compile.
+static_assert(!std::is_default_constructible_v<TrainOption>);
+static_assert(std::is_constructible_v<TrainOption, const char*, const char*, OnResume, const char*, const char*, TrainOption::Kind>);
+static_assert(!std::is_constructible_v<TrainOption, const char*, const char*, const char*, const char*, TrainOption::Kind>);
 
 TEST(TrainOptions, EveryKeyAndEveryFlagIsThereOnceWithHelpAndADefaultThatSets) {
   std::set<std::string> keys, flags;
@@ -212,8 +219,8 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"compress.tp_forward", "topk"}, {"compress.tp_forward.layers", "9-12"}},
        {"9-12", "none of the 4 layers"}},
       {{{"compress.tp_forward", "topk"}, {"compress.tp_forward.layers", "x"}}, {"x", "layers"}},
-      {{{"compress.gradient_scatter", "topk"}}, {"--shard-optimizer"}},
-      {{{"compress.dp_gradient", "topk"}, {"shard-optimizer", "true"}}, {"gradient_scatter"}},
+      {{{"compress.grad_reduce_scatter", "topk"}}, {"--zero-stage 1"}},
+      {{{"compress.dp_gradient", "topk"}, {"zero-stage", "1"}}, {"grad_reduce_scatter"}},
       {{{"compute", "timed"}, {"checkpoint", "x.h5"}}, {"timed", "--checkpoint"}},
       {{{"pp", "1"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}}, {"epilogue_only", "--pp is 1"}},
       {{{"pp", "2"}, {"schedule", "gpipe"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}},

@@ -1,0 +1,4 @@
+// As precompiled.h, for tests.
+#include "cmake/precompiled.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,21 @@
+// Checks of a codec against references in float64 (CodecInfo::check). They look at the input and the decoded tensor alone and share no code with
+// the codecs.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/codec/registry.h"
+
+namespace thinwire {
+
+/// WrongResult unless the relative L2 difference over the elements that the reference has (not NaN) is at most `tolerance`.
+void require_near_reference(std::span<const float> decoded, const std::vector<double>& reference, double tolerance);
+
+/// Kept elements carry their own value, up to f16; with `largest`, no other choice of as many elements loses less.
+void require_kept_values(std::span<const float> x, std::span<const float> decoded, bool largest);
+
+/// ||M||^2 = ||out||^2 + ||M - out||^2 for any result P P^T M (papers/optimus_cc.md section 8, vector 2).
+void require_projection(std::span<const float> x, std::span<const float> decoded);
+
+}  // namespace thinwire

@@ -1,0 +1,1 @@
+"""Links: what they carried in calibration against their nominal rate."""

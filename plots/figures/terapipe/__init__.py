@@ -1,0 +1,1 @@
+"""TeraPipe's token slices: its formula, its settings, its gain over the length of a sequence."""

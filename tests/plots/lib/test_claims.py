@@ -1,0 +1,44 @@
+# labels: unit
+# timeout: 300
+"""Reading claims: order, damaged files, and what references fill in."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import scratch_folder
+import make_claims as made
+from make_claims import load
+
+from plots.lib import claims as claims_of
+from plots.lib.errors import CorruptData
+
+
+class Reading(unittest.TestCase):
+    def test_claims_are_in_the_order_of_their_numbers(self):
+        identifiers = ["optimus_cc.C10", "optimus_cc.M1", "optimus_cc.C2b", "optimus_cc.C2a", "optimus_cc.C1"]
+        ordered = [c.id for c in load([made.claim(i) for i in identifiers]).ordered()]
+        self.assertEqual(ordered, ["optimus_cc.C1", "optimus_cc.C2a", "optimus_cc.C2b", "optimus_cc.C10", "optimus_cc.M1"])
+
+    def test_damaged_files_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for content in ("{", "{}", json.dumps({"schema": 1, "claims": []}), json.dumps({"schema": 2, "claims": [{"id": "x"}]})):
+                with open(os.path.join(folder, "claims.json"), "w", encoding="utf-8") as stream:
+                    stream.write(content)
+                with self.assertRaises(CorruptData):
+                    claims_of.load(folder)
+
+    def test_references_of_several_pages_fill_in_together(self):
+        root = os.path.join(scratch_folder(), "results", "reference", "some-machine")
+        own, other = os.path.join(root, "optimus_cc"), os.path.join(root, "tensor_parallel")
+        made.write(own, [made.claim("optimus_cc.C13")])
+        made.write(other, [made.claim("tensor_parallel.C99")])
+        claims = claims_of.load(scratch_folder(), [os.path.join(own, "claims.json"), os.path.join(other, "claims.json"), os.path.join(other, "none.json")])
+        self.assertEqual({claims.judged[i].reference for i in ("optimus_cc.C13", "tensor_parallel.C99")}, {"some-machine"})
+        self.assertEqual(len(claims.sha256["some-machine"].split()), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
