@@ -102,7 +102,9 @@ TEST(Lower, EveryScheduleReducesEachUnitOnceBehindItsLastPass) {
     for (const auto& list : lowered.stage) {
       std::map<std::pair<int, int>, std::size_t> reduced, last_pass;
       for (std::size_t k = 0; k < list.size(); ++k) {
-        if (list[k].kind == Kind::reduce) EXPECT_TRUE(reduced.emplace(std::pair{list[k].chunk, list[k].unit}, k).second);
+        if (list[k].kind == Kind::reduce) {
+          EXPECT_TRUE(reduced.emplace(std::pair{list[k].chunk, list[k].unit}, k).second);
+        }
         if (list[k].kind == Kind::backward) last_pass[{list[k].chunk, list[k].unit}] = k;
       }
       EXPECT_EQ(reduced.size(), last_pass.size());
@@ -144,8 +146,12 @@ TEST(Lower, NoPassRunsOnParametersThatAreNotThere) {
             there.insert(unit);
             waits.push_back(unit);
           }
-          if (i.kind == Kind::reshard) EXPECT_EQ(there.erase(unit), 1U);
-          if (is_computation(i.kind)) EXPECT_TRUE(there.contains(unit)) << describe(i);
+          if (i.kind == Kind::reshard) {
+            EXPECT_EQ(there.erase(unit), 1U);
+          }
+          if (is_computation(i.kind)) {
+            EXPECT_TRUE(there.contains(unit)) << describe(i);
+          }
         }
         EXPECT_TRUE(started.empty() && there.empty());
         EXPECT_EQ(starts, waits) << "gathers of one channel are waited for in the order in which they start";
