@@ -15,7 +15,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/codec/codecs/topk_entries.h"
+#include "kernels/codec/codecs/sparse/topk_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/message_memory.h"
 #include "kernels/codec/reference_check.h"

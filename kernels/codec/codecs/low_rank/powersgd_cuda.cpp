@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/codec/codecs/powersgd_entries.h"
+#include "kernels/codec/codecs/low_rank/powersgd_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/payload/wire_values_entries.h"

@@ -1,4 +1,4 @@
-// Entry points of kernels/codec/codecs/autoencoder.cu (kernels/cuda/kernel_abi.h has the rules).
+// Entry points of kernels/codec/codecs/learned/autoencoder.cu (kernels/cuda/kernel_abi.h has the rules).
 #pragma once
 
 #include <cstddef>

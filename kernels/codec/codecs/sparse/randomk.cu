@@ -1,6 +1,6 @@
-// CUDA implementation of kernels/codec/codecs/randomk.cpp. Fair form: positions from the message's key, so none are sent. Released form: positions in the
+// CUDA implementation of kernels/codec/codecs/sparse/randomk.cpp. Fair form: positions from the message's key, so none are sent. Released form: positions in the
 // order drawn, and sent.
-#include "kernels/codec/codecs/randomk_entries.h"
+#include "kernels/codec/codecs/sparse/randomk_entries.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/sparse/drawn_positions_kernels.cuh"
 #include "kernels/sparse/random_positions_kernels.cuh"

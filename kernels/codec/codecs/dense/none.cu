@@ -1,5 +1,5 @@
-// CUDA implementation of kernels/codec/codecs/none.cpp: the f32 values as they are.
-#include "kernels/codec/codecs/none_entries.h"
+// CUDA implementation of kernels/codec/codecs/dense/none.cpp: the f32 values as they are.
+#include "kernels/codec/codecs/dense/none_entries.h"
 #include "kernels/cuda/map.cuh"
 
 using namespace thinwire::cuda;

@@ -1,5 +1,5 @@
-// CUDA implementation of kernels/codec/codecs/cast.cpp: the same bytes, on a stream.
-#include "kernels/codec/codecs/cast_kernels.cuh"
+// CUDA implementation of kernels/codec/codecs/dense/cast.cpp: the same bytes, on a stream.
+#include "kernels/codec/codecs/dense/cast_kernels.cuh"
 #include "kernels/cuda/launch.cuh"
 
 using namespace thinwire::cuda;

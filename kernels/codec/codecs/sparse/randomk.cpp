@@ -14,7 +14,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/codec/codecs/randomk_entries.h"
+#include "kernels/codec/codecs/sparse/randomk_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"

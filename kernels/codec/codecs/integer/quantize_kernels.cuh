@@ -1,9 +1,9 @@
-// Codes of `quantize` on a device in chunk packing (the maths stands in kernels/codec/codecs/quantize.cpp). Bound: encode reads 4 bytes per
+// Codes of `quantize` on a device in chunk packing (the maths stands in kernels/codec/codecs/integer/quantize.cpp). Bound: encode reads 4 bytes per
 // element here and 4 for the scales (quantize_scale_kernels.cuh) and writes bits / 8, decode reads bits / 8 and writes 4 (adding reads 4 more).
 // kWidth = 4 moves 16 bytes of f32 per access and needs aligned rows and chunks; kWidth = 1 takes any shape.
 #pragma once
 
-#include "kernels/codec/codecs/quantize_entries.h"
+#include "kernels/codec/codecs/integer/quantize_entries.h"
 #include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/device_math.cuh"
 

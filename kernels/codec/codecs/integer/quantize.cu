@@ -1,6 +1,6 @@
-// CUDA implementation of kernels/codec/codecs/quantize.cpp: the same bytes, on a stream.
-#include "kernels/codec/codecs/quantize_neighbour_kernels.cuh"
-#include "kernels/codec/codecs/quantize_scale_kernels.cuh"
+// CUDA implementation of kernels/codec/codecs/integer/quantize.cpp: the same bytes, on a stream.
+#include "kernels/codec/codecs/integer/quantize_neighbour_kernels.cuh"
+#include "kernels/codec/codecs/integer/quantize_scale_kernels.cuh"
 #include "kernels/cuda/launch.cuh"
 
 using namespace thinwire;

@@ -1,4 +1,4 @@
-// Entry points of kernels/codec/codecs/topk.cu (kernels/cuda/kernel_abi.h has the rules).
+// Entry points of kernels/codec/codecs/sparse/topk.cu (kernels/cuda/kernel_abi.h has the rules).
 #pragma once
 
 #include <cstddef>

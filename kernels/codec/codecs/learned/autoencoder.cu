@@ -1,5 +1,5 @@
-// CUDA implementation of the products of kernels/codec/codecs/autoencoder.cpp; the weights are the caller's.
-#include "kernels/codec/codecs/autoencoder_entries.h"
+// CUDA implementation of the products of kernels/codec/codecs/learned/autoencoder.cpp; the weights are the caller's.
+#include "kernels/codec/codecs/learned/autoencoder_entries.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/cuda/product.cuh"
 

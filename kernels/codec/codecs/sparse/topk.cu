@@ -1,5 +1,5 @@
-// CUDA implementation of kernels/codec/codecs/topk.cpp: the same bytes, on a stream; and the moves of any sparse message.
-#include "kernels/codec/codecs/topk_entries.h"
+// CUDA implementation of kernels/codec/codecs/sparse/topk.cpp: the same bytes, on a stream; and the moves of any sparse message.
+#include "kernels/codec/codecs/sparse/topk_entries.h"
 #include "kernels/sparse/index_coding_kernels.cuh"
 #include "kernels/sparse/top_magnitudes_kernels.cuh"
 

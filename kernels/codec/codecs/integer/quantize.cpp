@@ -19,7 +19,7 @@
 
 #include "core/half.h"
 #include "kernels/codec/payload/bit_stream.h"
-#include "kernels/codec/codecs/quantize_entries.h"
+#include "kernels/codec/codecs/integer/quantize_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/tensor_names.h"
-#include "kernels/codec/codecs/autoencoder.h"
-#include "kernels/codec/codecs/autoencoder_entries.h"
+#include "kernels/codec/codecs/learned/autoencoder.h"
+#include "kernels/codec/codecs/learned/autoencoder_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/payload/wire_values_entries.h"
 #include "kernels/codec/state.h"

@@ -1,4 +1,4 @@
-#include "kernels/codec/codecs/autoencoder_fit.h"
+#include "kernels/codec/codecs/learned/autoencoder_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Entry points of kernels/codec/codecs/none.cu (kernels/cuda/kernel_abi.h has the rules).
+// Entry points of kernels/codec/codecs/dense/none.cu (kernels/cuda/kernel_abi.h has the rules).
 #pragma once
 
 #include <cstddef>

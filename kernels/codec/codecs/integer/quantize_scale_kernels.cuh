@@ -2,7 +2,7 @@
 // 4 bytes read per element; norm=l2 also writes and reads 8 bytes per column and tile of rows (quantize_row_tiles), at most 2 %.
 #pragma once
 
-#include "kernels/codec/codecs/quantize_kernels.cuh"
+#include "kernels/codec/codecs/integer/quantize_kernels.cuh"
 
 namespace thinwire::cuda {
 

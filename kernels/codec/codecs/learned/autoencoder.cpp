@@ -1,4 +1,4 @@
-#include "kernels/codec/codecs/autoencoder.h"
+#include "kernels/codec/codecs/learned/autoencoder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "core/random.h"
 #include "core/tensor_names.h"
-#include "kernels/codec/codecs/autoencoder_fit.h"
+#include "kernels/codec/codecs/learned/autoencoder_fit.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/state.h"
 #include "kernels/convert.h"

@@ -1,7 +1,7 @@
 // Kernels of `cast` on a device: 16-byte accesses on the f32 side, four in flight per thread.
 #pragma once
 
-#include "kernels/codec/codecs/cast_entries.h"
+#include "kernels/codec/codecs/dense/cast_entries.h"
 #include "kernels/cuda/kernel_abi.h"
 #include "kernels/cuda/device_math.cuh"
 

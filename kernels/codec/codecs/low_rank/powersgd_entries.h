@@ -1,4 +1,4 @@
-// Entry points of kernels/codec/codecs/powersgd.cu (kernels/cuda/kernel_abi.h has the rules).
+// Entry points of kernels/codec/codecs/low_rank/powersgd.cu (kernels/cuda/kernel_abi.h has the rules).
 #pragma once
 
 #include <cstddef>

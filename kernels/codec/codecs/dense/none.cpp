@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/device/device_entry.h"
-#include "kernels/codec/codecs/none_entries.h"
+#include "kernels/codec/codecs/dense/none_entries.h"
 #include "kernels/codec/registry.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/threads.h"

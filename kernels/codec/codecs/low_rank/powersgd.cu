@@ -1,7 +1,7 @@
-// CUDA implementation of kernels/codec/codecs/powersgd.cpp: one step of subspace iteration on a stream. What is state there (the start Q) is the
+// CUDA implementation of kernels/codec/codecs/low_rank/powersgd.cpp: one step of subspace iteration on a stream. What is state there (the start Q) is the
 // caller's here. Products sum in another order than on the host, so factors agree to rounding, not to the bit.
 #include "core/random.h"
-#include "kernels/codec/codecs/powersgd_entries.h"
+#include "kernels/codec/codecs/low_rank/powersgd_entries.h"
 #include "kernels/codec/payload/wire_values_kernels.cuh"
 #include "kernels/cuda/product.cuh"
 #include "kernels/matrix/orthonormalise_kernels.cuh"

@@ -4,7 +4,7 @@
 // kVectors: groups lie inside rows (columns % 8 == 0) and everything on 16 bytes; without it any shape and address.
 #pragma once
 
-#include "kernels/codec/codecs/quantize_kernels.cuh"
+#include "kernels/codec/codecs/integer/quantize_kernels.cuh"
 
 namespace thinwire::cuda {
 

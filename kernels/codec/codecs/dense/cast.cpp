@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/half.h"
-#include "kernels/codec/codecs/cast_entries.h"
+#include "kernels/codec/codecs/dense/cast_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/payload/wire_values.h"
