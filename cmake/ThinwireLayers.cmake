@@ -44,8 +44,8 @@ function(thinwire_layer name)
   if(THINWIRE_PRECOMPILE AND ARG_PRECOMPILE)
     target_precompile_headers(${compiled} PRIVATE ${CMAKE_SOURCE_DIR}/${ARG_PRECOMPILE})
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-      # What GCC 12 wrongly warns of inside std::string (its bug 105651) is hidden in system headers, but not in precompiled ones.
-      target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+      # What GCC 12 wrongly warns of inside std::string (its bugs 105651, 105329) is hidden in system headers, but not in precompiled ones.
+      target_compile_options(${compiled} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
     endif()
   endif()
   if(ARG_COLD)
