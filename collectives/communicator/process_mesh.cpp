@@ -104,6 +104,12 @@ std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, For
   return groups;
 }
 
+DataCoordinates data_coordinates(const MeshShape& shape, int dp) {
+  const DataAxis axis = shape.data();
+  const int within = axis.nodes * axis.inside;
+  return {dp / within, dp % within / axis.inside, dp % axis.inside, dp % within};
+}
+
 std::vector<std::string> data_group_names() {
   return {"data", "replica", "node", "inside", "within_replica"};
 }

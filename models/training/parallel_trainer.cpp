@@ -11,10 +11,11 @@
 #include "kernels/nn/device/device_dispatch.h"
 #include "models/training/codec_training.h"
 #include "models/data/batches.h"
-#include "models/parallel/gradient/gradient_sync.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
+#include "models/store/parameter_store.h"
 #include "models/training/trainer_channels.h"
+#include "models/update/update_policy.h"
 
 namespace thinwire {
 namespace {
@@ -42,11 +43,12 @@ class Trainer3d final : public ParallelTrainer {
         at_(mesh_.coordinates()),
         training_(corpus.training(), config.model.seed, "data.training"),
         validation_(corpus.validation(), config.model.seed, "data.validation"),
-        schedule_(pipeline_schedule(config)) {
+        schedule_(pipeline_schedule(config)),
+        optimizer_(parse_update(config.optimizer)) {
     clock_.measure_devices();
     open_channels();
     make_chunks();
-    make_gradient_sync();
+    make_update();
     make_codec_training();
     synchronize_placement();
   }
@@ -60,9 +62,9 @@ class Trainer3d final : public ParallelTrainer {
 
   StepRecord step() override {
     const PlacementScope here(where());
-    const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
+    const std::int64_t number = steps_taken_, begin = now_ns();
     clock_.reset();
-    tensor_->waited_us = sync_->waited_us = 0;
+    tensor_->waited_us = store_->waited_us = update_->waited_us = 0;
     if (grid_) grid_->waited_us = 0;
     pipeline_->reset_times();
     recorded_.run({"zero gradients"}, -1, [&] {
@@ -70,17 +72,19 @@ class Trainer3d final : public ParallelTrainer {
         for (auto& chunk : chunks_) chunk->zero_gradients();
       });
     });
-    sync_->begin_step(number);
+    update_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
     pipeline_->train(
         schedule_, static_cast<std::uint64_t>(number), batches(training_, static_cast<std::uint64_t>(number)), loss,
-        [&](int layer) { sync_->layer_done(layer); }, [&] { sync_->progress(); });
-    sync_->finish();
+        [&](int unit) { update_->reduce(unit, static_cast<int>(config_.micro_batches()) - 1, true); }, [&] {
+          for (auto& [name, pair] : pairs_->named) pair->progress();
+        });
+    update_->finish_reduction();
 
     StepRecord record;
     record.step = number;
-    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { optimizer_->add_sum_of_squares(squares); }); });
+    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { update_->add_sum_of_squares(squares); }); });
     // The one time in a step that the host sees numbers of a device.
     std::array<double, 2> sums{};
     copy_and_wait(sums.data(), numbers_.view().data(), sizeof sums);
@@ -89,17 +93,22 @@ class Trainer3d final : public ParallelTrainer {
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
     sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
-    pairs_->sum_over_mesh(sums, number);
+    pairs_->sum_within_replica(sums, number);
+    double clipped_by = std::sqrt(sums[0]);
+    pairs_->sum_over_replicas(sums, number);
     if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
-    record.gradient_norm = std::sqrt(sums[0]);
+    const NormScope scope = update_->clip_scope();
+    // Of replicas with norms of their own the root of the mean square.
+    record.gradient_norm = std::sqrt(scope == NormScope::all ? sums[0] : sums[0] / mesh_.shape().data().replicas);
+    if (scope != NormScope::replica) clipped_by = record.gradient_norm;
     record.loss = sums[1];
     record.learning_rate = config_.trainer.schedule.at(number);
-    clock_.run("optimizer", -1, -1,
-               [&] { optimizer_->apply(record.learning_rate, nn::clip_factor(record.gradient_norm, config_.trainer.max_norm)); });
-    if (clock_.replays()) optimizer_->set_steps_taken(number + 1);
+    const double scale = scope == NormScope::none ? 1.0 : nn::clip_factor(clipped_by, config_.trainer.max_norm);
+    update_->finish_step({number, record.learning_rate, clipped_by, scale});
+    steps_taken_ = number + 1;
     if (grid_) grid_->weights_changed(number + 1);
     codec_training_->step(number, record.learning_rate);
-    sync_->gather_weights();
+    store_->updated(steps_taken_);
     clock_.settle();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
@@ -107,7 +116,7 @@ class Trainer3d final : public ParallelTrainer {
     record.backward_us = pipeline_->backward_us;
     record.slice_forward_us = pipeline_->slice_forward_us;
     record.slice_backward_us = pipeline_->slice_backward_us;
-    record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us + (grid_ ? grid_->waited_us : 0);
+    record.wait_us = tensor_->waited_us + pipeline_->waited_us + update_->waited_us + store_->waited_us + (grid_ ? grid_->waited_us : 0);
     record.tokens = config_.global_batch * config_.seq;
     take_records(record.traffic);
     return record;
@@ -117,6 +126,7 @@ class Trainer3d final : public ParallelTrainer {
     const PlacementScope here(where());
     const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
     double loss = 0;
+    if (update_->begin_evaluation()) store_->updated(steps_taken_);
     for (std::int64_t round = 0; round < rounds; ++round) {
       numbers_.fill_zero();
       double *own = data_of<double>(numbers_), of_round = 0;
@@ -124,6 +134,7 @@ class Trainer3d final : public ParallelTrainer {
       copy_and_wait(&of_round, own, sizeof of_round);
       loss += of_round;
     }
+    if (update_->end_evaluation()) store_->updated(steps_taken_);
     nn::check_device_status();
     clock_.settle();
     std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
@@ -133,11 +144,11 @@ class Trainer3d final : public ParallelTrainer {
     return sums[1];
   }
 
-  std::int64_t steps_taken() const override { return optimizer_->steps_taken(); }
-  void set_steps_taken(std::int64_t steps) override {
+  std::int64_t steps_taken() const override { return steps_taken_; }
+  void state_loaded(std::int64_t steps) override {
     const PlacementScope here(where());
-    optimizer_->set_steps_taken(steps);
-    sync_->adopt_weights();
+    steps_taken_ = steps;
+    store_->loaded(steps);
     if (grid_) grid_->weights_changed(steps);
     synchronize_placement();
   }
@@ -160,19 +171,11 @@ class Trainer3d final : public ParallelTrainer {
   ProcessMesh& mesh() override { return mesh_; }
   const std::string& corpus_hash() const override { return corpus_hash_; }
 
-  std::vector<StateTensor> state_tensors() override {
+  std::vector<StateSlot> state_slots() override {
     const PlacementScope here(where());
     synchronize_placement();  // who reads these tensors need not know the stream
-    std::vector<StateTensor> all;
-    const auto& parts = optimizer_->parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      Parameter<T>& p = *parts[i].parameter;
-      StateTensor t{p.layout, p.value.view(), optimizer_->first_moment(i).view(), optimizer_->second_moment(i).view(),
-                    parts[i].rows.first, {}, false};
-      if (parts[i].master) t.full_precision = parts[i].master->view();
-      t.copy = &p == chunks_.back()->token() && !chunks_.back()->part().embedding;
-      all.push_back(t);
-    }
+    std::vector<StateSlot> all = store_->state();
+    for (StateSlot& slot : update_->state()) all.push_back(std::move(slot));
     return all;
   }
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
@@ -196,7 +199,11 @@ class Trainer3d final : public ParallelTrainer {
  private:
   void open_channels() {
     const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.comm_dtype;
-    pairs_.emplace(world_, mesh_, config_, wire, dtype_of<T>);
+    std::vector<ChannelSpec> wanted;
+    for (const auto& channels : {optimizer_.info->channels, store_info(config_.zero_stage).channels})
+      if (channels)
+        for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    pairs_.emplace(world_, mesh_, config_, wanted, wire, dtype_of<T>);
     if constexpr (std::is_same_v<Model, GridGpt<T>>) {
       GridOptions options;
       options.comm_dtype = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
@@ -225,21 +232,21 @@ class Trainer3d final : public ParallelTrainer {
     pipeline_.emplace(config_, at_, pointers, pairs_->boundary, clock_);
   }
 
-  void make_gradient_sync() {
-    std::vector<LayeredParameter<T>> parameters;
-    Parameter<T>* table = nullptr;
+  void make_update() {
+    StoreContext<T> context{config_, mesh_, {}, nullptr, pairs_->named, clock_};
     for (auto& chunk : chunks_) {
       const auto& list = chunk->parameters();
-      for (std::size_t i = 0; i < list.size(); ++i) parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
-      if (config_.mesh.pp > 1 && chunk->token()) table = chunk->token();
+      for (std::size_t i = 0; i < list.size(); ++i) context.parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
+      if (config_.mesh.pp > 1 && chunk->token()) context.table = chunk->token();
     }
-    sync_.emplace(config_, at_, parameters, table, pairs_->gradient, clock_);
-    optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
+    store_ = make_store<T>(store_info(config_.zero_stage), context);
+    update_ = make_update_policy<T>(*optimizer_.info, {config_, optimizer_.options, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_});
   }
 
   // Auto-encoders learn on the messages that their rules cover.
   void make_codec_training() {
-    codec_training_.emplace(pairs_->gradient.gradient ? &pairs_->gradient.gradient->dense() : nullptr, pairs_->tensor_control,
+    ChannelPair* gradients = find_channel(pairs_->named, "dp_gradient");
+    codec_training_.emplace(gradients ? &gradients->dense() : nullptr, pairs_->tensor_control,
                             config_.trainer.adamw, clock_);
     MessageKey settled;  // a step after any warm-up
     settled.step = std::numeric_limits<std::int64_t>::max();
@@ -279,7 +286,7 @@ class Trainer3d final : public ParallelTrainer {
     if (!std::isfinite(own_loss))
       throw RuntimeFailure("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
     try {
-      optimizer_->check_finite();
+      update_->check_finite();
     } catch (const RuntimeFailure& e) {
       throw RuntimeFailure(std::string(e.what()) + " Seen at " + where + ".");
     }
@@ -310,8 +317,10 @@ class Trainer3d final : public ParallelTrainer {
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Model>> chunks_;
   std::optional<Pipeline<T, Model>> pipeline_;
-  std::optional<GradientSync<T>> sync_;
-  std::optional<Optimizer<T>> optimizer_;
+  std::unique_ptr<ParameterStore<T>> store_;
+  UpdateExpression optimizer_;
+  std::unique_ptr<UpdatePolicy<T>> update_;
+  std::int64_t steps_taken_ = 0;
   std::optional<CodecTraining> codec_training_;
 };
 

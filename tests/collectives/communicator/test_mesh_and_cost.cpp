@@ -99,9 +99,15 @@ TEST(DataAxis, EveryGroupKeepsTheOtherCoordinatesOfEveryOrder) {
           const MeshCoordinates mine = mesh_coordinates(shape, rank), first = mesh_coordinates(shape, group[0]);
           EXPECT_EQ(std::pair(mine.tp, mine.pp), std::pair(first.tp, first.pp));
           const DataCoordinates a = data_coordinates(shape, mine.dp), b = data_coordinates(shape, first.dp);
-          if (name == "inside" || name == "node" || name == "within_replica") EXPECT_EQ(a.replica, b.replica);
-          if (name == "inside" || name == "replica") EXPECT_EQ(a.node, b.node);
-          if (name == "node" || name == "replica") EXPECT_EQ(a.inside, b.inside);
+          if (name == "inside" || name == "node" || name == "within_replica") {
+            EXPECT_EQ(a.replica, b.replica);
+          }
+          if (name == "inside" || name == "replica") {
+            EXPECT_EQ(a.node, b.node);
+          }
+          if (name == "node" || name == "replica") {
+            EXPECT_EQ(a.inside, b.inside);
+          }
         }
       EXPECT_EQ(static_cast<int>(seen.size()), shape.ranks()) << name;
     }
