@@ -13,6 +13,7 @@
 #include "models/store/owned_part.h"
 #include "models/stage/unit_events.h"
 #include "models/parallel/channels/channel_spec.h"
+#include "models/parallel/schedule/lower.h"
 
 namespace thinwire {
 
@@ -63,6 +64,9 @@ struct StoreInfo {
   int zero_stage = 0;
   std::string summary = {};  ///< one line
   std::string source = {};   ///< where the method comes from
+  bool gathers = false;  ///< values are whole only between unshard and reshard: a lowered schedule says when
+  KeepGathered keep = KeepGathered::step;  ///< then, how long
+  int prefetch = 1;                        ///< and so many unit passes ahead
   bool shards_gradients = false;  ///< gradients of matrices travel as grad_reduce_scatter
   std::set<TrafficClass> classes = {};  ///< that it sends itself
   std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};

@@ -10,6 +10,8 @@
 #include "core/tensor_names.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "models/training/codec_training.h"
+#include "models/stage/model_kind.h"
+#include "models/training/step_schedule.h"
 #include "models/data/batches.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
@@ -29,23 +31,22 @@ Device device_of_rank(DeviceKind kind) {
   return {kind, NodeInfo::rank_here() % device_module().devices()};
 }
 
-/// `Model`: Gpt<T>, or GridGpt<T> where the tensor group is a grid.
-template <typename T, typename Model>
+template <typename T>
 class Trainer3d final : public ParallelTrainer {
  public:
   /// Under the placement of `stream`, which all that lies on this rank shares.
-  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus, std::unique_ptr<OwnedStream> stream)
+  Trainer3d(Communicator& world, const TrainConfig& config, DataSource data, std::unique_ptr<OwnedStream> stream)
       : stream_(std::move(stream)),
         world_(world),
         config_(config),
-        corpus_hash_(corpus.hash()),
+        data_(std::move(data)),
         mesh_(world, config.mesh),
         at_(mesh_.coordinates()),
-        training_(corpus.training(), config.model.seed, "data.training"),
-        validation_(corpus.validation(), config.model.seed, "data.validation"),
-        schedule_(pipeline_schedule(config)),
+        schedule_(training_schedule(config)),
+        evaluation_(evaluation_schedule(config)),
         optimizer_(parse_update(config.optimizer)) {
     clock_.measure_devices();
+    clock_.progress_by([] { return Channel::progress_all(); });
     open_channels();
     make_chunks();
     make_update();
@@ -75,11 +76,7 @@ class Trainer3d final : public ParallelTrainer {
     update_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
-    pipeline_->train(
-        schedule_, static_cast<std::uint64_t>(number), batches(training_, static_cast<std::uint64_t>(number)), loss,
-        [&](int unit) { update_->reduce(unit, static_cast<int>(config_.micro_batches()) - 1, true); }, [&] {
-          for (auto& [name, pair] : pairs_->named) pair->progress();
-        });
+    pipeline_->train(schedule_, static_cast<std::uint64_t>(number), batches(*data_.training, static_cast<std::uint64_t>(number)), loss);
     update_->finish_reduction();
 
     StepRecord record;
@@ -122,26 +119,39 @@ class Trainer3d final : public ParallelTrainer {
     return record;
   }
 
-  double validate() override {
+  Evaluation evaluate() override {
     const PlacementScope here(where());
     const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
-    double loss = 0;
     if (update_->begin_evaluation()) store_->updated(steps_taken_);
+    const std::vector<std::string> names = chunks_.back()->metrics();
+    measured_.reshape({static_cast<std::int64_t>(2 * names.size())}, DType::f64);
+    measured_.fill_zero();
+    // A round counts as much as its global batch weighs, against the first.
+    double loss = 0, counted = 0, first_weight = 0;
     for (std::int64_t round = 0; round < rounds; ++round) {
       numbers_.fill_zero();
+      const std::vector<Batch> list = batches(*data_.validation, static_cast<std::uint64_t>(round));
+      if (round == 0) first_weight = list.front().global_weight;
+      const double counts = list.front().global_weight / first_weight;
       double *own = data_of<double>(numbers_), of_round = 0;
-      pipeline_->evaluate(schedule_, static_cast<int>(round), batches(validation_, static_cast<std::uint64_t>(round)), own);
+      pipeline_->evaluate(evaluation_, static_cast<int>(round), list, own, names.empty() ? nullptr : data_of<double>(measured_));
       copy_and_wait(&of_round, own, sizeof of_round);
-      loss += of_round;
+      loss += counts * of_round;
+      counted += counts;
     }
     if (update_->end_evaluation()) store_->updated(steps_taken_);
     nn::check_device_status();
     clock_.settle();
-    std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
+    const bool speaks = mesh_.last_stage() && at_.tp == 0;
+    std::vector<double> sums = {0, speaks ? loss / (counted * config_.mesh.dp) : 0};
+    sums.resize(2 + 2 * names.size());
+    if (speaks && !names.empty()) copy_and_wait(sums.data() + 2, measured_.view().data(), measured_.bytes());
     pairs_->sum_over_mesh(sums, steps_taken());
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
-    return sums[1];
+    Evaluation evaluation{sums[1], {}};
+    for (std::size_t k = 0; k < names.size(); ++k) evaluation.metrics.push_back({names[k], sums[2 + 2 * k] / sums[3 + 2 * k]});
+    return evaluation;
   }
 
   std::int64_t steps_taken() const override { return steps_taken_; }
@@ -169,7 +179,7 @@ class Trainer3d final : public ParallelTrainer {
     if (grid_) grid_->drain_link(drain);
   }
   ProcessMesh& mesh() override { return mesh_; }
-  const std::string& corpus_hash() const override { return corpus_hash_; }
+  const std::string& corpus_hash() const override { return data_.hash; }
 
   std::vector<StateSlot> state_slots() override {
     const PlacementScope here(where());
@@ -204,10 +214,11 @@ class Trainer3d final : public ParallelTrainer {
       if (channels)
         for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
     pairs_.emplace(world_, mesh_, config_, wanted, wire, dtype_of<T>);
-    if constexpr (std::is_same_v<Model, GridGpt<T>>) {
+    const GridShape shape = parse_grid(config_.tensor_parallel, config_.mesh.tp);
+    if (shape.kind != GridKind::one_d) {
       GridOptions options;
       options.comm_dtype = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
-      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), parse_grid(config_.tensor_parallel, config_.mesh.tp), options, clock_);
+      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), shape, options, clock_);
     }
     if (pairs_->tensor_forward)
       tensor_.emplace(*pairs_->tensor_forward, *pairs_->tensor_backward, *pairs_->look_up, *pairs_->tensor_control, at_.pp, config_.sequence_parallel);
@@ -217,30 +228,25 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_chunks() {
-    const int positions = config_.mesh.pp * config_.virtual_stages;
-    const int layers = static_cast<int>(config_.model.layers) / positions;
     for (int v = 0; v < config_.virtual_stages; ++v) {
-      const int position = global_chunk(schedule_, at_.pp, v);
-      const GptPart part{position * layers, layers, position == 0, position == positions - 1};
-      if constexpr (std::is_same_v<Model, GridGpt<T>>)
-        chunks_.push_back(std::make_unique<GridGpt<T>>(config_.model, part, *grid_, config_.recompute));
-      else
-        chunks_.push_back(std::make_unique<Gpt<T>>(config_.model, part, GptRuntime<T>{&*tensor_, &clock_, config_.recompute}));
+      const ModelPart part = part_at(config_, global_chunk(schedule_, at_.pp, v));
+      chunks_.push_back(make_stage<T>(config_.model_kind, config_.model, part, {&*tensor_, grid_.get(), &clock_, config_.recompute}));
     }
-    std::vector<Model*> pointers;
-    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
-    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, clock_);
+    if (config_.slices().size() > 1 && !chunks_.front()->traits().token_slices)
+      throw UsageError("--token-slices " + config_.token_slices + ": model " + config_.model_kind + " cannot see a part of a sequence alone");
   }
 
   void make_update() {
     StoreContext<T> context{config_, mesh_, {}, nullptr, pairs_->named, clock_};
     for (auto& chunk : chunks_) {
-      const auto& list = chunk->parameters();
-      for (std::size_t i = 0; i < list.size(); ++i) context.parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
-      if (config_.mesh.pp > 1 && chunk->token()) context.table = chunk->token();
+      for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
+      if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
     }
     store_ = make_store<T>(store_info(config_.zero_stage), context);
     update_ = make_update_policy<T>(*optimizer_.info, {config_, optimizer_.options, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_});
+    std::vector<Stage<T>*> pointers;
+    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
+    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
@@ -253,8 +259,8 @@ class Trainer3d final : public ParallelTrainer {
     std::vector<std::uint64_t> sums, boundaries;
     ChannelPair *forward = pairs_->tensor_forward, *boundary_forward = pairs_->boundary.forward;
     for (auto& chunk : chunks_) {
-      const GptPart& part = chunk->part();
-      for (int l = part.first_layer; l < part.first_layer + part.layers; ++l)
+      const ModelPart& part = chunk->part();
+      for (int l = part.first_layer; l < part.end_layer(); ++l)
         if (forward && forward->codes(l, at_.pp, settled))
           for (const char* linear : {".attention.projection", ".mlp.projection"})
             sums.push_back(tensor_id("layer" + std::to_string(l) + linear));
@@ -263,7 +269,7 @@ class Trainer3d final : public ParallelTrainer {
       };
       const int stages = config_.mesh.pp;
       if (part.first_layer > 0) add_boundary(part.first_layer, (at_.pp + stages - 1) % stages);
-      if (part.first_layer + part.layers < config_.model.layers) add_boundary(part.first_layer + part.layers, at_.pp);
+      if (part.end_layer() < config_.model.layers) add_boundary(part.end_layer(), at_.pp);
     }
     if (forward) codec_training_->add(*forward, sums, config_.model.hidden, true, false);
     const bool rows_differ = config_.mesh.tp > 1 && (config_.scatter_gather || config_.sequence_parallel);
@@ -271,11 +277,15 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   /// This replica's micro-batches of a global batch.
-  std::vector<TokenBatch> batches(const BatchSampler& sampler, std::uint64_t number) const {
-    std::vector<TokenBatch> list;
+  std::vector<Batch> batches(const Dataset& data, std::uint64_t number) const {
+    std::vector<Batch> list;
     const std::int64_t count = config_.micro_batches();
-    for (std::int64_t m = 0; m < count; ++m)
-      list.push_back(sampler.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
+    const double global_weight = data.weight(number, config_.global_batch, config_.seq);
+    if (!(global_weight > 0)) throw RuntimeFailure("The global batch of step " + std::to_string(number) + " has no labels; there is nothing to learn from it.");
+    for (std::int64_t m = 0; m < count; ++m) {
+      list.push_back(data.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
+      list.back().global_weight = global_weight;
+    }
     return list;
   }
 
@@ -304,19 +314,19 @@ class Trainer3d final : public ParallelTrainer {
   std::unique_ptr<OwnedStream> stream_;
   Communicator& world_;
   const TrainConfig config_;
-  const std::string corpus_hash_;
+  DataSource data_;
   ProcessMesh mesh_;
   MeshCoordinates at_;
-  BatchSampler training_, validation_;
-  Schedule schedule_;
+  Schedule schedule_, evaluation_;  ///< lowered to units
   ComputeClock clock_;
   RecordedPasses recorded_{config_.graphs, clock_};
   Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
+  Tensor measured_;                  ///< numerators and weights of the metrics of an evaluation
   std::optional<TrainerChannels> pairs_;
   std::optional<TensorParallel<T>> tensor_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
-  std::vector<std::unique_ptr<Model>> chunks_;
-  std::optional<Pipeline<T, Model>> pipeline_;
+  std::vector<std::unique_ptr<Stage<T>>> chunks_;
+  std::optional<Pipeline<T>> pipeline_;
   std::unique_ptr<ParameterStore<T>> store_;
   UpdateExpression optimizer_;
   std::unique_ptr<UpdatePolicy<T>> update_;
@@ -327,14 +337,15 @@ class Trainer3d final : public ParallelTrainer {
 }  // namespace
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
+  return make(world, config, text_data(corpus, config.model.seed));
+}
+
+std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, DataSource data) {
   config.check();
   auto stream = std::make_unique<OwnedStream>(device_of_rank(config.device));
   const PlacementScope here(Placement{stream->get().device, stream->get()});
-  const bool grid = parse_grid(config.tensor_parallel, config.mesh.tp).kind != GridKind::one_d;
-  if (config.dtype == DType::f64 && grid) return std::make_unique<Trainer3d<double, GridGpt<double>>>(world, config, corpus, std::move(stream));
-  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double, Gpt<double>>>(world, config, corpus, std::move(stream));
-  if (grid) return std::make_unique<Trainer3d<float, GridGpt<float>>>(world, config, corpus, std::move(stream));
-  return std::make_unique<Trainer3d<float, Gpt<float>>>(world, config, corpus, std::move(stream));
+  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, std::move(data), std::move(stream));
+  return std::make_unique<Trainer3d<float>>(world, config, std::move(data), std::move(stream));
 }
 
 }  // namespace thinwire

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/channel/channel.h"
-#include "models/data/corpus.h"
+#include "models/data/batches.h"
 #include "models/parallel/channels/traffic_record.h"
 #include "models/store/state_slot.h"
 #include "models/training/config/train_config.h"
@@ -26,17 +26,31 @@ struct StepRecord {
   std::vector<TrafficRecord> traffic;
 };
 
+/// Means over everything evaluated, equal on all ranks.
+struct Evaluation {
+  struct Metric {
+    std::string name;
+    double value = 0;
+  };
+  double loss = 0;
+  std::vector<Metric> metrics;  ///< what the model names beside the loss
+};
+
 /// Collective over `world` unless said otherwise. Float type by config.dtype.
 class ParallelTrainer {
  public:
   /// UsageError when the mesh does not fit the launch, or sizes do not divide.
+  static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, DataSource data);
+  /// On windows of a text, which outlives the trainer.
   static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, const Corpus& corpus);
   virtual ~ParallelTrainer() = default;
 
   /// One optimizer step. RuntimeFailure with step and rank when loss or gradient is not finite.
   virtual StepRecord step() = 0;
-  /// Mean validation loss in nats per token; leaves no trace in codecs or weights.
-  virtual double validate() = 0;
+  /// Of the validation data; leaves no trace in codecs or weights.
+  virtual Evaluation evaluate() = 0;
+  /// The mean validation loss alone, in nats per token.
+  double validate() { return evaluate().loss; }
   virtual std::int64_t steps_taken() const = 0;
   /// How compute runs from the next step on: ComputeMode::serial, then replay (design section 4). Numbers of a replayed run mean
   /// nothing; its times do.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/tensor_names.h"
+#include "models/layout/grid_shape.h"
 #include "models/parallel/channels/dense_algorithm.h"
 #include "models/training/config/released_form.h"
 

@@ -47,8 +47,6 @@ template <typename T>
 class UpdatePolicy : public UnitReductions {
  public:
   virtual void begin_step(std::int64_t step) = 0;
-  /// Whether reduce() is wanted after every micro-batch, not only after the last.
-  virtual bool reduces_every_micro_batch() const { return false; }
   /// After the last backward pass: starts what is left and waits. The gradients of the store's parts are then what the policy updates with.
   virtual void finish_reduction() = 0;
   virtual NormScope clip_scope() const { return NormScope::all; }
@@ -73,6 +71,7 @@ struct UpdateInfo {
   std::vector<ParameterSpec> parameters = {};
   /// Of the data axis, the factors that it tells apart ("replica", "node"): --dp-replicas, --dp-nodes above 1 are refused without.
   std::set<std::string> factors = {};
+  bool reduces_every_micro_batch = false;  ///< reduce() is wanted after each, not only after the last
   int state_per_element = 0;  ///< numbers that it keeps for each element that a rank owns
   /// Classes that it sends and a compression rule may cover.
   std::function<std::set<TrafficClass>(const TrainConfig&)> classes = {};

@@ -12,7 +12,7 @@ enum class Meaning { model, layout, rest, none };
 
 /// Which settings decide what. A new option is `rest` until it is named here: differences are then told, not refused.
 Meaning meaning_of(const std::string& flag) {
-  constexpr std::array model = {"hidden", "layers", "heads", "vocab", "max-seq", "seed", "dtype", "optimizer"};
+  constexpr std::array model = {"model", "data", "hidden", "layers", "heads", "vocab", "max-seq", "seed", "dtype", "optimizer"};
   constexpr std::array layout = {"tensor-parallel", "tp",  "pp", "dp", "order", "schedule", "virtual-stages", "sequence-parallel", "scatter-gather", "zero-stage", "dp-replicas", "dp-nodes", "embedding-sync",
                                  "global-batch", "micro-batch", "seq", "form"};
   constexpr std::array none = {"steps", "text", "eval-interval", "eval-sequences", "error-interval", "compute", "graphs", "serial-steps", "compute-scale", "stage-forward-us",

@@ -16,7 +16,9 @@
 namespace thinwire {
 
 struct TrainConfig {
-  GptConfig model;  ///< model.max_seq >= seq
+  std::string model_kind = "gpt";  ///< NAME[:options] of models/stage/model_kind.h
+  ModelConfig model;               ///< sizes; model.max_seq >= seq
+  std::string data = "text";       ///< NAME[:options] of models/data/dataset.h
   std::string text;  ///< file or folder; empty: the Python standard library's sources
   MeshShape mesh;
 

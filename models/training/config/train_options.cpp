@@ -177,6 +177,7 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
 
 std::vector<TrainOption> make_table() {
   std::vector<TrainOption> t = {
+      option("model.kind", "model", "which model, NAME[:key=value,...]", "", TW_MEMBER(model_kind)),
       option("model.hidden", "hidden", "hidden size", "", TW_MEMBER(model.hidden)),
       option("model.layers", "layers", "Transformer blocks", "", TW_MEMBER(model.layers)),
       option("model.heads", "heads", "attention heads", "", TW_MEMBER(model.heads)),
@@ -189,6 +190,7 @@ std::vector<TrainOption> make_table() {
       word<nn::ComputeType>("model.products", "products", "type of the matrix products",
                             TW_MEMBER(model.compute), {"f32", "bf16"},
                             {nn::ComputeType::f32, nn::ComputeType::bf16}),
+      option("data.kind", "data", "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
       option("data.text", "text", "file or folder of text; empty: the Python standard library's sources", "",
              TW_MEMBER(text)),
       option("mesh.tp", "tp", "tensor-parallel ranks", "", TW_MEMBER(mesh.tp)),

@@ -38,7 +38,7 @@ TrainConfig keeping_gradients(TrainConfig c) {
 std::map<std::string, std::vector<double>> reference_gradients(const TrainConfig& c) {
   Gpt<double> model(c.model);
   const BatchSampler sampler(corpus().training(), c.model.seed, "data.training");
-  const TokenBatch batch = sampler.batch(0, 0, c.global_batch, c.seq);
+  const Batch batch = sampler.batch(0, 0, c.global_batch, c.seq);
   Gpt<double>::Activations saved;
   model.zero_gradients();
   model.forward(batch, 0, true, 1.0, saved);
