@@ -84,7 +84,7 @@ class Stage {
     pass.first_token = point.at.context;
     pass.length = point.at.context + point.at.tokens;  // the slice is the last one: its backward pass needs no other
     const std::int64_t rows = pass.rows();
-    const TokenBatch none{pass.batch, pass.seq, 0, std::vector<std::int32_t>(static_cast<std::size_t>(rows)), std::vector<std::int32_t>(static_cast<std::size_t>(rows))};
+    const Batch none(pass.batch, pass.seq);  // layers alone read no tokens
     if (point.prefix.empty()) prepare(point, pass);
     point.saved.prefix = &point.prefix;
     fill(gradient_, rows, sizes_.hidden);

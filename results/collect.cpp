@@ -131,6 +131,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.samples, record.samples);
       gathered.links.keep(record.links);
       keep(gathered.training.curve, record.training.curve);
+      keep(gathered.training.metrics, record.training.metrics);
       keep(gathered.training.time, record.training.time);
       keep(gathered.training.traffic, record.training.traffic);
       keep(gathered.training.steps, record.training.steps);

@@ -202,6 +202,18 @@ std::span<const ColumnOf<TrainingCurveRow>> training_curve_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<TrainingMetricRow>> training_metric_columns() {
+  using R = TrainingMetricRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"plan", &R::plan, "as in /training_curve"},
+      {"step", &R::step, "after this optimiser step, from 0"},
+      {"metric", &R::metric, "what the model names: accuracy, ..."},
+      {"value", &R::value, "mean over the validation data"},
+  };
+  return columns;
+}
+
 std::span<const ColumnOf<TrainingTimeRow>> training_time_columns() {
   using R = TrainingTimeRow;
   static const ColumnOf<R> columns[] = {

@@ -119,6 +119,15 @@ struct TrainingCurveRow {
 };
 std::span<const ColumnOf<TrainingCurveRow>> training_curve_columns();
 
+/// One row of /training_metrics: what a validation measured beside the loss.
+struct TrainingMetricRow {
+  std::string cell_id, plan;
+  std::int64_t step = 0;  ///< as in /training_curve
+  std::string metric;
+  double value = not_measured;
+};
+std::span<const ColumnOf<TrainingMetricRow>> training_metric_columns();
+
 /// One row of /training_time: how long a step of a run took on a link, and where the time went.
 struct TrainingTimeRow {
   std::string cell_id, plan, link, compute;
@@ -178,6 +187,7 @@ std::span<const ColumnOf<TimelineRow>> timeline_columns();
 /// What a training run adds to its record.
 struct TrainingTables {
   std::vector<TrainingCurveRow> curve;
+  std::vector<TrainingMetricRow> metrics;
   std::vector<TrainingTimeRow> time;
   std::vector<TrainingTrafficRow> traffic;
   std::vector<TrainingStepRow> steps;
@@ -189,6 +199,7 @@ struct TrainingTables {
 template <typename Tables, typename Visit>
 void for_each_training_table(Tables& tables, Visit&& visit) {
   visit("training_curve", tables.curve, training_curve_columns());
+  visit("training_metrics", tables.metrics, training_metric_columns());
   visit("training_time", tables.time, training_time_columns());
   visit("training_traffic", tables.traffic, training_traffic_columns());
   visit("training_steps", tables.steps, training_step_columns());

@@ -73,7 +73,7 @@ void TrainProgress::show(const StepRecord& step, double validation) {
   }
 }
 
-std::string describe_run(const TrainRun& run, const results::TrainingTables& tables, const Corpus& corpus) {
+std::string describe_run(const TrainRun& run, const results::TrainingTables& tables, const std::string& data_remark) {
   const TrainConfig& c = run.config;
   std::string text = format("plan               %s on %s, tp %d x pp %d x dp %d, %s\n", run.plan.c_str(),
                             run.link.c_str(), c.mesh.tp, c.mesh.pp, c.mesh.dp, c.schedule.c_str());
@@ -88,8 +88,10 @@ std::string describe_run(const TrainRun& run, const results::TrainingTables& tab
                    static_cast<long long>(tables.curve.back().step));
     if (!run.validation.empty()) {
       const double loss = run.validation.rbegin()->second;
-      text += format("validation loss    %.4f nats per token, perplexity %.3f (text: bigram entropy %.4f)\n",
-                     loss, std::exp(loss), corpus.bigram_entropy());
+      text += format("validation loss    %.4f nats per token, perplexity %.3f%s\n", loss, std::exp(loss),
+                     data_remark.empty() ? "" : (" (" + data_remark + ")").c_str());
+      if (!run.metrics.empty())
+        for (const Evaluation::Metric& metric : run.metrics.rbegin()->second) text += format("validation %-7s %.4f\n", metric.name.c_str(), metric.value);
     }
   }
   if (tables.time.empty()) return text;

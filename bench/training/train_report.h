@@ -5,7 +5,6 @@
 
 #include "bench/training/train_tables.h"
 #include "core/clock.h"
-#include "models/data/corpus.h"
 
 namespace thinwire::bench {
 
@@ -34,6 +33,6 @@ std::string progress_line(std::int64_t done, std::int64_t steps, double loss, do
 
 /// Validation loss and perplexity, step time, bytes on the link, share of communication, time and bytes by
 /// traffic class.
-std::string describe_run(const TrainRun& run, const results::TrainingTables& tables, const Corpus& corpus);
+std::string describe_run(const TrainRun& run, const results::TrainingTables& tables, const std::string& data_remark);
 
 }  // namespace thinwire::bench

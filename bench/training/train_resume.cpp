@@ -17,7 +17,7 @@ TrainResume::TrainResume(std::string folder, const std::string& cell_id) {
 }
 
 void TrainResume::save(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::vector<StepRecord>& steps,
-                       const std::map<std::int64_t, double>& validation) {
+                       const std::map<std::int64_t, double>& validation, const Metrics& metrics) {
   std::vector<std::string> texts = gather_texts(world, to_text(steps));
   std::int32_t failed = 0;
   std::string failure;
@@ -26,6 +26,9 @@ void TrainResume::save(Communicator& world, ParallelTrainer& trainer, const Trai
     for (std::size_t rank = 0; rank < texts.size(); ++rank) json["ranks"].push_back(earlier(rank) + texts[rank]);
     json["validation"] = nlohmann::json::array();
     for (const auto& [step, loss] : validation) json["validation"].push_back({step, loss});
+    json["metrics"] = nlohmann::json::array();
+    for (const auto& [step, list] : metrics)
+      for (const Evaluation::Metric& metric : list) json["metrics"].push_back({step, metric.name, metric.value});
     try {
       results::make_folder(std::filesystem::path(steps_).parent_path().string());
       results::write_file_atomically(steps_, json.dump() + "\n");
@@ -40,7 +43,7 @@ void TrainResume::save(Communicator& world, ParallelTrainer& trainer, const Trai
 }
 
 std::string TrainResume::load(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config,
-                              std::map<std::int64_t, double>& validation) {
+                              std::map<std::int64_t, double>& validation, Metrics& metrics) {
   std::int32_t found = 0;
   std::string remark;
   nlohmann::json json;
@@ -70,6 +73,9 @@ std::string TrainResume::load(Communicator& world, ParallelTrainer& trainer, con
     }
     for (const auto& entry : json.at("validation"))
       if (entry.at(0).get<std::int64_t>() < resumed.steps) validation[entry.at(0).get<std::int64_t>()] = entry.at(1).get<double>();
+    for (const auto& entry : json.value("metrics", nlohmann::json::array()))
+      if (const auto step = entry.at(0).get<std::int64_t>(); step < resumed.steps)
+        metrics[step].push_back({entry.at(1).get<std::string>(), entry.at(2).get<double>()});
   }
   return "goes on after step " + std::to_string(resumed.steps) + " from " + checkpoint_;
 }

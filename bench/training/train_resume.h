@@ -12,6 +12,7 @@ namespace thinwire::bench {
 
 class TrainResume {
  public:
+  using Metrics = std::map<std::int64_t, std::vector<Evaluation::Metric>>;  ///< after the step of this number
   /// FOLDER/<cell_id>.h5 and .steps.json; an empty folder: nothing is kept.
   TrainResume(std::string folder, const std::string& cell_id);
 
@@ -20,11 +21,11 @@ class TrainResume {
 
   /// Collective. The steps first: the checkpoint that they belong to is never newer than they are.
   void save(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::vector<StepRecord>& steps,
-            const std::map<std::int64_t, double>& validation);
+            const std::map<std::int64_t, double>& validation, const Metrics& metrics);
 
-  /// Collective. Gives `trainer`, fresh from make(), the saved state and fills `validation`; returns what to tell, empty when there is
+  /// Collective. Gives `trainer`, fresh from make(), the saved state and fills `validation` and `metrics`; returns what to tell, empty when there is
   /// nothing to go on from. State that cannot be used (damaged, of other settings) is left alone with a remark: the cell starts anew.
-  std::string load(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, std::map<std::int64_t, double>& validation);
+  std::string load(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, std::map<std::int64_t, double>& validation, Metrics& metrics);
 
   /// Rank 0: the steps of rank `rank` before the early end, as text.
   std::string earlier(std::size_t rank) const { return rank < earlier_.size() ? earlier_[rank] : std::string(); }

@@ -27,6 +27,7 @@
 #include "core/process/stop_request.h"
 #include "models/training/checkpoint/checkpoint.h"
 #include "models/training/parallel_trainer.h"
+#include "models/training/step_schedule.h"
 #include "models/cost_model/machine_file.h"
 #include "results/files/files.h"
 
@@ -70,7 +71,9 @@ class Training {
 
   /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
   std::optional<Measured> run() {
-    const Corpus corpus = Corpus::open(config_.text);
+    DataSource data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch);
+    corpus_hash_ = data.hash;
+    data_remark_ = data.remark;
     const std::int64_t held_before = buffer_bytes();
     reset_buffer_bytes_peak();
     if (const auto peak = context_.run_options.find("peak-tflops"); peak != context_.run_options.end()) {
@@ -78,8 +81,8 @@ class Training {
       const PlacementScope here(host ? Device() : Device{config_.device, NodeInfo::rank_here() % device_module().devices()});
       peak_ = product_peak(world_, config_.model.compute, peak->second);
     }
-    trainer_ = ParallelTrainer::make(world_, config_, corpus);
-    const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_) : std::string();
+    trainer_ = ParallelTrainer::make(world_, config_, std::move(data));
+    const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_, metrics_) : std::string();
     if (!goes_on.empty()) note(goes_on);
     if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
     if (config_.compute == ComputeMode::real)
@@ -88,7 +91,7 @@ class Training {
       time();
     if (context_.stopped) return std::nullopt;
     peak_bytes_ = buffer_bytes_peak() - held_before;
-    return report(corpus);
+    return report();
   }
 
   /// The record is written: what was saved for an early end has served.
@@ -123,7 +126,7 @@ class Training {
       const std::int64_t done = trainer_->steps_taken();
       const StepRecord& step = steps_.back();
       if (last || (config_.eval_interval > 0 && done % config_.eval_interval == 0))
-        validation_[step.step] = trainer_->validate();
+        evaluate(step.step);
       if (!config_.checkpoint.empty() &&
           (last || (config_.save_interval > 0 && done % config_.save_interval == 0))) {
         save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
@@ -134,6 +137,12 @@ class Training {
       const auto found = validation_.find(step.step);
       progress.show(step, found == validation_.end() ? results::not_measured : found->second);
     }
+  }
+
+  void evaluate(std::int64_t step) {
+    Evaluation evaluation = trainer_->evaluate();
+    validation_[step] = evaluation.loss;
+    if (!evaluation.metrics.empty()) metrics_[step] = std::move(evaluation.metrics);
   }
 
   /// SIGUSR1 reaches the ranks at different moments; they stop after the same step.
@@ -148,7 +157,7 @@ class Training {
   void save_for_later() {
     const std::string done = " (step " + std::to_string(trainer_->steps_taken()) + ")";
     if (resume_.enabled()) {
-      resume_.save(world_, *trainer_, config_, steps_, validation_);
+      resume_.save(world_, *trainer_, config_, steps_, validation_, metrics_);
       note("asked to stop: saved " + resume_.checkpoint() + done + "; the same sweep goes on from it");
     } else {
       save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
@@ -206,18 +215,19 @@ class Training {
     }
   }
 
-  Measured report(const Corpus& corpus) {
+  Measured report() {
     TrainRun run;
     run.config = config_;
     run.plan = plan_;
     run.link = context_.link;
-    run.corpus = corpus.hash();
+    run.corpus = corpus_hash_;
     run.oversubscription = NodeInfo::oversubscription();
     if (config_.device != DeviceKind::host) {
       run.device = device_name({config_.device, 0});
       run.oversubscription = static_cast<double>(NodeInfo::ranks_here()) / device_module().devices();
     }
     run.validation = validation_;
+    run.metrics = metrics_;
     if (peak_) run.peak_gflops = peak_->gflops, run.peak = peak_->from;
     std::vector<std::string> by_rank;
     for (const std::string& text : gather_texts(world_, to_text(steps_)))
@@ -231,7 +241,7 @@ class Training {
       measured.samples = step_samples(run);
       if (wants_timeline_) measured.training.timeline = timeline_rows(by_rank, plan_, context_.link);
       write_trace(measured.training.timeline);
-      std::fputs(describe_run(run, measured.training, corpus).c_str(), context_.text);
+      std::fputs(describe_run(run, measured.training, data_remark_).c_str(), context_.text);
       std::fflush(context_.text);
     }
     judge_link(measured);
@@ -273,7 +283,7 @@ class Training {
       link.gbps = rates.empty() ? nominal_link_gbps(context_.link) : median(rates);
     }
     if (world_.rank() != 0 || measured.training.time.empty()) return;
-    const Schedule schedule = pipeline_schedule(config_);
+    const Schedule schedule = training_schedule(config_);
     const StepPrediction prediction = predict_step(schedule, step_costs(run, machine));
     measured.training.prediction = prediction_rows(prediction, plan_, context_.link);
     std::fputs(describe_prediction(prediction, measured.training.time.front().step_ms * 1e3, link).c_str(), context_.text);
@@ -322,6 +332,7 @@ class Training {
   Communicator& world_;
   TrainConfig config_;
   std::string plan_, checkpoint_;
+  std::string corpus_hash_, data_remark_;
   TrainResume resume_;
   std::int64_t peak_bytes_ = 0;
   std::optional<ProductPeak> peak_;
@@ -331,6 +342,7 @@ class Training {
   std::unique_ptr<ParallelTrainer> trainer_;
   std::vector<StepRecord> steps_;
   std::map<std::int64_t, double> validation_;
+  std::map<std::int64_t, std::vector<Evaluation::Metric>> metrics_;
   std::vector<TraceSpan> spans_;
 };
 

@@ -272,6 +272,8 @@ results::TrainingTables training_tables(const TrainRun& run) {
       tables.curve.push_back(std::move(row));
     }
   }
+  for (const auto& [step, metrics] : run.metrics)
+    for (const Evaluation::Metric& metric : metrics) tables.metrics.push_back({"", run.plan, step, metric.name, metric.value});
   tables.time.push_back(time_row(run));
   for (const auto& [key, series] : series_of(run)) {
     const TrafficRecord total = total_of(key, series);

@@ -21,6 +21,7 @@ struct TrainRun {
   double peak_gflops = results::not_measured;  ///< of the hardware of all ranks (bench/training/product_peak.h), where asked for
   std::string peak = {};                       ///< where that is from
   std::map<std::int64_t, double> validation;   ///< loss after the step of this number
+  std::map<std::int64_t, std::vector<Evaluation::Metric>> metrics = {};  ///< beside it
 };
 
 /// Step records as text and back, to bring them to rank 0. CorruptData when they are damaged.

@@ -119,6 +119,8 @@ void Channel::reduction_backward(ConstTensorView gradient, TensorView input_grad
   });
 }
 
+bool Channel::progress_all() { return ChannelState::progress_all(); }
+
 void Channel::progress() {
   impl_->progress();
 }

@@ -120,6 +120,8 @@ class Channel {
   void reduction_backward(ConstTensorView gradient, TensorView input_gradient, const MessageKey& key);
   /// Advances pending operations; call between instructions (MPI collectives do not progress by themselves).
   void progress();
+  /// The same for every channel of the process; true while any operation is pending.
+  static bool progress_all();
 
   /// Fits a trained codec; every rank passes equal samples.
   void fit(std::span<const ConstTensorView> samples);

@@ -168,10 +168,14 @@ void ChannelState::settle(bool all) {
   }
 }
 
-void ChannelState::progress_all() {
+bool ChannelState::progress_all() {
+  bool pending = false;
   for (std::size_t i = 0; i < live_channels().size(); ++i) {
-    if (!live_channels()[i]->queue.empty()) live_channels()[i]->progress();
+    if (live_channels()[i]->queue.empty()) continue;
+    live_channels()[i]->progress();
+    pending = pending || !live_channels()[i]->queue.empty();
   }
+  return pending;
 }
 
 void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {

@@ -107,7 +107,7 @@ struct ChannelState {
   /// Advances every operation that may run; throws what an operation throws.
   void progress();
   /// progress() of every channel of this process.
-  static void progress_all();
+  static bool progress_all();
   /// Advances all channels until done(); the watchdog names `waiting` if nothing ends for too long.
   static void wait_for(const std::function<bool()>& done, const Operation::State& waiting);
   /// Transfers that have ended on this process: what tells a slow link from a hang.

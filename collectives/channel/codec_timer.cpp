@@ -7,6 +7,8 @@
 
 namespace thinwire {
 
+std::int64_t CodecTimer::replayed_ns_ = 0;
+
 void CodecTimer::set_mode(ComputeMode mode) {
   if (mode == ComputeMode::serial && mode_ != ComputeMode::serial) memory_.clear();
   mode_ = mode;
@@ -35,6 +37,7 @@ SectionTime CodecTimer::replay(const SectionKey& key, std::int64_t& value) {
   const SectionTime time{scale_ * median(memory.wall_us), scale_ * median(memory.cpu_us)};
   value = memory.value;
   sleep_until_ns(start + static_cast<std::int64_t>(time.wall_us * 1e3));
+  replayed_ns_ += now_ns() - start;
   // The wake-up is late by the timer's latency; the operation's total has it, the section's own time does
   // not.
   return time;

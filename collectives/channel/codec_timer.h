@@ -53,6 +53,9 @@ class CodecTimer {
     return timed(value, body);
   }
 
+  /// Nanoseconds that this process has waited in place of codec work so far, all channels together.
+  static std::int64_t replayed_ns() { return replayed_ns_; }
+
   /// Serial: keeps a copy of a round's send buffer, so that a replay has memory of its own to reduce.
   void remember_round(const SectionKey& key, const Round& round);
   /// Replay: the remembered round, in memory of the channel.
@@ -73,6 +76,7 @@ class CodecTimer {
   void remember(const SectionKey& key, const SectionTime& time, std::int64_t value);
   SectionMemory& find(const SectionKey& key);
 
+  static std::int64_t replayed_ns_;
   ComputeMode mode_ = ComputeMode::real;
   double scale_ = 1;
   std::map<SectionKey, SectionMemory> memory_;

@@ -139,7 +139,7 @@ class CaptureRun {
     while (trainer_.steps_taken() < step) {
       const std::int64_t seq = trainer_.steps_taken() % 4 == 3 ? longest : options_.plan.shapes.front().seq;
       const std::int64_t batch = std::max<std::int64_t>(1, options_.tokens_per_step / seq);
-      const TokenBatch tokens =
+      const Batch tokens =
           sampler_.batch(static_cast<std::uint64_t>(trainer_.steps_taken()), 0, batch, seq);
       const StepReport report = trainer_.step({&tokens, 1});
       rates_.push_back(static_cast<double>(report.tokens) / report.seconds);
@@ -155,7 +155,7 @@ class CaptureRun {
     for (int k = 0; k < steps; ++k) {
       const std::int64_t step = trainer_.steps_taken();
       recorder_.begin_step(point, shape, step, k == 0 && shape == options_.plan.shapes.front());
-      std::vector<TokenBatch> micro;
+      std::vector<Batch> micro;
       for (int m = 0; m < micro_batches; ++m)
         micro.push_back(
             sampler_.batch(static_cast<std::uint64_t>(step), m * shape.batch, shape.batch, shape.seq));
@@ -286,7 +286,7 @@ std::vector<StepProfile> profile_steps(const Corpus& corpus, const GptConfig& co
   for (const CaptureShape& s : shapes) {
     std::vector<StepProfile> samples;
     for (int r = -1; r < repetitions; ++r) {
-      const TokenBatch tokens = sampler.batch(static_cast<std::uint64_t>(r + 1), 0, s.batch, s.seq);
+      const Batch tokens = sampler.batch(static_cast<std::uint64_t>(r + 1), 0, s.batch, s.seq);
       nn::start_gemm_profile();
       const StepReport report = trainer.step({&tokens, 1});
       const nn::GemmProfile gemm = nn::stop_gemm_profile();

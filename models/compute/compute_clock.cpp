@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "collectives/channel/codec_timer.h"
 #include "core/error.h"
 #include "core/statistics.h"
 
@@ -19,7 +20,7 @@ void ComputeClock::remember(const char* name, int layer, std::int64_t ns) {
 void ComputeClock::begin_stated(const char* name, double us, int micro) {
   if (!replays()) return;
   const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(us * 1e3);
-  sleep_until_ns(begin + wait);
+  wait_until(begin + wait);
   count(wait);
   Trace::add(TraceCategory::compute, name, begin, now_ns(), -1, micro);
   stated_ = true;
@@ -38,8 +39,21 @@ void ComputeClock::replay(const char* name, int layer, int micro) {
     return;
   }
   const std::int64_t begin = now_ns();
-  sleep_until_ns(begin + wait);
+  wait_until(begin + wait);
   Trace::add(TraceCategory::compute, name, begin, now_ns(), layer, micro);
+}
+
+void ComputeClock::wait_until(std::int64_t deadline_ns) {
+  constexpr std::int64_t nap_ns = 100'000;  // as long as waiting ranks of timed compute nap
+  while (transfers_) {
+    const std::int64_t computed = CodecTimer::replayed_ns();
+    const bool any_left = transfers_();
+    deadline_ns += CodecTimer::replayed_ns() - computed;
+    const std::int64_t next = now_ns() + nap_ns;
+    if (!any_left || next >= deadline_ns) break;
+    sleep_until_ns(next);
+  }
+  sleep_until_ns(deadline_ns);
 }
 
 void ComputeClock::settle() {
@@ -57,7 +71,7 @@ void ComputeClock::begin_joined() {
 }
 
 void ComputeClock::end_joined() {
-  if (joined_) sleep_until_ns(joined_end_ns_);
+  if (joined_) wait_until(joined_end_ns_);
   joined_ = false;
   joined_alone_.reset();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,6 +69,14 @@ class ComputeClock {
   /// Replay: waits `us` now; until end_stated() sections take no time of their own. Elsewhere nothing.
   void begin_stated(const char* name, double us, int micro);
   void end_stated() { stated_ = false; }
+  /// Called by every wait of this clock and by progress(): lets transfers under way go on, and says whether any is left. What it computes itself
+  /// (codec work of a message) prolongs the wait: the rank has one core for both.
+  void progress_by(std::function<bool()> transfers) { transfers_ = std::move(transfers); }
+  void progress() {
+    if (transfers_) transfers_();
+  }
+  /// Sleeps until now_ns() reaches `deadline_ns`, while transfers go on.
+  void wait_until(std::int64_t deadline_ns);
   /// From now on sections belong to this slice of a micro-batch: slices differ in tokens and context, so in time.
   void at_slice(int slice) { slice_ = slice; }
   /// Sections from here to end_joined() have nothing between them that is sent. Replay: they are waited for together, at the end; one wait
@@ -104,6 +113,7 @@ class ComputeClock {
   std::optional<MachineLock> joined_alone_;
   std::int64_t total_ns_ = 0, joined_end_ns_ = 0;
   int slice_ = 0;
+  std::function<bool()> transfers_;
   std::array<double*, 2> charged_ = {};
   std::unique_ptr<DeviceSections> sections_;
   std::map<std::tuple<std::string_view, int, int>, std::vector<double>> durations_ns_;

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "models/cost_model/grid_memory.h"
+#include "models/cost_model/stored_bytes.h"
 #include "models/layers/embedding.h"
+#include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
+#include "models/training/step_schedule.h"
 #include "models/parallel/schedule/schedule.h"
 
 namespace thinwire {
@@ -15,9 +18,9 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
   std::int64_t live = 0, most = 0;
   for (const Instruction& i : schedule.stage[static_cast<std::size_t>(stage)]) {
     // A received activation is alive before its forward pass.
-    const bool begins = i.kind == InstructionKind::forward;
+    const bool begins = i.kind == InstructionKind::forward && i.at_first_unit();
     if (begins) most = std::max(most, ++live);
-    if (i.kind == InstructionKind::backward) --live;
+    if (i.kind == InstructionKind::backward && i.at_first_unit()) --live;
   }
   return most;
 }
@@ -27,7 +30,7 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
 MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) {
   if (c.slices().size() > 1)
     throw UsageError("--show-memory has no closed form for --token-slices " + c.token_slices + " yet; ask without, and add 2 x batch x seq x hidden numbers per layer and micro-batch for keys and values");
-  const Schedule schedule = pipeline_schedule(c);
+  const Schedule schedule = training_schedule(c);
   const std::int64_t live = live_micro_batches(schedule, at.pp);
   if (parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d) return estimate_grid_memory(c, at, live);
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.comm_dtype));
@@ -43,11 +46,10 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   const std::int64_t parameters = matrices + vectors + table;
 
   MemoryEstimate m;
-  m.weights = m.gradients = parameters * size;
-  const bool sharded = c.zero_stage > 0 && c.mesh.dp > 1;
-  const std::int64_t table_sharded = c.mesh.pp == 1 ? table : 0;
-  const std::int64_t split = sharded ? matrices + table_sharded : 0;  // two moments, master weights and reduced gradient of a share
-  m.optimizer = (2 * (parameters - split) + 4 * split / c.mesh.dp) * size;
+  const std::int64_t split = matrices + (c.mesh.pp == 1 ? table : 0);
+  const StoredBytes stored = stored_bytes(c, split, parameters - split, size);
+  m.weights = stored.weights, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
 
   // One layer's activations of one micro-batch.
   const std::int64_t layer_output = own * h;

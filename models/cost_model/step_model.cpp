@@ -24,6 +24,7 @@ StepCosts less(StepCosts costs, StepPart part) {
       costs.backward_message_us = nothing;
       break;
     case StepPart::gradients:
+      costs.reduce_us = {};
       std::fill(costs.gradient_us.begin(), costs.gradient_us.end(), without);
       break;
     case StepPart::embedding:
@@ -53,11 +54,15 @@ StepPrediction walk_step(const Schedule& schedule, const StepCosts& costs) {
             return costs.forward_message_us(stage, i.micro, i.slice);
           case InstructionKind::send_backward:
             return costs.backward_message_us(stage, i.micro, i.slice);
+          case InstructionKind::unshard:
+            return costs.unshard_us ? costs.unshard_us(stage, i.chunk, i.unit) : without;
+          case InstructionKind::reduce:
+            return costs.reduce_us ? costs.reduce_us(stage, i.chunk, i.unit) : without;
           default:
             return without;
         }
       },
-      costs.sends);
+      costs.sends, costs.unit_share);
   for (int stage = 0; stage < schedule.stages; ++stage) {
     double computed = 0;
     const auto& list = schedule.stage[static_cast<std::size_t>(stage)];
@@ -67,6 +72,7 @@ StepPrediction walk_step(const Schedule& schedule, const StepCosts& costs) {
     const double table = costs.table_us.empty() ? without : costs.table_us[at];
     // A stage with nothing to sum is done when it has computed; who receives its last message ends later anyway.
     if (costs.sums_after_sends && costs.gradient_us[at] + table > 0) computed = std::max(computed, p.pipeline.sends_done[at]);
+    computed = std::max(computed, p.pipeline.reduced[at]);
     p.stage_end_us.push_back(computed + costs.gradient_us[at] + table);
   }
   const double table = std::max(p.stage_end_us.front(), p.stage_end_us.back()) + costs.embedding_us;
@@ -111,17 +117,23 @@ std::vector<results::TimelineRow> timeline_of(const Schedule& schedule, const St
       row.end_us = end;
       rows.push_back(std::move(row));
     };
+    double open = 0;  // where the pass that runs began; what holds it up lies inside
     for (std::size_t k = 0; k < schedule.stage[stage].size(); ++k) {
       const Instruction& i = schedule.stage[stage][k];
       const WalkedInstruction& at = prediction.pipeline.stage[stage][k];
       const StageWork& work = costs.stage[stage];
+      const int last_unit = i.unit < 0 ? -1 : schedule.units[stage][static_cast<std::size_t>(i.chunk)] - 1;
       switch (i.kind) {
         case InstructionKind::forward:
-          add("compute", "forward", i.micro, at.start, at.end - work.forward_sums_us);
+          if (i.at_first_unit()) open = at.start;
+          if (i.unit < last_unit) break;
+          add("compute", "forward", i.micro, open, at.end - work.forward_sums_us);
           add("transfer", "tp_forward", i.micro, at.end - work.forward_sums_us, at.end);
           break;
         case InstructionKind::backward:
-          add("compute", "backward", i.micro, at.start, at.end - work.backward_sums_us);
+          if (i.unit == last_unit) open = at.start;
+          if (!i.at_first_unit()) break;
+          add("compute", "backward", i.micro, open, at.end - work.backward_sums_us);
           add("transfer", "tp_backward", i.micro, at.end - work.backward_sums_us, at.end);
           break;
         case InstructionKind::send_forward:
@@ -129,6 +141,18 @@ std::vector<results::TimelineRow> timeline_of(const Schedule& schedule, const St
           break;
         case InstructionKind::send_backward:
           add("transfer", "pp_backward", i.micro, at.start, at.arrival);
+          break;
+        case InstructionKind::unshard:
+          add("transfer", "param_all_gather", i.micro, at.arrival - (costs.unshard_us ? costs.unshard_us(static_cast<int>(stage), i.chunk, i.unit) : without), at.arrival);
+          break;
+        case InstructionKind::reduce:
+          add("transfer", "dp_gradient", i.micro, at.arrival - (costs.reduce_us ? costs.reduce_us(static_cast<int>(stage), i.chunk, i.unit) : without), at.arrival);
+          break;
+        case InstructionKind::wait_unshard:
+          if (at.end <= at.start) break;
+          add("wait", "parameters", i.micro, at.start, at.end);
+          break;
+        case InstructionKind::reshard:
           break;
         default:
           add("wait", "pipeline", i.micro, at.start, at.end);

@@ -1,4 +1,4 @@
-// Time of one training step from the very schedule that the executor runs, the compute time of each stage, and the cost of each message.
+// Time of one training step from the very schedule that the executor runs (lowered or not), the compute time of each stage, and the cost of each message.
 #pragma once
 
 #include <array>
@@ -40,6 +40,9 @@ class MessageCost {
   std::function<double(int sender, int micro, int slice)> cost_;
 };
 
+/// Microseconds that the gather or the reduction of a unit takes on its link; null: nothing.
+using UnitCost = std::function<double(int stage, int chunk, int unit)>;
+
 struct StepCosts {
   std::vector<StageWork> stage;  ///< [P]
   /// A boundary message of the sending stage (codec work included).
@@ -50,6 +53,9 @@ struct StepCosts {
   double optimizer_us = 0;
   bool sums_after_sends = false;    ///< gradient sums leave through the card that a stage's last boundary message still uses
   SendMode sends = SendMode::eager;
+  // Of lowered schedules with such instructions: what runs beside the passes. `gradient_us` is then what is left behind them.
+  UnitCost unshard_us = {}, reduce_us = {};
+  PassShare unit_share = {};  ///< how a pass spreads over its units; without it evenly
 };
 
 /// What can be taken out of a step, to see what it costs.

@@ -1,24 +1,30 @@
-// Which windows of text a step trains on: a function of (seed, step, sample) alone, so every way of sharing
-// a global batch over replicas and micro-batches sees the same samples.
+// Windows of a text, drawn at random: tokens and the tokens that follow them.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "models/gpt/gpt.h"
+#include "models/data/corpus.h"
+#include "models/data/dataset.h"
 
 namespace thinwire {
 
-class BatchSampler {
+/// Fields "tokens" and "targets" [batch, seq]; a sample's id is where its window begins. Every position counts.
+class BatchSampler final : public Dataset {
  public:
-  /// `text` outlives the sampler. UsageError when it is shorter than one sequence and its next token.
+  /// `text` outlives the sampler.
   BatchSampler(std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream);
-  /// Samples first_sample .. first_sample + batch - 1 of the step's global batch.
-  TokenBatch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t batch, std::int64_t seq) const;
+  /// UsageError when the text is shorter than one sequence and its next token.
+  Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const override;
+  double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const override;
+  std::int64_t samples() const override { return 0; }
 
  private:
   std::span<const std::uint8_t> text_;
   std::uint64_t seed_, stream_;
 };
+
+/// Training and validation windows of `corpus`, which outlives them.
+DataSource text_data(const Corpus& corpus, std::uint64_t seed);
 
 }  // namespace thinwire

@@ -15,28 +15,12 @@ GptConfig checked(const GptConfig& config) {
 
 }  // namespace
 
-void GptConfig::check() const {
-  for (const auto& [name, value] : {std::pair{"vocab", vocab},
-                                    {"hidden", hidden},
-                                    {"layers", layers},
-                                    {"heads", heads},
-                                    {"sequence", max_seq}})
-    if (value < 1)
-      throw UsageError(std::string("Model size '") + name + "' is " + std::to_string(value) +
-                       "; it must be at least 1.");
-  if (hidden % heads != 0)
-    throw UsageError("Hidden size " + std::to_string(hidden) + " is not a multiple of the " +
-                     std::to_string(heads) + " attention heads. Choose --hidden as a multiple of --heads.");
-  if (!(dropout >= 0 && dropout < 1))
-    throw UsageError("Dropout rate " + std::to_string(dropout) + " is not in [0, 1).");
-}
-
 std::int64_t GptConfig::parameters() const {
   return (vocab + max_seq) * hidden + layers * (12 * hidden * hidden + 13 * hidden) + 2 * hidden;
 }
 
 template <typename T>
-Gpt<T>::Gpt(const GptConfig& config, const GptPart& part, const GptRuntime<T>& runtime)
+Gpt<T>::Gpt(const GptConfig& config, const ModelPart& part, const GptRuntime<T>& runtime)
     : config_(checked(config)),
       part_(part),
       runtime_{runtime.tensor ? runtime.tensor : &alone_, runtime.clock ? runtime.clock : &own_clock_},
@@ -54,19 +38,31 @@ Gpt<T>::Gpt(const GptConfig& config, const GptPart& part, const GptRuntime<T>& r
   if (part_.embedding) {
     embedding_.emplace(config.vocab, config.max_seq, config.hidden, config.seed, runtime_);
     parameters_.push_back(&embedding_->position);
+    units_.push_back({"embedding", -1, {&*token_, &embedding_->position}});
   }
-  // A table that is held for the head alone is complete with the head; one that is looked up in, with the embedding.
-  layers_.resize(parameters_.size(), part_.embedding ? -1 : layers);
   for (int l = 0; l < part_.layers; ++l) {
     blocks_.push_back(std::make_unique<Block<T>>(part_.first_layer + l, block, runtime_));
     blocks_.back()->collect(parameters_);
-    layers_.resize(parameters_.size(), part_.first_layer + l);
+    units_.push_back({"layer" + std::to_string(part_.first_layer + l), part_.first_layer + l, {}});
+    blocks_.back()->collect(units_.back().parameters);
   }
   if (part_.head) {
     head_.emplace(config.vocab, config.hidden, layers, runtime_, config.compute);
     head_->collect(parameters_);
-    layers_.resize(parameters_.size(), layers);
+    units_.push_back({"head", layers, {&*token_}});
+    head_->collect(units_.back().parameters);
   }
+}
+
+template <typename T>
+Shape Gpt<T>::boundary(const PassContext& pass) const {
+  return {tensor().own_rows(pass.rows()).count, config_.hidden};
+}
+
+template <typename T>
+Tensor& Gpt<T>::output(Saved& s) const {
+  auto& saved = static_cast<Activations&>(s);
+  return blocks_.empty() ? saved.input : saved.blocks.back().output;
 }
 
 template <typename T>
@@ -81,96 +77,109 @@ void Gpt<T>::drop_embedded(const PassContext& pass, T* x) const {
 }
 
 template <typename T>
-void Gpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
-                         TrafficObserver<T>* observer) {
-  if (observer && !placement().on_host()) throw UsageError("Captured traffic is read on the host; capture with the model on the host (--device host).");
+void Gpt<T>::place(const PassContext& pass, const Batch& batch, Saved& s) const {
   if (std::max(pass.seq, pass.length) > config_.max_seq)
     throw UsageError("Sequence of " + std::to_string(std::max(pass.seq, pass.length)) + " tokens exceeds the model's maximum of " +
                      std::to_string(config_.max_seq) + ".");
-  TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
-  place_batch(pass, batch, saved);
-  run_placed(gradient_scale, saved, observer);
-}
-
-template <typename T>
-void Gpt<T>::place_batch(const PassContext& pass, const TokenBatch& batch, Activations& saved) const {
+  auto& saved = static_cast<Activations&>(s);
   saved.pass = pass;
-  if (part_.embedding) saved.tokens.set(batch.tokens);
-  if (part_.head) saved.targets.set(batch.targets);
-}
-
-template <typename T>
-void Gpt<T>::run_placed(double gradient_scale, Activations& saved, TrafficObserver<T>* observer) {
-  const PassContext& pass = saved.pass;
-  const std::int64_t own = tensor().own_rows(pass.rows()).count;
   saved.blocks.resize(blocks_.size());
   if (pass.sliced()) {
     TW_ASSERT(saved.prefix != nullptr && !tensor().sequence_parallel());
     saved.prefix->resize(blocks_.size());
   }
-  const auto cache = [&](std::size_t l) { return pass.sliced() ? &(*saved.prefix)[l] : nullptr; };
-  if (part_.embedding) {
-    T* x = shaped<T>(saved.input, {own, config_.hidden});
-    embedding_->forward(pass, saved.tokens.data(), *token_, x);
-    if (pass.train && config_.dropout > 0)
-      runtime_.clock->run("embedding dropout", -1, pass.micro, [&] { drop_embedded(pass, x); });
-  }
-  for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    const int layer = part_.first_layer + static_cast<int>(l);
-    if (observer && layer > 0) observer->boundary_activation(layer, own, config_.hidden, input_of(l, saved));
-    if (!recompute_) {
-      blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer, cache(l));
-      continue;
-    }
-    blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer, cache(l));
-    std::swap(again_.output, saved.blocks[l].output);
-  }
-  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.data(), gradient_scale, saved.head);
+  if (part_.embedding) saved.tokens.set(numbers_of(batch, "tokens", pass));
+  if (part_.head) saved.targets.set(numbers_of(batch, "targets", pass));
 }
 
 template <typename T>
-double Gpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved,
-                       TrafficObserver<T>* observer) {
-  run_forward(pass, batch, gradient_scale, saved, observer);
-  return part_.head ? read_number(saved.head.loss) : 0;
+void Gpt<T>::forward_unit(std::size_t unit, double gradient_scale, Saved& saved) {
+  forward_unit(unit, gradient_scale, static_cast<Activations&>(saved), nullptr);
 }
 
 template <typename T>
-void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradient, TrafficObserver<T>* observer,
-                      const LayerDone& layer_done) {
+void Gpt<T>::forward_unit(std::size_t unit, double gradient_scale, Activations& saved, TrafficObserver<T>* observer) {
+  const int block = block_of(unit);
+  if (block < 0) return embed(saved);
+  const auto l = static_cast<std::size_t>(block);
+  if (l < blocks_.size()) return forward_block(l, saved, observer);
+  head_->forward(saved.pass, input_of(l, saved), *token_, saved.targets.data(), gradient_scale, saved.head);
+}
+
+template <typename T>
+void Gpt<T>::embed(Activations& saved) {
   const PassContext& pass = saved.pass;
-  const std::int64_t own = tensor().own_rows(pass.rows()).count;
-  const std::int64_t table = token_ ? token_->elements() : 0;
-  ComputeClock& clock = *runtime_.clock;
-  if (part_.head) shaped<T>(gradient, {own, config_.hidden});
-  T* d = data_of<T>(gradient);
-  if (part_.head) {
-    head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, work_.narrow, d);
-    if (observer) observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_->table_gradient));
-    clock.run("add table gradient", -1, pass.micro, [&] { nn::add_into<T>(table, data_of<T>(head_->table_gradient), token_->g()); });
-    if (layer_done) layer_done(static_cast<int>(config_.layers));
-  }
-  for (std::size_t l = blocks_.size(); l-- > 0;) {
-    const int layer = part_.first_layer + static_cast<int>(l);
-    typename Block<T>::Saved* kept = &saved.blocks[l];
-    Tensor* cache = pass.sliced() ? &(*saved.prefix)[l] : nullptr;
-    if (recompute_) {
-      PassContext again = pass;
-      if (again.why == Pass::train) again.why = Pass::recompute;
-      blocks_[l]->forward(again, input_of(l, saved), again_, work_, nullptr, cache);
-      kept = &again_;
-    }
-    blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d, cache);
-    if (observer && layer > 0) observer->boundary_gradient(layer, own, config_.hidden, d);
-    if (boundary_ && layer > 0) {
-      boundary_(layer, pass, gradient);
-      TW_ASSERT(data_of<T>(gradient) == d, "a boundary hook must leave the tensor where it is");
-    }
-    if (layer_done) layer_done(layer);
-  }
-  if (!part_.embedding) return;
+  T* x = shaped<T>(saved.input, boundary(pass));
+  embedding_->forward(pass, saved.tokens.data(), *token_, x);
   if (pass.train && config_.dropout > 0)
-    clock.run("embedding dropout backward", -1, pass.micro, [&] { drop_embedded(pass, d); });
+    runtime_.clock->run("embedding dropout", -1, pass.micro, [&] { drop_embedded(pass, x); });
+}
+
+template <typename T>
+void Gpt<T>::forward_block(std::size_t l, Activations& saved, TrafficObserver<T>* observer) {
+  const PassContext& pass = saved.pass;
+  const int layer = part_.first_layer + static_cast<int>(l);
+  Tensor* cache = pass.sliced() ? &(*saved.prefix)[l] : nullptr;
+  if (observer && layer > 0) observer->boundary_activation(layer, boundary(pass).rows(), config_.hidden, input_of(l, saved));
+  if (!recompute_) {
+    blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l], work_, observer, cache);
+    return;
+  }
+  blocks_[l]->forward(pass, input_of(l, saved), again_, work_, observer, cache);
+  std::swap(again_.output, saved.blocks[l].output);
+}
+
+template <typename T>
+void Gpt<T>::backward_unit(std::size_t unit, Saved& saved, Tensor& gradient) {
+  backward_unit(unit, static_cast<Activations&>(saved), gradient, nullptr);
+}
+
+template <typename T>
+void Gpt<T>::backward_unit(std::size_t unit, Activations& saved, Tensor& gradient, TrafficObserver<T>* observer) {
+  const int block = block_of(unit);
+  if (block < 0) return backward_embedding(saved, gradient, observer);
+  if (block == part_.layers) return backward_head(saved, gradient, observer);
+  backward_block(static_cast<std::size_t>(block), saved, gradient, observer);
+}
+
+template <typename T>
+void Gpt<T>::backward_head(Activations& saved, Tensor& gradient, TrafficObserver<T>* observer) {
+  const PassContext& pass = saved.pass;
+  T* d = shaped<T>(gradient, boundary(pass));
+  head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, work_.narrow, d);
+  if (observer) observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_->table_gradient));
+  runtime_.clock->run("add table gradient", -1, pass.micro,
+                      [&] { nn::add_into<T>(token_->elements(), data_of<T>(head_->table_gradient), token_->g()); });
+}
+
+template <typename T>
+void Gpt<T>::backward_block(std::size_t l, Activations& saved, Tensor& gradient, TrafficObserver<T>* observer) {
+  const PassContext& pass = saved.pass;
+  const int layer = part_.first_layer + static_cast<int>(l);
+  T* d = data_of<T>(gradient);
+  typename Block<T>::Saved* kept = &saved.blocks[l];
+  Tensor* cache = pass.sliced() ? &(*saved.prefix)[l] : nullptr;
+  if (recompute_) {
+    PassContext again = pass;
+    if (again.why == Pass::train) again.why = Pass::recompute;
+    blocks_[l]->forward(again, input_of(l, saved), again_, work_, nullptr, cache);
+    kept = &again_;
+  }
+  blocks_[l]->backward(pass, input_of(l, saved), *kept, work_, d, cache);
+  if (observer && layer > 0) observer->boundary_gradient(layer, boundary(pass).rows(), config_.hidden, d);
+  if (boundary_ && layer > 0) {
+    boundary_(layer, pass, gradient);
+    TW_ASSERT(data_of<T>(gradient) == d, "a boundary hook must leave the tensor where it is");
+  }
+}
+
+template <typename T>
+void Gpt<T>::backward_embedding(Activations& saved, Tensor& gradient, TrafficObserver<T>* observer) {
+  const PassContext& pass = saved.pass;
+  const std::int64_t table = token_->elements();
+  T* d = data_of<T>(gradient);
+  if (pass.train && config_.dropout > 0)
+    runtime_.clock->run("embedding dropout backward", -1, pass.micro, [&] { drop_embedded(pass, d); });
   // The look-up's share goes through a buffer of its own when somebody wants to see it.
   T* first_use = token_->g();
   if (observer || boundary_) {
@@ -181,16 +190,37 @@ void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradi
       first_use_.fill_zero();
     }
   }
-  embedding_->backward(pass, placed_tokens(saved.tokens, batch), *token_, d, first_use);
+  embedding_->backward(pass, saved.tokens.data(), *token_, d, first_use);
   if (observer) {
     observer->embedding_gradient(true, config_.vocab, config_.hidden, first_use);
     nn::add_into<T>(table, first_use, token_->g());
   }
-  if (layer_done) layer_done(-1);
 }
 
 template <typename T>
-double Gpt<T>::forward(const TokenBatch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
+void Gpt<T>::run_forward(const PassContext& pass, const Batch& batch, double gradient_scale, Activations& saved,
+                         TrafficObserver<T>* observer) {
+  if (observer && !placement().on_host()) throw UsageError("Captured traffic is read on the host; capture with the model on the host (--device host).");
+  place(pass, batch, saved);
+  for (std::size_t u = 0; u < units_.size(); ++u) forward_unit(u, gradient_scale, saved, observer);
+}
+
+template <typename T>
+double Gpt<T>::forward(const PassContext& pass, const Batch& batch, double gradient_scale, Activations& saved,
+                       TrafficObserver<T>* observer) {
+  run_forward(pass, batch, gradient_scale, saved, observer);
+  return part_.head ? read_number(saved.head.loss) : 0;
+}
+
+template <typename T>
+void Gpt<T>::backward(const Batch& batch, Activations& saved, Tensor& gradient, TrafficObserver<T>* observer) {
+  // On the host tokens are the batch's own, which may be another copy by now.
+  if (part_.embedding && placement().on_host()) saved.tokens.set(numbers_of(batch, "tokens", saved.pass));
+  for (std::size_t u = units_.size(); u-- > 0;) backward_unit(u, saved, gradient, observer);
+}
+
+template <typename T>
+double Gpt<T>::forward(const Batch& batch, std::uint64_t step, bool train, double gradient_scale, Activations& saved,
                        TrafficObserver<T>* observer) {
   TW_ASSERT(part_.whole());
   PassContext pass{batch.batch, batch.seq, train, step, batch.first_sample};
@@ -199,7 +229,7 @@ double Gpt<T>::forward(const TokenBatch& batch, std::uint64_t step, bool train, 
 }
 
 template <typename T>
-void Gpt<T>::backward(const TokenBatch& batch, Activations& saved, TrafficObserver<T>* observer) {
+void Gpt<T>::backward(const Batch& batch, Activations& saved, TrafficObserver<T>* observer) {
   backward(batch, saved, gradient_, observer);
 }
 
@@ -223,7 +253,7 @@ void Gpt<T>::join_table_gradients() {
 template <typename T>
 void Gpt<T>::zero_gradients() {
   if (boundary_ && first_use_.elements() > 0) first_use_.fill_zero();
-  for (Parameter<T>* p : parameters_) p->gradient.fill_zero();
+  Stage<T>::zero_gradients();
 }
 
 template class Gpt<float>;

@@ -5,7 +5,7 @@
 namespace thinwire {
 
 template <typename T>
-GridGpt<T>::GridGpt(const GptConfig& config, const GptPart& part, TensorGrid<T>& grid, bool recompute)
+GridGpt<T>::GridGpt(const GptConfig& config, const ModelPart& part, TensorGrid<T>& grid, bool recompute)
     : config_(config), part_(part), grid_(grid), recompute_(recompute) {
   config_.check();
   check_grid(grid.shape(), {0, config.hidden, config.heads});
@@ -21,17 +21,19 @@ GridGpt<T>::GridGpt(const GptConfig& config, const GptPart& part, TensorGrid<T>&
   if (part_.embedding) {
     embedding_.emplace(grid, config.vocab, config.max_seq, config.hidden, config.seed);
     parameters_.push_back(&embedding_->position);
+    units_.push_back({"embedding", -1, {&*token_, &embedding_->position}});
   }
-  layers_.resize(parameters_.size(), part_.embedding ? -1 : layers);
   for (int l = 0; l < part_.layers; ++l) {
     blocks_.push_back(std::make_unique<GridBlock<T>>(grid, part_.first_layer + l, block));
     blocks_.back()->collect(parameters_);
-    layers_.resize(parameters_.size(), part_.first_layer + l);
+    units_.push_back({"layer" + std::to_string(part_.first_layer + l), part_.first_layer + l, {}});
+    blocks_.back()->collect(units_.back().parameters);
   }
   if (part_.head) {
     head_.emplace(grid, config.vocab, config.hidden, layers, config.compute);
     head_->collect(parameters_);
-    layers_.resize(parameters_.size(), layers);
+    units_.push_back({"head", layers, {&*token_}});
+    head_->collect(units_.back().parameters);
   }
 }
 
@@ -53,67 +55,88 @@ void GridGpt<T>::drop_embedded(const PassContext& pass, T* x) {
 }
 
 template <typename T>
-void GridGpt<T>::run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved) {
-  if (pass.seq > config_.max_seq)
-    throw UsageError("Sequence of " + std::to_string(pass.seq) + " tokens exceeds the model's maximum of " + std::to_string(config_.max_seq) + ".");
-  TW_ASSERT(static_cast<std::int64_t>(batch.tokens.size()) == pass.rows() && batch.targets.size() == batch.tokens.size());
-  check_grid(grid_.shape(), {pass.batch, 0, 0});
-  saved.pass = pass;
-  saved.blocks.resize(blocks_.size());
-  if (part_.embedding) {
-    T* x = shaped<T>(saved.input, boundary(pass));
-    embedding_->forward(pass, saved.tokens.set(batch.tokens), *token_, x);
-    drop_embedded(pass, x);
-  }
-  for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    if (!recompute_) {
-      blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l]);
-      continue;
-    }
-    blocks_[l]->forward(pass, input_of(l, saved), again_);
-    std::swap(again_.output, saved.blocks[l].output);
-  }
-  if (part_.head) head_->forward(pass, input_of(blocks_.size(), saved), *token_, saved.targets.set(batch.targets), gradient_scale, saved.head);
+Tensor& GridGpt<T>::output(Saved& s) const {
+  auto& saved = static_cast<Activations&>(s);
+  return blocks_.empty() ? saved.input : saved.blocks.back().output;
 }
 
 template <typename T>
-double GridGpt<T>::forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved) {
-  run_forward(pass, batch, gradient_scale, saved);
+void GridGpt<T>::place(const PassContext& pass, const Batch& batch, Saved& s) const {
+  if (pass.seq > config_.max_seq)
+    throw UsageError("Sequence of " + std::to_string(pass.seq) + " tokens exceeds the model's maximum of " + std::to_string(config_.max_seq) + ".");
+  check_grid(grid_.shape(), {pass.batch, 0, 0});
+  auto& saved = static_cast<Activations&>(s);
+  saved.pass = pass;
+  saved.blocks.resize(blocks_.size());
+  if (part_.embedding) saved.tokens.set(numbers_of(batch, "tokens", pass));
+  if (part_.head) saved.targets.set(numbers_of(batch, "targets", pass));
+}
+
+template <typename T>
+void GridGpt<T>::forward_unit(std::size_t unit, double gradient_scale, Saved& s) {
+  auto& saved = static_cast<Activations&>(s);
+  const PassContext& pass = saved.pass;
+  const int block = block_of(unit);
+  if (block < 0) {
+    T* x = shaped<T>(saved.input, boundary(pass));
+    embedding_->forward(pass, saved.tokens.data(), *token_, x);
+    drop_embedded(pass, x);
+    return;
+  }
+  const auto l = static_cast<std::size_t>(block);
+  if (l == blocks_.size()) {
+    head_->forward(pass, input_of(l, saved), *token_, saved.targets.data(), gradient_scale, saved.head);
+  } else if (!recompute_) {
+    blocks_[l]->forward(pass, input_of(l, saved), saved.blocks[l]);
+  } else {
+    blocks_[l]->forward(pass, input_of(l, saved), again_);
+    std::swap(again_.output, saved.blocks[l].output);
+  }
+}
+
+template <typename T>
+void GridGpt<T>::backward_unit(std::size_t unit, Saved& s, Tensor& gradient) {
+  auto& saved = static_cast<Activations&>(s);
+  const int block = block_of(unit);
+  if (block == part_.layers) return backward_head(saved, gradient);
+  T* d = data_of<T>(gradient);
+  if (block >= 0) return backward_block(static_cast<std::size_t>(block), saved, d);
+  drop_embedded(saved.pass, d);
+  embedding_->backward(saved.pass, saved.tokens.data(), *token_, d, token_->g());
+}
+
+template <typename T>
+void GridGpt<T>::backward_head(Activations& saved, Tensor& gradient) {
+  T* d = shaped<T>(gradient, boundary(saved.pass));
+  head_->backward(saved.pass, input_of(blocks_.size(), saved), *token_, saved.head, d);
+  grid_.clock().run("add table gradient", -1, saved.pass.micro,
+                    [&] { nn::add_into<T>(token_->elements(), data_of<T>(head_->table_gradient), token_->g()); });
+}
+
+template <typename T>
+void GridGpt<T>::backward_block(std::size_t l, Activations& saved, T* d) {
+  const PassContext& pass = saved.pass;
+  typename GridBlock<T>::Saved* kept = &saved.blocks[l];
+  if (recompute_) {
+    PassContext again = pass;
+    if (again.why == Pass::train) again.why = Pass::recompute;
+    blocks_[l]->forward(again, input_of(l, saved), again_);
+    kept = &again_;
+  }
+  blocks_[l]->backward(pass, input_of(l, saved), *kept, d);
+}
+
+template <typename T>
+double GridGpt<T>::forward(const PassContext& pass, const Batch& batch, double gradient_scale, Activations& saved) {
+  place(pass, batch, saved);
+  for (std::size_t u = 0; u < units_.size(); ++u) forward_unit(u, gradient_scale, saved);
   return part_.head ? read_number(saved.head.loss) : 0;
 }
 
 template <typename T>
-void GridGpt<T>::backward(const TokenBatch& batch, Activations& saved, Tensor& gradient, const LayerDone& layer_done) {
-  const PassContext& pass = saved.pass;
-  ComputeClock& clock = grid_.clock();
-  if (part_.head) shaped<T>(gradient, boundary(pass));
-  T* d = data_of<T>(gradient);
-  if (part_.head) {
-    head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, d);
-    clock.run("add table gradient", -1, pass.micro,
-              [&] { nn::add_into<T>(token_->elements(), data_of<T>(head_->table_gradient), token_->g()); });
-    if (layer_done) layer_done(static_cast<int>(config_.layers));
-  }
-  for (std::size_t l = blocks_.size(); l-- > 0;) {
-    typename GridBlock<T>::Saved* kept = &saved.blocks[l];
-    if (recompute_) {
-      PassContext again = pass;
-      if (again.why == Pass::train) again.why = Pass::recompute;
-      blocks_[l]->forward(again, input_of(l, saved), again_);
-      kept = &again_;
-    }
-    blocks_[l]->backward(pass, input_of(l, saved), *kept, d);
-    if (layer_done) layer_done(part_.first_layer + static_cast<int>(l));
-  }
-  if (!part_.embedding) return;
-  drop_embedded(pass, d);
-  embedding_->backward(pass, placed_tokens(saved.tokens, batch), *token_, d, token_->g());
-  if (layer_done) layer_done(-1);
-}
-
-template <typename T>
-void GridGpt<T>::zero_gradients() {
-  for (Parameter<T>* p : parameters_) p->gradient.fill_zero();
+void GridGpt<T>::backward(const Batch& batch, Activations& saved, Tensor& gradient) {
+  if (part_.embedding && placement().on_host()) saved.tokens.set(numbers_of(batch, "tokens", saved.pass));
+  for (std::size_t u = units_.size(); u-- > 0;) backward_unit(u, saved, gradient);
 }
 
 template class GridGpt<float>;

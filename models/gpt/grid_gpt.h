@@ -2,7 +2,6 @@
 // loss; activations and parameters are shards. Whole, or the part of a pipeline stage.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,42 +13,46 @@
 namespace thinwire {
 
 template <typename T>
-class GridGpt {
+class GridGpt final : public Stage<T> {
  public:
-  struct Activations {
-    Tensor input;  ///< shard of [rows, hidden] of the first block
+  using Saved = typename Stage<T>::Saved;
+  struct Activations final : Saved {
     std::vector<typename GridBlock<T>::Saved> blocks;
     typename GridTiedHead<T>::Saved head;
-    PassContext pass;
     nn::PlacedTokens tokens, targets;
   };
-  using LayerDone = std::function<void(int layer)>;
 
   /// `grid` outlives the model. UsageError where the grid does not divide the model, and naming the nearest sizes that it does.
-  GridGpt(const GptConfig& config, const GptPart& part, TensorGrid<T>& grid, bool recompute = false);
-  GridGpt(const GridGpt&) = delete;
-  GridGpt& operator=(const GridGpt&) = delete;
+  GridGpt(const GptConfig& config, const ModelPart& part, TensorGrid<T>& grid, bool recompute = false);
 
-  /// As of Gpt<T>; tokens and targets of the whole micro-batch on every rank, `d` a shard.
-  void run_forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved);
-  double forward(const PassContext& pass, const TokenBatch& batch, double gradient_scale, Activations& saved);
-  void backward(const TokenBatch& batch, Activations& saved, Tensor& d, const LayerDone& layer_done = {});
+  const ModelPart& part() const override { return part_; }
+  StageTraits traits() const override { return {}; }
+  const std::vector<Unit<T>>& units() const override { return units_; }
+  const ParameterList<T>& parameters() const override { return parameters_; }
+  Parameter<T>* tied_table() override { return token_ ? &*token_ : nullptr; }
+  /// A shard of [rows, hidden].
+  Shape boundary(const PassContext& pass) const override;
+  std::unique_ptr<Saved> new_saved() const override { return std::make_unique<Activations>(); }
+  /// Tokens and targets of the whole micro-batch on every rank.
+  void place(const PassContext& pass, const Batch& batch, Saved& saved) const override;
+  void forward_unit(std::size_t unit, double gradient_scale, Saved& saved) override;
+  void backward_unit(std::size_t unit, Saved& saved, Tensor& gradient) override;
+  Tensor& output(Saved& saved) const override;
+  const Tensor& loss(const Saved& saved) const override { return static_cast<const Activations&>(saved).head.loss; }
 
-  Tensor& output(Activations& saved) const { return blocks_.empty() ? saved.input : saved.blocks.back().output; }
-  const ParameterList<T>& parameters() { return parameters_; }
-  const std::vector<int>& layers_of_parameters() const { return layers_; }
-  Parameter<T>* token() { return token_ ? &*token_ : nullptr; }
-  void zero_gradients();
+  /// All units at once, and the loss (0 without the head).
+  double forward(const PassContext& pass, const Batch& batch, double gradient_scale, Activations& saved);
+  void backward(const Batch& batch, Activations& saved, Tensor& d);
   const GptConfig& config() const { return config_; }
-  const GptPart& part() const { return part_; }
-  /// Shape of a boundary tensor of this rank.
-  Shape boundary(const PassContext& pass) const;
 
  private:
+  int block_of(std::size_t unit) const { return static_cast<int>(unit) - (part_.embedding ? 1 : 0); }
   const T* input_of(std::size_t block, const Activations& saved) const;
+  void backward_head(Activations& saved, Tensor& gradient);
+  void backward_block(std::size_t block, Activations& saved, T* d);
   void drop_embedded(const PassContext& pass, T* x);
   GptConfig config_;
-  GptPart part_;
+  ModelPart part_;
   TensorGrid<T>& grid_;
   bool recompute_;
   std::optional<Parameter<T>> token_;
@@ -57,7 +60,7 @@ class GridGpt {
   std::vector<std::unique_ptr<GridBlock<T>>> blocks_;
   std::optional<GridTiedHead<T>> head_;
   ParameterList<T> parameters_;
-  std::vector<int> layers_;
+  std::vector<Unit<T>> units_;
   typename GridBlock<T>::Saved again_;  ///< activations of the block that is recomputed
 };
 

@@ -8,7 +8,7 @@
 namespace thinwire {
 
 template <typename T>
-StepReport Trainer<T>::step(std::span<const TokenBatch> micro_batches,
+StepReport Trainer<T>::step(std::span<const Batch> micro_batches,
                             const std::function<TrafficObserver<T>*(int)>& observer_of,
                             const AfterMicroBatch& after) {
   TW_ASSERT(!micro_batches.empty());
@@ -25,7 +25,7 @@ StepReport Trainer<T>::step(std::span<const TokenBatch> micro_batches,
 
   StepReport report;
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
-    const TokenBatch& batch = micro_batches[m];
+    const Batch& batch = micro_batches[m];
     TrafficObserver<T>* observer = observer_of ? observer_of(static_cast<int>(m)) : nullptr;
     if (m == 0 || apart) model_.zero_gradients();
     const double loss =

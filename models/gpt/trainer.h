@@ -34,7 +34,7 @@ class Trainer {
 
   /// One step over micro-batches of equal size; the gradient is the mean of theirs: each backward pass starts from its share of the step's
   /// loss (from its own mean loss where `after` is given). `observer_of(m)` may give an observer for micro-batch m. RuntimeFailure with the step when the loss or a gradient is not finite.
-  StepReport step(std::span<const TokenBatch> micro_batches,
+  StepReport step(std::span<const Batch> micro_batches,
                   const std::function<TrafficObserver<T>*(int micro)>& observer_of = {},
                   const AfterMicroBatch& after = {});
   std::int64_t steps_taken() const { return optimizer_.steps_taken(); }

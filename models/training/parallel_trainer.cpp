@@ -10,11 +10,14 @@
 #include "core/tensor_names.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "models/training/codec_training.h"
+#include "models/stage/model_kind.h"
+#include "models/training/step_schedule.h"
 #include "models/data/batches.h"
-#include "models/parallel/gradient/gradient_sync.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
+#include "models/store/parameter_store.h"
 #include "models/training/trainer_channels.h"
+#include "models/update/update_policy.h"
 
 namespace thinwire {
 namespace {
@@ -28,25 +31,25 @@ Device device_of_rank(DeviceKind kind) {
   return {kind, NodeInfo::rank_here() % device_module().devices()};
 }
 
-/// `Model`: Gpt<T>, or GridGpt<T> where the tensor group is a grid.
-template <typename T, typename Model>
+template <typename T>
 class Trainer3d final : public ParallelTrainer {
  public:
   /// Under the placement of `stream`, which all that lies on this rank shares.
-  Trainer3d(Communicator& world, const TrainConfig& config, const Corpus& corpus, std::unique_ptr<OwnedStream> stream)
+  Trainer3d(Communicator& world, const TrainConfig& config, DataSource data, std::unique_ptr<OwnedStream> stream)
       : stream_(std::move(stream)),
         world_(world),
         config_(config),
-        corpus_hash_(corpus.hash()),
+        data_(std::move(data)),
         mesh_(world, config.mesh),
         at_(mesh_.coordinates()),
-        training_(corpus.training(), config.model.seed, "data.training"),
-        validation_(corpus.validation(), config.model.seed, "data.validation"),
-        schedule_(pipeline_schedule(config)) {
+        schedule_(training_schedule(config)),
+        evaluation_(evaluation_schedule(config)),
+        optimizer_(parse_update(config.optimizer)) {
     clock_.measure_devices();
+    clock_.progress_by([] { return Channel::progress_all(); });
     open_channels();
     make_chunks();
-    make_gradient_sync();
+    make_update();
     make_codec_training();
     synchronize_placement();
   }
@@ -60,9 +63,9 @@ class Trainer3d final : public ParallelTrainer {
 
   StepRecord step() override {
     const PlacementScope here(where());
-    const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
+    const std::int64_t number = steps_taken_, begin = now_ns();
     clock_.reset();
-    tensor_->waited_us = sync_->waited_us = 0;
+    tensor_->waited_us = store_->waited_us = update_->waited_us = 0;
     if (grid_) grid_->waited_us = 0;
     pipeline_->reset_times();
     recorded_.run({"zero gradients"}, -1, [&] {
@@ -70,17 +73,15 @@ class Trainer3d final : public ParallelTrainer {
         for (auto& chunk : chunks_) chunk->zero_gradients();
       });
     });
-    sync_->begin_step(number);
+    update_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
-    pipeline_->train(
-        schedule_, static_cast<std::uint64_t>(number), batches(training_, static_cast<std::uint64_t>(number)), loss,
-        [&](int layer) { sync_->layer_done(layer); }, [&] { sync_->progress(); });
-    sync_->finish();
+    pipeline_->train(schedule_, static_cast<std::uint64_t>(number), batches(*data_.training, static_cast<std::uint64_t>(number)), loss);
+    update_->finish_reduction();
 
     StepRecord record;
     record.step = number;
-    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { optimizer_->add_sum_of_squares(squares); }); });
+    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { update_->add_sum_of_squares(squares); }); });
     // The one time in a step that the host sees numbers of a device.
     std::array<double, 2> sums{};
     copy_and_wait(sums.data(), numbers_.view().data(), sizeof sums);
@@ -89,17 +90,22 @@ class Trainer3d final : public ParallelTrainer {
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
     sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
-    pairs_->sum_over_mesh(sums, number);
+    pairs_->sum_within_replica(sums, number);
+    double clipped_by = std::sqrt(sums[0]);
+    pairs_->sum_over_replicas(sums, number);
     if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
-    record.gradient_norm = std::sqrt(sums[0]);
+    const NormScope scope = update_->clip_scope();
+    // Of replicas with norms of their own the root of the mean square.
+    record.gradient_norm = std::sqrt(scope == NormScope::all ? sums[0] : sums[0] / mesh_.shape().data().replicas);
+    if (scope != NormScope::replica) clipped_by = record.gradient_norm;
     record.loss = sums[1];
     record.learning_rate = config_.trainer.schedule.at(number);
-    clock_.run("optimizer", -1, -1,
-               [&] { optimizer_->apply(record.learning_rate, nn::clip_factor(record.gradient_norm, config_.trainer.max_norm)); });
-    if (clock_.replays()) optimizer_->set_steps_taken(number + 1);
+    const double scale = scope == NormScope::none ? 1.0 : nn::clip_factor(clipped_by, config_.trainer.max_norm);
+    update_->finish_step({number, record.learning_rate, clipped_by, scale});
+    steps_taken_ = number + 1;
     if (grid_) grid_->weights_changed(number + 1);
     codec_training_->step(number, record.learning_rate);
-    sync_->gather_weights();
+    store_->updated(steps_taken_);
     clock_.settle();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
@@ -107,37 +113,52 @@ class Trainer3d final : public ParallelTrainer {
     record.backward_us = pipeline_->backward_us;
     record.slice_forward_us = pipeline_->slice_forward_us;
     record.slice_backward_us = pipeline_->slice_backward_us;
-    record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us + (grid_ ? grid_->waited_us : 0);
+    record.wait_us = tensor_->waited_us + pipeline_->waited_us + update_->waited_us + store_->waited_us + (grid_ ? grid_->waited_us : 0);
     record.tokens = config_.global_batch * config_.seq;
     take_records(record.traffic);
     return record;
   }
 
-  double validate() override {
+  Evaluation evaluate() override {
     const PlacementScope here(where());
     const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
-    double loss = 0;
+    if (update_->begin_evaluation()) store_->updated(steps_taken_);
+    const std::vector<std::string> names = chunks_.back()->metrics();
+    measured_.reshape({static_cast<std::int64_t>(2 * names.size())}, DType::f64);
+    measured_.fill_zero();
+    // A round counts as much as its global batch weighs, against the first.
+    double loss = 0, counted = 0, first_weight = 0;
     for (std::int64_t round = 0; round < rounds; ++round) {
       numbers_.fill_zero();
+      const std::vector<Batch> list = batches(*data_.validation, static_cast<std::uint64_t>(round));
+      if (round == 0) first_weight = list.front().global_weight;
+      const double counts = list.front().global_weight / first_weight;
       double *own = data_of<double>(numbers_), of_round = 0;
-      pipeline_->evaluate(schedule_, static_cast<int>(round), batches(validation_, static_cast<std::uint64_t>(round)), own);
+      pipeline_->evaluate(evaluation_, static_cast<int>(round), list, own, names.empty() ? nullptr : data_of<double>(measured_));
       copy_and_wait(&of_round, own, sizeof of_round);
-      loss += of_round;
+      loss += counts * of_round;
+      counted += counts;
     }
+    if (update_->end_evaluation()) store_->updated(steps_taken_);
     nn::check_device_status();
     clock_.settle();
-    std::array<double, 2> sums = {0, mesh_.last_stage() && at_.tp == 0 ? loss / static_cast<double>(rounds * config_.mesh.dp) : 0};
+    const bool speaks = mesh_.last_stage() && at_.tp == 0;
+    std::vector<double> sums = {0, speaks ? loss / (counted * config_.mesh.dp) : 0};
+    sums.resize(2 + 2 * names.size());
+    if (speaks && !names.empty()) copy_and_wait(sums.data() + 2, measured_.view().data(), measured_.bytes());
     pairs_->sum_over_mesh(sums, steps_taken());
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
-    return sums[1];
+    Evaluation evaluation{sums[1], {}};
+    for (std::size_t k = 0; k < names.size(); ++k) evaluation.metrics.push_back({names[k], sums[2 + 2 * k] / sums[3 + 2 * k]});
+    return evaluation;
   }
 
-  std::int64_t steps_taken() const override { return optimizer_->steps_taken(); }
-  void set_steps_taken(std::int64_t steps) override {
+  std::int64_t steps_taken() const override { return steps_taken_; }
+  void state_loaded(std::int64_t steps) override {
     const PlacementScope here(where());
-    optimizer_->set_steps_taken(steps);
-    sync_->adopt_weights();
+    steps_taken_ = steps;
+    store_->loaded(steps);
     if (grid_) grid_->weights_changed(steps);
     synchronize_placement();
   }
@@ -158,21 +179,13 @@ class Trainer3d final : public ParallelTrainer {
     if (grid_) grid_->drain_link(drain);
   }
   ProcessMesh& mesh() override { return mesh_; }
-  const std::string& corpus_hash() const override { return corpus_hash_; }
+  const std::string& corpus_hash() const override { return data_.hash; }
 
-  std::vector<StateTensor> state_tensors() override {
+  std::vector<StateSlot> state_slots() override {
     const PlacementScope here(where());
     synchronize_placement();  // who reads these tensors need not know the stream
-    std::vector<StateTensor> all;
-    const auto& parts = optimizer_->parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      Parameter<T>& p = *parts[i].parameter;
-      StateTensor t{p.layout, p.value.view(), optimizer_->first_moment(i).view(), optimizer_->second_moment(i).view(),
-                    parts[i].rows.first, {}, false};
-      if (parts[i].master) t.full_precision = parts[i].master->view();
-      t.copy = &p == chunks_.back()->token() && !chunks_.back()->part().embedding;
-      all.push_back(t);
-    }
+    std::vector<StateSlot> all = store_->state();
+    for (StateSlot& slot : update_->state()) all.push_back(std::move(slot));
     return all;
   }
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
@@ -196,11 +209,16 @@ class Trainer3d final : public ParallelTrainer {
  private:
   void open_channels() {
     const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.comm_dtype;
-    pairs_.emplace(world_, mesh_, config_, wire, dtype_of<T>);
-    if constexpr (std::is_same_v<Model, GridGpt<T>>) {
+    std::vector<ChannelSpec> wanted;
+    for (const auto& channels : {optimizer_.info->channels, store_info(config_.zero_stage).channels})
+      if (channels)
+        for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    pairs_.emplace(world_, mesh_, config_, wanted, wire, dtype_of<T>);
+    const GridShape shape = parse_grid(config_.tensor_parallel, config_.mesh.tp);
+    if (shape.kind != GridKind::one_d) {
       GridOptions options;
       options.comm_dtype = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
-      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), parse_grid(config_.tensor_parallel, config_.mesh.tp), options, clock_);
+      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), shape, options, clock_);
     }
     if (pairs_->tensor_forward)
       tensor_.emplace(*pairs_->tensor_forward, *pairs_->tensor_backward, *pairs_->look_up, *pairs_->tensor_control, at_.pp, config_.sequence_parallel);
@@ -210,44 +228,39 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_chunks() {
-    const int positions = config_.mesh.pp * config_.virtual_stages;
-    const int layers = static_cast<int>(config_.model.layers) / positions;
     for (int v = 0; v < config_.virtual_stages; ++v) {
-      const int position = global_chunk(schedule_, at_.pp, v);
-      const GptPart part{position * layers, layers, position == 0, position == positions - 1};
-      if constexpr (std::is_same_v<Model, GridGpt<T>>)
-        chunks_.push_back(std::make_unique<GridGpt<T>>(config_.model, part, *grid_, config_.recompute));
-      else
-        chunks_.push_back(std::make_unique<Gpt<T>>(config_.model, part, GptRuntime<T>{&*tensor_, &clock_, config_.recompute}));
+      const ModelPart part = part_at(config_, global_chunk(schedule_, at_.pp, v));
+      chunks_.push_back(make_stage<T>(config_.model_kind, config_.model, part, {&*tensor_, grid_.get(), &clock_, config_.recompute}));
     }
-    std::vector<Model*> pointers;
-    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
-    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, clock_);
+    if (config_.slices().size() > 1 && !chunks_.front()->traits().token_slices)
+      throw UsageError("--token-slices " + config_.token_slices + ": model " + config_.model_kind + " cannot see a part of a sequence alone");
   }
 
-  void make_gradient_sync() {
-    std::vector<LayeredParameter<T>> parameters;
-    Parameter<T>* table = nullptr;
+  void make_update() {
+    StoreContext<T> context{config_, mesh_, {}, nullptr, pairs_->named, clock_};
     for (auto& chunk : chunks_) {
-      const auto& list = chunk->parameters();
-      for (std::size_t i = 0; i < list.size(); ++i) parameters.push_back({list[i], chunk->layers_of_parameters()[i]});
-      if (config_.mesh.pp > 1 && chunk->token()) table = chunk->token();
+      for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
+      if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
     }
-    sync_.emplace(config_, at_, parameters, table, pairs_->gradient, clock_);
-    optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
+    store_ = make_store<T>(store_info(config_.zero_stage), context);
+    update_ = make_update_policy<T>(*optimizer_.info, {config_, optimizer_.options, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_});
+    std::vector<Stage<T>*> pointers;
+    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
+    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
   void make_codec_training() {
-    codec_training_.emplace(pairs_->gradient.gradient ? &pairs_->gradient.gradient->dense() : nullptr, pairs_->tensor_control,
+    ChannelPair* gradients = find_channel(pairs_->named, "dp_gradient");
+    codec_training_.emplace(gradients ? &gradients->dense() : nullptr, pairs_->tensor_control,
                             config_.trainer.adamw, clock_);
     MessageKey settled;  // a step after any warm-up
     settled.step = std::numeric_limits<std::int64_t>::max();
     std::vector<std::uint64_t> sums, boundaries;
     ChannelPair *forward = pairs_->tensor_forward, *boundary_forward = pairs_->boundary.forward;
     for (auto& chunk : chunks_) {
-      const GptPart& part = chunk->part();
-      for (int l = part.first_layer; l < part.first_layer + part.layers; ++l)
+      const ModelPart& part = chunk->part();
+      for (int l = part.first_layer; l < part.end_layer(); ++l)
         if (forward && forward->codes(l, at_.pp, settled))
           for (const char* linear : {".attention.projection", ".mlp.projection"})
             sums.push_back(tensor_id("layer" + std::to_string(l) + linear));
@@ -256,7 +269,7 @@ class Trainer3d final : public ParallelTrainer {
       };
       const int stages = config_.mesh.pp;
       if (part.first_layer > 0) add_boundary(part.first_layer, (at_.pp + stages - 1) % stages);
-      if (part.first_layer + part.layers < config_.model.layers) add_boundary(part.first_layer + part.layers, at_.pp);
+      if (part.end_layer() < config_.model.layers) add_boundary(part.end_layer(), at_.pp);
     }
     if (forward) codec_training_->add(*forward, sums, config_.model.hidden, true, false);
     const bool rows_differ = config_.mesh.tp > 1 && (config_.scatter_gather || config_.sequence_parallel);
@@ -264,11 +277,15 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   /// This replica's micro-batches of a global batch.
-  std::vector<TokenBatch> batches(const BatchSampler& sampler, std::uint64_t number) const {
-    std::vector<TokenBatch> list;
+  std::vector<Batch> batches(const Dataset& data, std::uint64_t number) const {
+    std::vector<Batch> list;
     const std::int64_t count = config_.micro_batches();
-    for (std::int64_t m = 0; m < count; ++m)
-      list.push_back(sampler.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
+    const double global_weight = data.weight(number, config_.global_batch, config_.seq);
+    if (!(global_weight > 0)) throw RuntimeFailure("The global batch of step " + std::to_string(number) + " has no labels; there is nothing to learn from it.");
+    for (std::int64_t m = 0; m < count; ++m) {
+      list.push_back(data.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
+      list.back().global_weight = global_weight;
+    }
     return list;
   }
 
@@ -279,7 +296,7 @@ class Trainer3d final : public ParallelTrainer {
     if (!std::isfinite(own_loss))
       throw RuntimeFailure("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
     try {
-      optimizer_->check_finite();
+      update_->check_finite();
     } catch (const RuntimeFailure& e) {
       throw RuntimeFailure(std::string(e.what()) + " Seen at " + where + ".");
     }
@@ -297,35 +314,38 @@ class Trainer3d final : public ParallelTrainer {
   std::unique_ptr<OwnedStream> stream_;
   Communicator& world_;
   const TrainConfig config_;
-  const std::string corpus_hash_;
+  DataSource data_;
   ProcessMesh mesh_;
   MeshCoordinates at_;
-  BatchSampler training_, validation_;
-  Schedule schedule_;
+  Schedule schedule_, evaluation_;  ///< lowered to units
   ComputeClock clock_;
   RecordedPasses recorded_{config_.graphs, clock_};
   Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
+  Tensor measured_;                  ///< numerators and weights of the metrics of an evaluation
   std::optional<TrainerChannels> pairs_;
   std::optional<TensorParallel<T>> tensor_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
-  std::vector<std::unique_ptr<Model>> chunks_;
-  std::optional<Pipeline<T, Model>> pipeline_;
-  std::optional<GradientSync<T>> sync_;
-  std::optional<Optimizer<T>> optimizer_;
+  std::vector<std::unique_ptr<Stage<T>>> chunks_;
+  std::optional<Pipeline<T>> pipeline_;
+  std::unique_ptr<ParameterStore<T>> store_;
+  UpdateExpression optimizer_;
+  std::unique_ptr<UpdatePolicy<T>> update_;
+  std::int64_t steps_taken_ = 0;
   std::optional<CodecTraining> codec_training_;
 };
 
 }  // namespace
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
+  return make(world, config, text_data(corpus, config.model.seed));
+}
+
+std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, DataSource data) {
   config.check();
   auto stream = std::make_unique<OwnedStream>(device_of_rank(config.device));
   const PlacementScope here(Placement{stream->get().device, stream->get()});
-  const bool grid = parse_grid(config.tensor_parallel, config.mesh.tp).kind != GridKind::one_d;
-  if (config.dtype == DType::f64 && grid) return std::make_unique<Trainer3d<double, GridGpt<double>>>(world, config, corpus, std::move(stream));
-  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double, Gpt<double>>>(world, config, corpus, std::move(stream));
-  if (grid) return std::make_unique<Trainer3d<float, GridGpt<float>>>(world, config, corpus, std::move(stream));
-  return std::make_unique<Trainer3d<float, Gpt<float>>>(world, config, corpus, std::move(stream));
+  if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, std::move(data), std::move(stream));
+  return std::make_unique<Trainer3d<float>>(world, config, std::move(data), std::move(stream));
 }
 
 }  // namespace thinwire

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "collectives/channel/channel.h"
-#include "models/data/corpus.h"
+#include "models/data/batches.h"
 #include "models/parallel/channels/traffic_record.h"
+#include "models/store/state_slot.h"
 #include "models/training/config/train_config.h"
 
 namespace thinwire {
@@ -25,27 +26,31 @@ struct StepRecord {
   std::vector<TrafficRecord> traffic;
 };
 
-/// A parameter of this rank with its optimizer moments, for checkpoints. `first_moment` is empty where this rank holds none.
-struct StateTensor {
-  ParameterLayout layout;
-  TensorView value;
-  TensorView first_moment, second_moment;  ///< rows [first_row, first_row + moments' rows) of the value seen as a matrix
-  std::int64_t first_row = 0;
-  TensorView full_precision;  ///< the same rows of the weights where this rank keeps more bits than `value` has (ZeRO-1); else empty
-  bool copy = false;  ///< another rank of this replica holds the same parameter and saves it (tied table)
+/// Means over everything evaluated, equal on all ranks.
+struct Evaluation {
+  struct Metric {
+    std::string name;
+    double value = 0;
+  };
+  double loss = 0;
+  std::vector<Metric> metrics;  ///< what the model names beside the loss
 };
 
 /// Collective over `world` unless said otherwise. Float type by config.dtype.
 class ParallelTrainer {
  public:
   /// UsageError when the mesh does not fit the launch, or sizes do not divide.
+  static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, DataSource data);
+  /// On windows of a text, which outlives the trainer.
   static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, const Corpus& corpus);
   virtual ~ParallelTrainer() = default;
 
   /// One optimizer step. RuntimeFailure with step and rank when loss or gradient is not finite.
   virtual StepRecord step() = 0;
-  /// Mean validation loss in nats per token; leaves no trace in codecs or weights.
-  virtual double validate() = 0;
+  /// Of the validation data; leaves no trace in codecs or weights.
+  virtual Evaluation evaluate() = 0;
+  /// The mean validation loss alone, in nats per token.
+  double validate() { return evaluate().loss; }
   virtual std::int64_t steps_taken() const = 0;
   /// How compute runs from the next step on: ComputeMode::serial, then replay (design section 4). Numbers of a replayed run mean
   /// nothing; its times do.
@@ -55,9 +60,10 @@ class ParallelTrainer {
   virtual ProcessMesh& mesh() = 0;
 
   // For checkpoints (models/training/checkpoint/checkpoint.h).
-  virtual std::vector<StateTensor> state_tensors() = 0;
-  /// Also takes the weights as they are now for the full-precision ones, where those are kept apart.
-  virtual void set_steps_taken(std::int64_t steps) = 0;
+  /// Everything that the weights and the optimizer of this rank consist of.
+  virtual std::vector<StateSlot> state_slots() = 0;
+  /// The slots hold the state after `steps` steps. Collective over `world`.
+  virtual void state_loaded(std::int64_t steps) = 0;
   /// SHA-256 of the text that it trains on.
   virtual const std::string& corpus_hash() const = 0;
   /// State of every coded channel of this rank, by a name that is unique on the rank and equal after a restart on the same layout.

@@ -135,6 +135,7 @@ TEST(Row, TheColumnsHoldEveryMember) {
   EXPECT_EQ(bytes(spectrum_columns()), sizeof(SpectrumRow));
   EXPECT_EQ(bytes(training_columns()), sizeof(TrainingRow));
   EXPECT_EQ(bytes(training_curve_columns()), sizeof(TrainingCurveRow));
+  EXPECT_EQ(bytes(training_metric_columns()), sizeof(TrainingMetricRow));
   EXPECT_EQ(bytes(training_time_columns()), sizeof(TrainingTimeRow));
   EXPECT_EQ(bytes(training_traffic_columns()), sizeof(TrainingTrafficRow));
   EXPECT_EQ(bytes(training_step_columns()), sizeof(TrainingStepRow));
@@ -175,6 +176,7 @@ TEST(Row, TheDocumentNamesEveryColumnAsTheCodeDoes) {
   EXPECT_EQ(documented("## Table `/spectra`"), defined(spectrum_columns()));
   EXPECT_EQ(documented("## Table `/training`"), defined(training_columns()));
   EXPECT_EQ(documented("## Table `/training_curve`"), defined(training_curve_columns()));
+  EXPECT_EQ(documented("## Table `/training_metrics`"), defined(training_metric_columns()));
   EXPECT_EQ(documented("## Table `/training_time`"), defined(training_time_columns()));
   EXPECT_EQ(documented("## Table `/training_traffic`"), defined(training_traffic_columns()));
   EXPECT_EQ(documented("## Table `/training_steps`"), defined(training_step_columns()));
@@ -308,6 +310,7 @@ TEST(Collect, CalibrationsThatCellsShareCountOnceEvenWhenTheyMeasuredNothing) {
 TrainingTables training_of(const std::string& id) {
   TrainingTables tables;
   tables.curve = {{id, "all", 0, 5.5, not_measured, 1000, 1.5, 1e-3}, {id, "all", 1, 5.25, 5.375, 2000, 1.25, 2e-3}};
+  tables.metrics = {{id, "all", 1, "accuracy", 0.75}};
   tables.time = {{id, "all", "netns:1gbit", "timed", 2.0, 123.5, 2.5, 20, 0.5, 60, 1, 40, 2, 20.5}};
   tables.traffic = {{id, "all", "tp_forward", "topk:fraction=0.1", 32, 4096, 512, 1024, 1.5, 2.5, 3.5, 0.25}};
   tables.steps = {{id, "all", "tp_forward", "topk:fraction=0.1", 3, 1024, 1.5, 2.5, 3.5, 0.25}};
@@ -326,6 +329,9 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_TRUE(std::isnan(back.curve[0].validation_loss));
   EXPECT_EQ(back.curve[1].validation_loss, 5.375);
   EXPECT_EQ(back.curve[1].link_bytes, 2000);
+  ASSERT_EQ(back.metrics.size(), 1u);
+  EXPECT_EQ(back.metrics[0].metric, "accuracy");
+  EXPECT_EQ(back.metrics[0].value, 0.75);
   ASSERT_EQ(back.time.size(), 1u);
   EXPECT_EQ(back.time[0].wait_ms, 20.5);
   ASSERT_EQ(back.traffic.size(), 1u);

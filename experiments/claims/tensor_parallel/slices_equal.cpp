@@ -25,15 +25,15 @@ GptConfig model_config() {
   return c;
 }
 
-std::vector<TokenBatch> data() {
+std::vector<Batch> data() {
   const Random random(15, "token slices");
-  std::vector<TokenBatch> all;
+  std::vector<Batch> all;
   for (int m = 0; m < micro_batches; ++m) {
-    TokenBatch b{sequences, seq, m * sequences, {}, {}};
+    Batch b(sequences, seq, m * sequences);
     for (int i = 0; i < sequences * seq; ++i) {
       const auto index = static_cast<std::uint64_t>(m * 1000 + i);
-      b.tokens.push_back(static_cast<std::int32_t>(random.below(2 * index, 31)));
-      b.targets.push_back(static_cast<std::int32_t>(random.below(2 * index + 1, 31)));
+      b.ints("tokens").push_back(static_cast<std::int32_t>(random.below(2 * index, 31)));
+      b.ints("targets").push_back(static_cast<std::int32_t>(random.below(2 * index + 1, 31)));
     }
     all.push_back(b);
   }
@@ -48,11 +48,11 @@ void add_gradients(Gpt<double>& part, Gradients& all) {
   }
 }
 
-Gradients whole(const std::vector<TokenBatch>& batches) {
+Gradients whole(const std::vector<Batch>& batches) {
   Gpt<double> model(model_config());
   model.zero_gradients();
   Gpt<double>::Activations saved;
-  for (const TokenBatch& batch : batches) {
+  for (const Batch& batch : batches) {
     model.forward(batch, 0, true, 1.0 / micro_batches, saved);
     model.backward(batch, saved);
   }
@@ -64,9 +64,9 @@ Gradients whole(const std::vector<TokenBatch>& batches) {
 /// K stages; four of two layers: embedding, a layer each, head.
 class Stages {
  public:
-  Stages(int count, const std::vector<int>& slices, const std::vector<TokenBatch>& batches) : batches_(batches), schedule_(make_schedule("terapipe", count, micro_batches, 1, static_cast<int>(slices.size()))), slices_(slices) {
+  Stages(int count, const std::vector<int>& slices, const std::vector<Batch>& batches) : batches_(batches), schedule_(make_schedule("terapipe", count, micro_batches, 1, static_cast<int>(slices.size()))), slices_(slices) {
     for (int s = 0; s < count; ++s) {
-      const GptPart part = count == 2 ? GptPart{s, 1, s == 0, s == 1} : GptPart{s <= 1 ? 0 : s - 1, s == 0 || s == 3 ? 0 : 1, s == 0, s == 3};
+      const ModelPart part = count == 2 ? ModelPart{s, 1, s == 0, s == 1} : ModelPart{s <= 1 ? 0 : s - 1, s == 0 || s == 3 ? 0 : 1, s == 0, s == 3};
       stages_.push_back(std::make_unique<Stage>(part));
       stages_.back()->model.zero_gradients();
     }
@@ -86,7 +86,7 @@ class Stages {
 
  private:
   struct Stage {
-    explicit Stage(const GptPart& part) : model(model_config(), part) {}
+    explicit Stage(const ModelPart& part) : model(model_config(), part) {}
     Gpt<double> model;
     std::map<std::pair<int, int>, Gpt<double>::Activations> live;  ///< by micro-batch and slice
     std::map<std::pair<int, int>, Tensor> gradient;
@@ -101,14 +101,14 @@ class Stages {
     for (int n = 0; n < i.slice; ++n) pass.first_token += slices_[static_cast<std::size_t>(n)];
     return pass;
   }
-  TokenBatch tokens_of(const Instruction& i, const PassContext& pass) const {
-    const TokenBatch& all = batches_[static_cast<std::size_t>(i.micro)];
-    TokenBatch part{sequences, pass.seq, all.first_sample, {}, {}};
+  Batch tokens_of(const Instruction& i, const PassContext& pass) const {
+    const Batch& all = batches_[static_cast<std::size_t>(i.micro)];
+    Batch part(sequences, pass.seq, all.first_sample);
     for (int b = 0; b < sequences; ++b)
       for (std::int64_t t = 0; t < pass.seq; ++t) {
         const auto at = static_cast<std::size_t>(b * seq + pass.first_token + t);
-        part.tokens.push_back(all.tokens[at]);
-        part.targets.push_back(all.targets[at]);
+        part.ints("tokens").push_back(all.ints("tokens")[at]);
+        part.ints("targets").push_back(all.ints("targets")[at]);
       }
     return part;
   }
@@ -152,7 +152,7 @@ class Stages {
     return false;
   }
 
-  const std::vector<TokenBatch>& batches_;
+  const std::vector<Batch>& batches_;
   const Schedule schedule_;
   const std::vector<int> slices_;
   std::vector<std::unique_ptr<Stage>> stages_;
@@ -170,7 +170,7 @@ double distance(const Gradients& a, const Gradients& b) {
 }
 
 Outcome judge(JudgeContext&) {
-  const std::vector<TokenBatch> batches = data();
+  const std::vector<Batch> batches = data();
   const Gradients reference = whole(batches);
   Outcome o;
   Table table{"distance of the gradients", {"stages", "slices", "relative L2"}, {}};

@@ -9,13 +9,14 @@
 
 namespace thinwire {
 
-template <typename T, typename Model>
-Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Model*> chunks, const BoundaryChannels& pairs,
-                      ComputeClock& clock)
+template <typename T>
+Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Stage<T>*> chunks, const BoundaryChannels& pairs,
+                      const UnitActors& actors, ComputeClock& clock)
     : config_(config),
       at_(at),
       chunks_(std::move(chunks)),
       pairs_(pairs),
+      actors_(actors),
       clock_(clock),
       // Under sequence parallelism a boundary tensor is scattered already.
       scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
@@ -26,84 +27,111 @@ Pipeline<T, Model>::Pipeline(const TrainConfig& config, const MeshCoordinates& a
   for (const int tokens : slices_) slice_begins_.push_back(begin), begin += tokens;
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::reset_times() {
+template <typename T>
+void Pipeline<T>::reset_times() {
   waited_us = forward_us = backward_us = 0;
   slice_forward_us.assign(slices_.size() > 1 ? slices_.size() : 0, 0.0);
   slice_backward_us = slice_forward_us;
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::train(const Schedule& schedule, std::uint64_t step, const std::vector<TokenBatch>& micro_batches, double* loss,
-                               const LayerDone& layer_done, const std::function<void()>& between) {
-  run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, loss, layer_done, between);
+template <typename T>
+void Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std::vector<Batch>& micro_batches, double* loss) {
+  run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, loss);
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::evaluate(const Schedule& schedule, int round, const std::vector<TokenBatch>& micro_batches, double* loss) {
+template <typename T>
+void Pipeline<T>::evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics) {
   PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
   pass.why = Pass::evaluate;
-  run(schedule, false, pass, micro_batches, loss, {}, {});
+  metrics_ = metrics;
+  run(schedule, false, pass, micro_batches, loss);
+  metrics_ = nullptr;
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::run(const Schedule& schedule, bool with_backward, PassContext pass, const std::vector<TokenBatch>& batches, double* loss,
-                             const LayerDone& layer_done, const std::function<void()>& between) {
+template <typename T>
+void Pipeline<T>::run(const Schedule& schedule, bool with_backward, const PassContext& whole, const std::vector<Batch>& batches, double* loss) {
   const int count = schedule.micro_batches, slices = schedule.slices;
-  TW_ASSERT(static_cast<int>(batches.size()) == count && slices == static_cast<int>(slices_.size()));
-  backward_left_.assign(chunks_.size(), count * slices);
-  const PassContext whole = pass;
-  for (const Instruction& i : schedule.stage[static_cast<std::size_t>(at_.pp)]) {
-    const TokenBatch& sequences = batches[static_cast<std::size_t>(i.micro)];
-    pass = sliced(whole, i.slice);
+  TW_ASSERT(static_cast<int>(batches.size()) == count && slices == static_cast<int>(slices_.size()) && !schedule.units.empty());
+  const std::vector<Instruction>& list = schedule.stage[static_cast<std::size_t>(at_.pp)];
+  reductions_left_.clear();
+  for (const Instruction& i : list)
+    if (i.kind == InstructionKind::reduce) ++reductions_left_[layer_of(i)];
+  for (std::size_t k = 0; k < list.size();) {
+    const Instruction& i = list[k];
+    const std::size_t end = is_computation(i.kind) ? end_of_joined_pass(list, k) : k + 1;
+    const JoinedPass joined{i, list[end - 1]};
+    k = end;
+    const Batch& sequences = batches[static_cast<std::size_t>(i.micro)];
+    PassContext pass = sliced(whole, i.slice);
     pass.micro = i.micro;
     pass.first_sample = sequences.first_sample;
     clock_.at_slice(i.slice);
-    if (!with_backward && !live_.contains(slot_of(i))) free_activations(count * slices);
-    const bool computes = i.kind == InstructionKind::forward || i.kind == InstructionKind::backward;
+    const bool opens = i.kind == InstructionKind::receive_forward || i.kind == InstructionKind::forward;
+    if (!with_backward && opens && !live_.contains(slot_of(i))) free_activations(count * slices);
     // Both ends of a boundary have posted their receives by now, so these waits end.
-    if (config_.blocking_sends && computes) reap(true);
-    TokenBatch part;
-    if (computes && pass.sliced()) part = slice_tokens(sequences, pass);
-    const TokenBatch& batch = pass.sliced() ? part : sequences;
+    if (config_.blocking_sends && is_computation(i.kind)) reap(true);
     switch (i.kind) {
       case InstructionKind::receive_forward:
         receive_forward(i, pass);
         break;
       case InstructionKind::forward:
-        forward(i, pass, batch, count, loss);
+        forward(joined, pass, sequences, loss);
         break;
       case InstructionKind::send_forward:
         send_forward(i, pass);
         break;
+      case InstructionKind::receive_backward:
+        receive_backward(i, pass);
+        break;
+      case InstructionKind::backward:
+        backward(joined);
+        break;
+      case InstructionKind::send_backward:
+        send_backward(i, pass);
+        break;
       default:
-        if (!with_backward) continue;
-        if (i.kind == InstructionKind::receive_backward) receive_backward(i, pass);
-        if (i.kind == InstructionKind::backward) backward(i, batch, layer_done);
-        if (i.kind == InstructionKind::send_backward) send_backward(i, pass);
+        act(i);
     }
-    if (!with_backward && i.kind != InstructionKind::receive_forward) {
-      // An output that travels is given back when it has arrived.
-      const bool last = behind(i.chunk) == static_cast<int>(config_.model.layers);
-      if (i.kind == InstructionKind::send_forward || last) {
-        Activations* done = live_.at(slot_of(i));
-        live_.erase(slot_of(i));
-        if (i.slice + 1 == slices) drop_prefix(slot_of(i));
-        if (last)
-          free_.push_back(done);
-        else
-          in_flight_.back().activations = done;
-      }
-    }
+    if (!with_backward) release_evaluated(joined.last);
     reap(false);
-    if (between) between();
+    clock_.progress();
   }
   reap(true);
   clock_.at_slice(0);
 }
 
-template <typename T, typename Model>
-PassContext Pipeline<T, Model>::sliced(PassContext pass, int slice) const {
+template <typename T>
+void Pipeline<T>::act(const Instruction& i) {
+  const int unit = layer_of(i);
+  if (i.kind == InstructionKind::reduce) {
+    TW_ASSERT(actors_.reductions != nullptr, "a schedule with reductions, and nobody who reduces");
+    return actors_.reductions->reduce(unit, i.micro, --reductions_left_[unit] == 0);
+  }
+  TW_ASSERT(actors_.gathers != nullptr, "a schedule that gathers parameters from a store that holds them whole");
+  if (i.kind == InstructionKind::unshard) actors_.gathers->unshard(unit);
+  if (i.kind == InstructionKind::wait_unshard) actors_.gathers->wait_unshard(unit);
+  if (i.kind == InstructionKind::reshard) actors_.gathers->reshard(unit);
+}
+
+template <typename T>
+void Pipeline<T>::release_evaluated(const Instruction& i) {
+  const bool sent = i.kind == InstructionKind::send_forward;
+  const bool ended = i.kind == InstructionKind::forward && chunk_of(i).part().head && index(i.unit) + 1 == chunk_of(i).units().size();
+  if (!sent && !ended) return;
+  const Slot slot = slot_of(i);
+  Saved* done = live_.at(slot);
+  live_.erase(slot);
+  parts_.erase(slot);
+  if (i.slice + 1 == static_cast<int>(slices_.size())) drop_prefix(slot);
+  // An output that travels is given back when it has arrived.
+  if (sent)
+    in_flight_.back().activations = done;
+  else
+    free_.push_back(done);
+}
+
+template <typename T>
+PassContext Pipeline<T>::sliced(PassContext pass, int slice) const {
   if (slices_.size() == 1) return pass;
   const auto n = static_cast<std::size_t>(slice);
   pass.length = pass.seq;
@@ -113,19 +141,8 @@ PassContext Pipeline<T, Model>::sliced(PassContext pass, int slice) const {
   return pass;
 }
 
-template <typename T, typename Model>
-TokenBatch Pipeline<T, Model>::slice_tokens(const TokenBatch& batch, const PassContext& pass) {
-  TokenBatch part{pass.batch, pass.seq, batch.first_sample, {}, {}};
-  for (std::int64_t b = 0; b < pass.batch; ++b) {
-    const std::int64_t from = b * pass.length + pass.first_token;
-    part.tokens.insert(part.tokens.end(), batch.tokens.begin() + from, batch.tokens.begin() + from + pass.seq);
-    part.targets.insert(part.targets.end(), batch.targets.begin() + from, batch.targets.begin() + from + pass.seq);
-  }
-  return part;
-}
-
-template <typename T, typename Model>
-PrefixCache& Pipeline<T, Model>::prefix(const Slot& slot) {
+template <typename T>
+PrefixCache& Pipeline<T>::prefix(const Slot& slot) {
   auto& cache = prefixes_[{slot.chunk, slot.micro}];
   if (!cache && !spare_prefixes_.empty()) {
     cache = std::move(spare_prefixes_.back());
@@ -135,8 +152,8 @@ PrefixCache& Pipeline<T, Model>::prefix(const Slot& slot) {
   return *cache;
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::drop_prefix(const Slot& slot) {
+template <typename T>
+void Pipeline<T>::drop_prefix(const Slot& slot) {
   const auto found = prefixes_.find({slot.chunk, slot.micro});
   if (found == prefixes_.end()) return;
   spare_prefixes_.push_back(std::move(found->second));
@@ -146,8 +163,8 @@ void Pipeline<T, Model>::drop_prefix(const Slot& slot) {
 // Nothing comes back in an evaluation that would hold a stage up: a fast one could run ahead of the next with all its micro-batches. It
 // may have as many alive as in training; then it waits for an output to arrive. The last stage waits for nobody, so nobody waits forever,
 // but for chunks whose outputs come back to this rank.
-template <typename T, typename Model>
-void Pipeline<T, Model>::free_activations(int items) {
+template <typename T>
+void Pipeline<T>::free_activations(int items) {
   const auto most = static_cast<std::size_t>(std::min(config_.mesh.pp - at_.pp, items));
   if (chunks_.size() > 1 || !free_.empty() || owned_.size() < most) return;
   for (InFlight& message : in_flight_)
@@ -159,30 +176,30 @@ void Pipeline<T, Model>::free_activations(int items) {
   reap(false);
 }
 
-template <typename T, typename Model>
-typename Pipeline<T, Model>::Activations& Pipeline<T, Model>::activations(const Slot& at) {
+template <typename T>
+typename Pipeline<T>::Saved& Pipeline<T>::activations(const Slot& at) {
   auto& slot = live_[at];
   if (slot) return *slot;
   if (free_.empty()) {
-    owned_.push_back(std::make_unique<Activations>());
+    owned_.push_back(chunks_[static_cast<std::size_t>(at.chunk)]->new_saved());
     free_.push_back(owned_.back().get());
   }
   slot = free_.back();
   free_.pop_back();
-  if constexpr (std::is_same_v<Model, Gpt<T>>) slot->prefix = slices_.size() > 1 ? &prefix(at) : nullptr;
+  slot->prefix = slices_.size() > 1 ? &prefix(at) : nullptr;
   return *slot;
 }
 
-template <typename T, typename Model>
-std::unique_ptr<Tensor> Pipeline<T, Model>::gradient_buffer() {
+template <typename T>
+std::unique_ptr<Tensor> Pipeline<T>::gradient_buffer() {
   if (spare_.empty()) return std::make_unique<Tensor>();
   std::unique_ptr<Tensor> buffer = std::move(spare_.back());
   spare_.pop_back();
   return buffer;
 }
 
-template <typename T, typename Model>
-MessageKey Pipeline<T, Model>::key(int boundary, int micro, const PassContext& pass) const {
+template <typename T>
+MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
   PassContext named = pass;
   named.micro = micro;
   MessageKey key = message_key("boundary" + std::to_string(boundary), named);
@@ -193,28 +210,20 @@ MessageKey Pipeline<T, Model>::key(int boundary, int micro, const PassContext& p
   return key;
 }
 
-template <typename T, typename Model>
-bool Pipeline<T, Model>::compares(const PassContext& pass) const {
+template <typename T>
+bool Pipeline<T>::compares(const PassContext& pass) const {
   return std::is_same_v<T, float> && config_.error_interval > 0 && pass.why == Pass::train &&
          static_cast<std::int64_t>(pass.step) % config_.error_interval == 0;
 }
 
-template <typename T, typename Model>
-Shape Pipeline<T, Model>::boundary_shape(const PassContext& pass) const {
-  if constexpr (std::is_same_v<Model, GridGpt<T>>)
-    return chunks_[0]->boundary(pass);
-  else
-    return {chunks_[0]->tensor().own_rows(pass.rows()).count, config_.model.hidden};
-}
-
-template <typename T, typename Model>
-RowBlock Pipeline<T, Model>::travelling(const PassContext& pass) const {
+template <typename T>
+RowBlock Pipeline<T>::travelling(const PassContext& pass) const {
   if (scatters_) return shard_rows(pass.rows(), at_.tp, config_.mesh.tp);
   return {0, boundary_shape(pass).rows()};
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::wait(Operation operation) {
+template <typename T>
+void Pipeline<T>::wait(Operation operation) {
   if (!operation.valid()) return;
   const std::int64_t begin = now_ns();
   const OperationReport& report = operation.wait();
@@ -223,8 +232,8 @@ void Pipeline<T, Model>::wait(Operation operation) {
   Trace::add(TraceCategory::wait, "pipeline", begin, end);
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::reap(bool all) {
+template <typename T>
+void Pipeline<T>::reap(bool all) {
   for (std::size_t n = 0; n < in_flight_.size();) {
     InFlight& message = in_flight_[n];
     bool done = true;
@@ -242,8 +251,8 @@ void Pipeline<T, Model>::reap(bool all) {
   }
 }
 
-template <typename T, typename Model>
-std::unique_ptr<Tensor> Pipeline<T, Model>::swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i) {
+template <typename T>
+std::unique_ptr<Tensor> Pipeline<T>::swapped(std::unique_ptr<Tensor> gradient, std::int64_t outer, std::int64_t inner, const Instruction& i) {
   std::unique_ptr<Tensor> result = gradient_buffer();
   const std::int64_t h = config_.model.hidden;
   result->reshape({outer * inner, h}, dtype_of<T>);
@@ -256,17 +265,17 @@ std::unique_ptr<Tensor> Pipeline<T, Model>::swapped(std::unique_ptr<Tensor> grad
   return result;
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::gather(Channel* channel, Tensor& part, Tensor& whole, const PassContext& pass, const MessageKey& message) {
+template <typename T>
+void Pipeline<T>::gather(Channel* channel, Tensor& part, Tensor& whole, const PassContext& pass, const MessageKey& message) {
   whole.reshape({pass.rows(), config_.model.hidden}, dtype_of<T>);
   wait(channel->all_gather(part.view(), whole.view(), message));
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::receive_forward(const Instruction& i, const PassContext& pass) {
+template <typename T>
+void Pipeline<T>::receive_forward(const Instruction& i, const PassContext& pass) {
   const int boundary = first_layer(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
-  Activations& a = activations(slot_of(i));
+  Saved& a = activations(slot_of(i));
   Tensor& arriving = scatters_ ? part_ : a.input;
   arriving.reshape({travelling(pass).count, boundary_shape(pass).columns()}, dtype_of<T>);
   wait(pairs_.forward->at(boundary, i.peer, message).receive(arriving.view(), i.peer, message));
@@ -275,8 +284,8 @@ void Pipeline<T, Model>::receive_forward(const Instruction& i, const PassContext
   if (scatters_) gather(pairs_.gather_forward, part_, a.input, pass, message);
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& pass) {
+template <typename T>
+void Pipeline<T>::send_forward(const Instruction& i, const PassContext& pass) {
   const int boundary = behind(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   Tensor& output = chunks_[static_cast<std::size_t>(i.chunk)]->output(*live_.at(slot_of(i)));
@@ -288,36 +297,38 @@ void Pipeline<T, Model>::send_forward(const Instruction& i, const PassContext& p
   if (compares(pass) && pairs_.forward->codes(boundary, at_.pp, message)) sent.probe = pairs_.forward->compare_sent(view, i.peer, message);
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::run_forward(Model& chunk, const Instruction& i, const PassContext& pass, const TokenBatch& batch, double share, Activations& saved) {
-  if constexpr (std::is_same_v<Model, Gpt<T>>) {
-    if (config_.graphs && pass.train) {
-      chunk.place_batch(pass, batch, saved);
-      return recorded_.run({"forward", i.chunk, &saved, saved.input.view().data()}, i.micro, [&] { chunk.run_placed(share, saved); });
-    }
-  }
-  chunk.run_forward(pass, batch, share, saved);
-}
-
-template <typename T, typename Model>
-void Pipeline<T, Model>::forward(const Instruction& i, PassContext pass, const TokenBatch& batch, int micro_batches, double* loss) {
-  // The loss is the mean over all tokens of the step.
+template <typename T>
+void Pipeline<T>::forward(const JoinedPass& joined, const PassContext& pass, const Batch& sequences, double* loss) {
+  const Instruction &i = joined.first, &last = joined.last;
+  Stage<T>& chunk = chunk_of(i);
+  const bool begins = i.unit == 0, ends = index(last.unit) + 1 == chunk.units().size();
+  // Of the loss over all that is labelled in the global batch. In this order equal micro-batches get exactly 1 / their number.
   const double part = pass.sliced() ? static_cast<double>(pass.seq) / static_cast<double>(pass.length) : 1.0;
-  const double share = part / micro_batches;
+  const double share = part / (sequences.global_weight / (sequences.weight * config_.mesh.dp));
   clock_.charge(&forward_us, slice_forward_us.empty() ? nullptr : &slice_forward_us[static_cast<std::size_t>(i.slice)]);
-  if (config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
+  if (begins && config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
   if (config_.mesh.tp == 1) clock_.begin_joined();
-  Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
-  Activations& saved = activations(slot_of(i));
-  run_forward(chunk, i, pass, batch, share, saved);
+  Saved& saved = activations(slot_of(i));
+  if (begins) chunk.place(pass, pass.sliced() ? parts_[slot_of(i)] = token_slice(sequences, pass.first_token, pass.seq) : sequences, saved);
+  const auto units = [&] {
+    for (int u = i.unit; u <= last.unit; ++u) chunk.forward_unit(index(u), share, saved);
+  };
+  // A recorded pass is a fixed list of work: that of a whole chunk.
+  if (config_.graphs && pass.train && begins && ends && chunk.traits().recorded_passes)
+    recorded_.run({"forward", i.chunk, &saved, saved.input.view().data()}, i.micro, units);
+  else
+    units();
   clock_.end_joined();
-  clock_.end_stated();
+  if (ends) clock_.end_stated();
   clock_.charge();
-  if (chunk.part().head) nn::add_total<double, double>(1, data_of<double>(saved.head.loss), share, 1.0, loss);
+  if (!ends || !chunk.part().head) return;
+  nn::add_total<double, double>(1, data_of<double>(chunk.loss(saved)), share, 1.0, loss);
+  const std::int64_t numbers = metrics_ ? 2 * static_cast<std::int64_t>(chunk.metrics().size()) : 0;
+  for (std::int64_t n = 0; n < numbers; ++n) nn::add_total<double, double>(1, data_of<double>(chunk.measured(saved)) + n, 1.0, 1.0, metrics_ + n);
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::receive_backward(const Instruction& i, const PassContext& pass) {
+template <typename T>
+void Pipeline<T>::receive_backward(const Instruction& i, const PassContext& pass) {
   const int boundary = behind(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   std::unique_ptr<Tensor> gradient = gradient_buffer();
@@ -334,43 +345,44 @@ void Pipeline<T, Model>::receive_backward(const Instruction& i, const PassContex
   gradients_[slot_of(i)] = std::move(gradient);
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::backward(const Instruction& i, const TokenBatch& batch, const LayerDone& layer_done) {
+template <typename T>
+void Pipeline<T>::backward(const JoinedPass& joined) {
+  const Instruction &i = joined.first, &last = joined.last;
   const Slot slot = slot_of(i);
+  Stage<T>& chunk = chunk_of(i);
+  const bool begins = index(i.unit) + 1 == chunk.units().size(), ends = last.unit == 0;
+  Saved& saved = *live_.at(slot);
   auto& gradient = gradients_[slot];
   if (!gradient) {  // the chunk with the head starts the backward pass
     gradient = gradient_buffer();
-    gradient->reshape(boundary_shape(live_.at(slot)->pass), dtype_of<T>);
+    gradient->reshape(boundary_shape(saved.pass), dtype_of<T>);
   }
   clock_.charge(&backward_us, slice_backward_us.empty() ? nullptr : &slice_backward_us[static_cast<std::size_t>(i.slice)]);
-  if (config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
-  const bool last = --backward_left_[static_cast<std::size_t>(i.chunk)] == 0;
-  // Gradients may leave from within the last pass.
-  if (config_.mesh.tp == 1 && !(last && layer_done && config_.mesh.dp > 1)) clock_.begin_joined();
-  Model& chunk = *chunks_[static_cast<std::size_t>(i.chunk)];
-  // Where gradients leave from within, the pass is no fixed list of work.
-  const LayerDone done = last && config_.mesh.dp > 1 ? layer_done : LayerDone{};
-  if constexpr (std::is_same_v<Model, GridGpt<T>>) {
-    chunk.backward(batch, *live_.at(slot), *gradient, done);
-  } else if (done) {
-    chunk.backward(batch, *live_.at(slot), *gradient, nullptr, done);
-  } else {
-    recorded_.run({"backward", i.chunk, live_.at(slot), gradient->view().data()}, i.micro, [&] { chunk.backward(batch, *live_.at(slot), *gradient); });
-  }
+  if (begins && config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
+  if (config_.mesh.tp == 1) clock_.begin_joined();
+  const auto units = [&] {
+    for (int u = i.unit; u >= last.unit; --u) chunk.backward_unit(index(u), saved, *gradient);
+  };
+  if (begins && ends && chunk.traits().recorded_passes)
+    recorded_.run({"backward", i.chunk, &saved, gradient->view().data()}, i.micro, units);
+  else
+    units();
   clock_.end_joined();
+  if (!ends) return clock_.charge();
   clock_.end_stated();
   clock_.charge();
   if (i.slice == 0) drop_prefix(slot);
-  free_.push_back(live_.at(slot));
+  free_.push_back(&saved);
   live_.erase(slot);
+  parts_.erase(slot);
   if (first_layer(i.chunk) == 0) {
     spare_.push_back(std::move(gradient));
     gradients_.erase(slot);
   }
 }
 
-template <typename T, typename Model>
-void Pipeline<T, Model>::send_backward(const Instruction& i, const PassContext& pass) {
+template <typename T>
+void Pipeline<T>::send_backward(const Instruction& i, const PassContext& pass) {
   const int boundary = first_layer(i.chunk);
   const MessageKey message = key(boundary, i.micro, pass);
   const auto found = gradients_.find(slot_of(i));
@@ -391,7 +403,5 @@ void Pipeline<T, Model>::send_backward(const Instruction& i, const PassContext& 
 
 template class Pipeline<float>;
 template class Pipeline<double>;
-template class Pipeline<float, GridGpt<float>>;
-template class Pipeline<double, GridGpt<double>>;
 
 }  // namespace thinwire

@@ -71,6 +71,14 @@ std::string name_of(InstructionKind kind) {
       return "backward";
     case InstructionKind::send_backward:
       return "send_backward";
+    case InstructionKind::unshard:
+      return "unshard";
+    case InstructionKind::wait_unshard:
+      return "wait_unshard";
+    case InstructionKind::reshard:
+      return "reshard";
+    case InstructionKind::reduce:
+      return "reduce";
   }
   return "unknown";
 }
@@ -90,6 +98,7 @@ std::string name_of(Phase phase) {
 std::string describe(const Instruction& i) {
   std::string text =
       name_of(i.kind) + " of micro-batch " + std::to_string(i.micro) + (i.slice > 0 ? ", slice " + std::to_string(i.slice) : "") + ", chunk " + std::to_string(i.chunk);
+  if (i.unit >= 0) text += ", unit " + std::to_string(i.unit);
   if (i.peer >= 0) text += ", with stage " + std::to_string(i.peer);
   return text;
 }
@@ -106,7 +115,7 @@ const std::vector<std::string>& schedule_names() {
 Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages, int slices) {
   const Pattern& pattern = pattern_named(name);
   require_extents(name, stages, micro_batches, virtual_stages, slices);
-  Schedule schedule{name, stages, micro_batches, virtual_stages, slices, {}};
+  Schedule schedule{name, stages, micro_batches, virtual_stages, slices, {}, {}};
   schedule.stage.resize(static_cast<std::size_t>(stages));
   pattern.fill(schedule);
   return schedule;
@@ -133,8 +142,8 @@ Phase phase_of(const Schedule& schedule, int stage, int index) {
 int peak_live_activations(const Schedule& schedule, int stage) {
   int live = 0, peak = 0;
   for (const Instruction& i : schedule.stage.at(static_cast<std::size_t>(stage))) {
-    if (i.kind == InstructionKind::forward) peak = std::max(peak, ++live);
-    if (i.kind == InstructionKind::backward) --live;
+    if (i.kind == InstructionKind::forward && i.at_first_unit()) peak = std::max(peak, ++live);
+    if (i.kind == InstructionKind::backward && i.at_first_unit()) --live;
   }
   return peak;
 }

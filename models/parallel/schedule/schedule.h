@@ -19,8 +19,15 @@ enum class InstructionKind : std::uint8_t {
   receive_backward,  ///< gradient of the activations sent, from the stage behind
   backward,          ///< of one micro-batch through one chunk; frees what forward kept
   send_backward,     ///< gradient of the activations received, to the stage in front
+  // Of lowered schedules (lower.h) alone, each of one unit:
+  unshard,           ///< starts to gather the unit's parameters
+  wait_unshard,      ///< blocks until they are there
+  reshard,           ///< releases what was gathered
+  reduce,            ///< the unit's gradient is handed over for its reduction
 };
 std::string name_of(InstructionKind kind);
+/// A forward or backward pass.
+constexpr bool is_computation(InstructionKind kind) { return kind == InstructionKind::forward || kind == InstructionKind::backward; }
 
 struct Instruction {
   InstructionKind kind = InstructionKind::forward;
@@ -28,10 +35,16 @@ struct Instruction {
   int chunk = 0;  ///< virtual stage on this stage, 0..V-1
   int peer = -1;  ///< stage that a send goes to or a receive comes from; -1 for computation
   int slice = 0;  ///< tokens of the micro-batch, 0..S-1 (token_slices.h)
+  int unit = -1;  ///< of the chunk, in a lowered schedule; -1: the whole chunk
+  /// Where a pass through the chunk begins (ends, in the backward direction): its first unit, or all of it.
+  bool at_first_unit() const { return unit <= 0; }
   bool operator==(const Instruction&) const = default;
 };
 /// "send_forward of micro-batch 3, chunk 1, with stage 2" (of a slice above 0: "micro-batch 3, slice 1, chunk 1"): for messages to the user.
 std::string describe(const Instruction& instruction);
+
+/// [stage][chunk]: how many units a chunk has.
+using UnitCounts = std::vector<std::vector<int>>;
 
 struct Schedule {
   std::string name;
@@ -40,6 +53,7 @@ struct Schedule {
   int virtual_stages = 1;                       ///< V, chunks of layers on every stage
   int slices = 1;                               ///< S, into which every micro-batch is cut along its tokens
   std::vector<std::vector<Instruction>> stage;  ///< [P], instructions in order
+  UnitCounts units = {};                        ///< of a lowered schedule; else empty
 };
 
 /// Names that make_schedule knows.

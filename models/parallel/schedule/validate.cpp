@@ -16,9 +16,6 @@ using Kind = InstructionKind;
 constexpr std::array kinds = {Kind::receive_forward,  Kind::forward,  Kind::send_forward,
                               Kind::receive_backward, Kind::backward, Kind::send_backward};
 
-bool is_computation(Kind kind) {
-  return kind == Kind::forward || kind == Kind::backward;
-}
 bool is_send(Kind kind) {
   return kind == Kind::send_forward || kind == Kind::send_backward;
 }

@@ -24,7 +24,7 @@ struct ScheduleViolation {
   std::string what;  ///< a sentence naming stage and instruction
 };
 
-/// Empty for a sound schedule. Each property is judged by itself: one broken instruction may violate several.
+/// Empty for a sound schedule (not a lowered one). Each property is judged by itself: one broken instruction may violate several.
 std::vector<ScheduleViolation> violations(const Schedule& schedule);
 
 /// Throws RuntimeFailure with the first violations, for a schedule from anywhere but make_schedule.

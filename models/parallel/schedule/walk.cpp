@@ -37,14 +37,18 @@ struct Road {
 
 class Walker {
  public:
-  Walker(const Schedule& schedule, const InstructionCost& cost, SendMode mode)
+  Walker(const Schedule& schedule, const InstructionCost& cost, SendMode mode, const PassShare& share)
       : s_(schedule),
         cost_(cost),
         mode_(mode),
+        share_(share),
         now_(schedule.stage.size()),
         next_(schedule.stage.size()),
         left_(schedule.stage.size()),
-        posted_(schedule.stage.size()) {
+        posted_(schedule.stage.size()),
+        pass_(schedule.stage.size()),
+        gathers_(schedule.stage.size()) {
+    walk_.reduced.resize(schedule.stage.size());
     walk_.busy.resize(schedule.stage.size());
     for (const auto& list : s_.stage) walk_.stage.emplace_back(list.size());
   }
@@ -76,13 +80,26 @@ class Walker {
   bool step(std::size_t stage) {
     switch (next(stage).kind) {
       case Kind::forward:
-      case Kind::backward: {
-        const double duration = cost(stage);
-        if (mode_ == SendMode::departing) now_[stage] = std::max(now_[stage], left_[stage]);
-        walk_.busy[stage] += duration;
-        finish(stage, now_[stage] + duration);
+      case Kind::backward:
+        compute(stage);
         return true;
-      }
+      case Kind::unshard:
+        gathers_[stage].free_from = std::max(gathers_[stage].free_from, now_[stage]) + cost(stage);
+        gathers_[stage].there[{next(stage).chunk, next(stage).unit}] = gathers_[stage].free_from;
+        walk_.stage[stage][next_[stage]].arrival = gathers_[stage].free_from;
+        finish(stage, now_[stage]);
+        return true;
+      case Kind::wait_unshard:
+        wait_for_unit(stage);
+        return true;
+      case Kind::reshard:
+        finish(stage, now_[stage]);
+        return true;
+      case Kind::reduce:
+        walk_.reduced[stage] = std::max(walk_.reduced[stage], now_[stage]) + cost(stage);
+        walk_.stage[stage][next_[stage]].arrival = walk_.reduced[stage];
+        finish(stage, now_[stage]);
+        return true;
       case Kind::send_forward:
       case Kind::send_backward:
         return send(stage);
@@ -91,6 +108,37 @@ class Walker {
         return receive(stage);
     }
     return false;
+  }
+
+  /// The end of a unit is reckoned from the begin of its pass, so that a pass with nothing inside ends when an unlowered one does, to the bit.
+  void compute(std::size_t stage) {
+    const Instruction& i = next(stage);
+    if (mode_ == SendMode::departing) now_[stage] = std::max(now_[stage], left_[stage]);
+    OpenPass& pass = pass_[stage];
+    const bool begins = i.unit < 0 || i.unit == (i.kind == Kind::forward ? 0 : units(stage, i) - 1);
+    if (begins) {
+      pass = {now_[stage], cost(stage), now_[stage]};
+      walk_.busy[stage] += pass.duration;
+    }
+    pass.begin += now_[stage] - pass.done;  // what held it up since its last unit
+    pass.done = i.unit < 0 ? pass.begin + pass.duration : pass.begin + pass.duration * share(stage, i);
+    finish(stage, pass.done);
+  }
+
+  int units(std::size_t stage, const Instruction& i) const { return s_.units[stage][static_cast<std::size_t>(i.chunk)]; }
+  double share(std::size_t stage, const Instruction& i) const {
+    if (share_) return share_(static_cast<int>(stage), i);
+    const int count = units(stage, i);
+    return static_cast<double>(i.kind == Kind::forward ? i.unit + 1 : count - i.unit) / count;
+  }
+
+  void wait_for_unit(std::size_t stage) {
+    const Instruction& i = next(stage);
+    const auto found = gathers_[stage].there.find({i.chunk, i.unit});
+    if (found == gathers_[stage].there.end())
+      throw RuntimeFailure("pipeline schedule " + s_.name + ": stage " + std::to_string(stage) + " waits for a gather that was not started: " + describe(i));
+    finish(stage, std::max(now_[stage], found->second));
+    gathers_[stage].there.erase(found);
   }
 
   bool send(std::size_t stage) {
@@ -186,13 +234,24 @@ class Walker {
                              std::to_string(key.first.first));
   }
 
+  struct OpenPass {
+    double begin = 0, duration = 0;
+    double done = 0;  ///< end of its last unit
+  };
+  struct Gathers {
+    double free_from = 0;                      ///< the gather before has arrived
+    std::map<std::pair<int, int>, double> there;  ///< by chunk and unit, until it is waited for
+  };
   const Schedule& s_;
   const InstructionCost& cost_;
   SendMode mode_;
+  const PassShare& share_;
   std::vector<double> now_;
   std::vector<std::size_t> next_;
   std::vector<double> left_;  ///< [P] when the messages sent so far have arrived; known under eager and departing
   std::vector<char> posted_;  ///< the other end has been told of the stage's next instruction
+  std::vector<OpenPass> pass_;
+  std::vector<Gathers> gathers_;
   std::map<std::pair<std::pair<int, int>, bool>, Road> roads_;
   Walk walk_;
 };
@@ -212,8 +271,8 @@ double Walk::bubble_fraction() const {
   return 1 - computing / (makespan * static_cast<double>(busy.size()));
 }
 
-Walk walk(const Schedule& schedule, const InstructionCost& cost, SendMode mode) {
-  return Walker(schedule, cost, mode).run();
+Walk walk(const Schedule& schedule, const InstructionCost& cost, SendMode mode, const PassShare& share) {
+  return Walker(schedule, cost, mode, share).run();
 }
 
 }  // namespace thinwire

@@ -174,6 +174,7 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
 
 std::vector<TrainOption> make_table() {
   std::vector<TrainOption> t = {
+      option("model.kind", "model", OnResume::refused, "which model, NAME[:key=value,...]", "", TW_MEMBER(model_kind)),
       option("model.hidden", "hidden", OnResume::refused, "hidden size", "", TW_MEMBER(model.hidden)),
       option("model.layers", "layers", OnResume::refused, "Transformer blocks", "", TW_MEMBER(model.layers)),
       option("model.heads", "heads", OnResume::refused, "attention heads", "", TW_MEMBER(model.heads)),
@@ -186,6 +187,7 @@ std::vector<TrainOption> make_table() {
       word<nn::ComputeType>("model.products", "products", OnResume::told, "type of the matrix products",
                             TW_MEMBER(model.compute), {"f32", "bf16"},
                             {nn::ComputeType::f32, nn::ComputeType::bf16}),
+      option("data.kind", "data", OnResume::refused, "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
       option("data.text", "text", OnResume::free, "file or folder of text; empty: the Python standard library's sources", "",
              TW_MEMBER(text)),
       option("mesh.tp", "tp", OnResume::codec_state, "tensor-parallel ranks", "", TW_MEMBER(mesh.tp)),
@@ -202,6 +204,7 @@ std::vector<TrainOption> make_table() {
       option("batch.micro", "micro-batch", OnResume::codec_state, "sequences of a micro-batch", "sequences", TW_MEMBER(micro_batch)),
       option("batch.seq", "seq", OnResume::codec_state_and_data, "tokens of a sequence", "tokens", TW_MEMBER(seq)),
       option("train.steps", "steps", OnResume::free, "optimizer steps", "", TW_MEMBER(steps)),
+      option("train.optimizer", "optimizer", OnResume::refused, "how weights are updated and gradients reduced, NAME[:key=value,...]", "", TW_MEMBER(optimizer)),
       option("train.learning_rate", "learning-rate", OnResume::told, "peak learning rate", "",
              TW_MEMBER(trainer.schedule.peak)),
       option("train.min_lr", "min-lr", OnResume::told, "learning rate at the end of the cosine", "",
@@ -286,6 +289,9 @@ std::vector<TrainOption> make_table() {
       word<bool>("checkpoint.codec_state", "codec-state", OnResume::free,
                  "state of codecs in the checkpoint: continue it, or start anew (needed on another layout)",
                  TW_MEMBER(reset_codec_state), {"keep", "reset"}, {false, true}),
+      word<bool>("checkpoint.replica_state", "replica-state", OnResume::free,
+                 "state that an optimizer keeps replica by replica: continue it, or start anew (needed under another number of replicas)",
+                 TW_MEMBER(reset_replica_state), {"keep", "reset"}, {false, true}),
   };
   t.insert(t.end(), rest.begin(), rest.end());
   return t;

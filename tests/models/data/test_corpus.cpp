@@ -81,15 +81,15 @@ TEST(BatchSampler, ASampleDependsOnSeedStepAndNumberAlone) {
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i >> 3);
   const Corpus corpus = Corpus::from_text(text, "t");
   const BatchSampler sampler(corpus.training(), 1, "train");
-  const TokenBatch whole = sampler.batch(7, 0, 6, 33);
+  const Batch whole = sampler.batch(7, 0, 6, 33);
   for (std::int64_t s = 0; s < 6; ++s) {
-    const TokenBatch one = sampler.batch(7, s, 1, 33);
-    EXPECT_TRUE(std::equal(one.tokens.begin(), one.tokens.end(), whole.tokens.begin() + 33 * s));
+    const Batch one = sampler.batch(7, s, 1, 33);
+    EXPECT_TRUE(std::equal(one.ints("tokens").begin(), one.ints("tokens").end(), whole.ints("tokens").begin() + 33 * s));
   }
-  EXPECT_NE(sampler.batch(8, 0, 6, 33).tokens, whole.tokens);
-  EXPECT_NE(BatchSampler(corpus.training(), 2, "train").batch(7, 0, 6, 33).tokens, whole.tokens);
+  EXPECT_NE(sampler.batch(8, 0, 6, 33).ints("tokens"), whole.ints("tokens"));
+  EXPECT_NE(BatchSampler(corpus.training(), 2, "train").batch(7, 0, 6, 33).ints("tokens"), whole.ints("tokens"));
   for (std::size_t i = 0; i + 1 < 33; ++i)
-    EXPECT_EQ(whole.targets[i], whole.tokens[i + 1]);  // targets follow
+    EXPECT_EQ(whole.ints("targets")[i], whole.ints("tokens")[i + 1]);  // targets follow
 }
 
 TEST(BatchSampler, ATextShorterThanASequenceIsRefused) {

@@ -25,12 +25,12 @@ GptConfig small_model(double dropout = 0) {
   return c;
 }
 
-TokenBatch small_batch(std::int64_t batch = 3, std::int64_t seq = 5) {
-  TokenBatch b{batch, seq, 0, {}, {}};
+Batch small_batch(std::int64_t batch = 3, std::int64_t seq = 5) {
+  Batch b(batch, seq);
   const Random random(9, "tokens");
   for (std::int64_t i = 0; i < batch * seq; ++i) {
-    b.tokens.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i), 11)));
-    b.targets.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), 11)));
+    b.ints("tokens").push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i), 11)));
+    b.ints("targets").push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), 11)));
   }
   return b;
 }
@@ -202,7 +202,7 @@ TEST(GptModel, EveryGradientAgreesWithFiniteDifferences) {
   for (double dropout : {0.0, 0.25}) {
     Gpt<double> model(small_model(dropout));
     shake(model.parameters());
-    const TokenBatch batch = small_batch();
+    const Batch batch = small_batch();
     Gpt<double>::Activations saved;
     const auto loss = [&] { return model.forward(batch, 4, true, 1.0, saved); };
     model.zero_gradients();
@@ -218,17 +218,17 @@ TEST(GptModel, AFreshModelKnowsNothing) {
   GptConfig c;
   c.hidden = 64, c.layers = 2, c.heads = 4, c.max_seq = 64;
   Gpt<float> model(c);
-  TokenBatch batch{8, 64, 0, {}, {}};
+  Batch batch(8, 64);
   const Random random(31, "fresh");
   for (std::uint64_t i = 0; i < 512; ++i)
-    batch.tokens.push_back(static_cast<std::int32_t>(random.below(2 * i, 256))),
-        batch.targets.push_back(static_cast<std::int32_t>(random.below(2 * i + 1, 256)));
+    batch.ints("tokens").push_back(static_cast<std::int32_t>(random.below(2 * i, 256))),
+        batch.ints("targets").push_back(static_cast<std::int32_t>(random.below(2 * i + 1, 256)));
   Gpt<float>::Activations saved;
   EXPECT_NEAR(model.forward(batch, 0, false, 1.0, saved), std::log(256.0), 0.04);
 }
 
 TEST(GptModel, MicroBatchesAddUpToTheWholeBatch) {
-  const TokenBatch whole = small_batch(4, 5);
+  const Batch whole = small_batch(4, 5);
   Gpt<double> model(small_model(0.25));
   shake(model.parameters());
   Gpt<double>::Activations saved;
@@ -243,11 +243,9 @@ TEST(GptModel, MicroBatchesAddUpToTheWholeBatch) {
   model.zero_gradients();
   double sum = 0;
   for (std::int64_t first : {0, 1, 2, 3}) {  // dropout masks must follow the sample, not the micro-batch
-    TokenBatch micro{1,
-                     5,
-                     first,
-                     {whole.tokens.begin() + 5 * first, whole.tokens.begin() + 5 * first + 5},
-                     {whole.targets.begin() + 5 * first, whole.targets.begin() + 5 * first + 5}};
+    Batch micro(1, 5, first);
+    for (const char* field : {"tokens", "targets"})
+      micro.ints(field) = {whole.ints(field).begin() + 5 * first, whole.ints(field).begin() + 5 * first + 5};
     sum += model.forward(micro, 2, true, 0.25, saved) / 4;
     model.backward(micro, saved);
   }
@@ -272,7 +270,7 @@ TEST(GptModel, AnObserverSeesWhatIsAddedUpAndChangesNothing) {
   } watch;
   Gpt<double> model(small_model());
   shake(model.parameters());
-  const TokenBatch batch = small_batch();
+  const Batch batch = small_batch();
   Gpt<double>::Activations saved;
   model.forward(batch, 0, true, 1.0, saved);
   model.backward(batch, saved);
@@ -294,7 +292,7 @@ TEST(GptTraining, ClippingBringsTheGlobalNormToTheBound) {
   Gpt<double> model(small_model());
   shake(model.parameters());
   Optimizer<double> optimizer(model.parameters(), {});
-  const TokenBatch batch = small_batch();
+  const Batch batch = small_batch();
   Gpt<double>::Activations saved;
   model.forward(batch, 0, true, 1.0, saved);
   model.backward(batch, saved);
@@ -325,7 +323,7 @@ double train(Gpt<float>& model, const Corpus& corpus, int steps, std::vector<dou
   Gpt<float>::Activations saved;
   double tail = 0;
   for (int step = 0; step < steps; ++step) {
-    const TokenBatch batch = sampler.batch(static_cast<std::uint64_t>(step), 0, 8, 48);
+    const Batch batch = sampler.batch(static_cast<std::uint64_t>(step), 0, 8, 48);
     model.zero_gradients();
     const double loss = model.forward(batch, static_cast<std::uint64_t>(step), true, 1.0, saved);
     model.backward(batch, saved);

@@ -26,7 +26,7 @@ inline RunCurve single_device_curve(const TrainConfig& c, const Corpus& corpus) 
   const BatchSampler training(corpus.training(), c.model.seed, "data.training"), validation(corpus.validation(), c.model.seed, "data.validation");
   RunCurve curve;
   for (std::int64_t s = 0; s < c.steps; ++s) {
-    const TokenBatch batch = training.batch(static_cast<std::uint64_t>(s), 0, c.global_batch, c.seq);
+    const Batch batch = training.batch(static_cast<std::uint64_t>(s), 0, c.global_batch, c.seq);
     const StepReport report = trainer.step({&batch, 1});
     curve.loss.push_back(report.loss);
     curve.norm.push_back(report.gradient_norm);

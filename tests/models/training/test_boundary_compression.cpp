@@ -35,7 +35,7 @@ std::vector<double> in_process(const TrainConfig& c, const Corpus& corpus, bool 
   const BatchSampler training(corpus.training(), c.model.seed, "data.training");
   std::vector<double> losses;
   for (std::int64_t s = 0; s < c.steps; ++s) {
-    std::vector<TokenBatch> micro_batches;
+    std::vector<Batch> micro_batches;
     for (std::int64_t first = 0; first < c.global_batch; first += c.micro_batch)
       micro_batches.push_back(training.batch(static_cast<std::uint64_t>(s), first, c.micro_batch, c.seq));
     losses.push_back(trainer.step(micro_batches).loss);
@@ -87,7 +87,7 @@ TEST(BoundaryCompression, ShowsEveryCoveredMessageOnce) {
   const BatchSampler training(corpus.training(), c.model.seed, "data.training");
   std::vector<std::vector<int>> expected;
   for (int step = 0; step < 2; ++step) {
-    std::vector<TokenBatch> micro_batches;
+    std::vector<Batch> micro_batches;
     for (std::int64_t first = 0; first < c.global_batch; first += c.micro_batch) micro_batches.push_back(training.batch(0, first, c.micro_batch, c.seq));
     trainer.step(micro_batches);
   }

@@ -190,7 +190,7 @@ class GraphsOfOneModel : public DeviceTraining {
   /// Both take a micro-batch; true when losses and gradients are equal by now.
   bool pass(std::int64_t batch, std::int64_t seq, int number, double scale) {
     const BatchSampler sampler(corpus().training(), 3, "graphs");
-    const TokenBatch tokens = sampler.batch(static_cast<std::uint64_t>(number), 0, batch, seq);
+    const Batch tokens = sampler.batch(static_cast<std::uint64_t>(number), 0, batch, seq);
     const PassContext context{batch, seq, true, static_cast<std::uint64_t>(number)};
     queued->model.run_forward(context, tokens, scale, queued->saved);
     queued->add_loss(scale);

@@ -142,8 +142,8 @@ class MessageProbe {
   std::vector<Loss> losses_;
 };
 
-std::vector<TokenBatch> batches(const BatchSampler& sampler, const TrainConfig& c, std::int64_t step) {
-  std::vector<TokenBatch> list;
+std::vector<Batch> batches(const BatchSampler& sampler, const TrainConfig& c, std::int64_t step) {
+  std::vector<Batch> list;
   for (std::int64_t first = 0; first < c.global_batch; first += c.micro_batch)
     list.push_back(sampler.batch(static_cast<std::uint64_t>(step), first, c.micro_batch, c.seq));
   return list;
@@ -160,12 +160,12 @@ void measure_gradients(Gpt<float>& model, const TrainConfig& config, const Batch
   Values exact;
   const double share = 1.0 / static_cast<double>(config.micro_batches());
   for (int n = -1; n < probe_mini_batches; ++n) {  // the first one only gives both arms a start
-    const std::vector<TokenBatch> micro_batches = batches(sampler, config, first_step + n + 1);
+    const std::vector<Batch> micro_batches = batches(sampler, config, first_step + n + 1);
     std::vector<std::vector<Values>> errors(2);
     // The arms take turns over a micro-batch, so its forward pass is run once; each sums its own gradients.
     for (auto& arm : errors)
       for (const ProbeMatrix& m : matrices) arm.emplace_back(static_cast<std::size_t>(model.parameter(m.name).elements()), 0.0f);
-    for (const TokenBatch& batch : micro_batches) {
+    for (const Batch& batch : micro_batches) {
       model.forward(batch, static_cast<std::uint64_t>(first_step + n + 1), true, share, saved);
       for (std::size_t arm = 0; arm < 2; ++arm) {
         model.at_boundaries([&](int layer, const PassContext& pass, Tensor& gradient) {

@@ -50,18 +50,18 @@ GptConfig model_of_launch() {
   return c;
 }
 
-TokenBatch batch_of_launch(const GptConfig& c, std::int64_t step) {
-  TokenBatch b;
+Batch batch_of_launch(const GptConfig& c, std::int64_t step) {
+  Batch b;
   b.batch = world().size() == 27 ? 9 : world().size(), b.seq = world().size() == 27 ? 6 : 4, b.first_sample = 2;
   const Random random(test_seed(), mix_stream(hash_name("tokens"), static_cast<std::uint64_t>(step)));
   for (std::int64_t i = 0; i < b.batch * b.seq; ++i) {
-    b.tokens.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i), static_cast<std::uint64_t>(c.vocab))));
-    b.targets.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), static_cast<std::uint64_t>(c.vocab))));
+    b.ints("tokens").push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i), static_cast<std::uint64_t>(c.vocab))));
+    b.ints("targets").push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), static_cast<std::uint64_t>(c.vocab))));
   }
   return b;
 }
 
-PassContext pass_of(const TokenBatch& b, std::int64_t step) {
+PassContext pass_of(const Batch& b, std::int64_t step) {
   PassContext pass{b.batch, b.seq, true, static_cast<std::uint64_t>(step)};
   pass.first_sample = b.first_sample;
   return pass;
@@ -80,7 +80,7 @@ std::vector<double> share(const Tensor& whole, const ParameterLayout& layout, co
 
 TEST(GridModel, LossAndEveryGradientAreThoseOfTheSingleDeviceInDoublePrecision) {
   const GptConfig config = model_of_launch();
-  const TokenBatch batch = batch_of_launch(config, 0);
+  const Batch batch = batch_of_launch(config, 0);
   Gpt<double> serial(config);
   Gpt<double>::Activations saved;
   const double loss = serial.forward(pass_of(batch, 0), batch, 0.5, saved);
@@ -118,7 +118,7 @@ TEST(GridModel, TrainingFollowsTheSingleDevice) {
     Optimizer<double> optimizer(serial.parameters(), adamw);
     Gpt<double>::Activations saved;
     for (int s = 0; s < steps; ++s) {
-      const TokenBatch batch = batch_of_launch(config, s);
+      const Batch batch = batch_of_launch(config, s);
       serial.zero_gradients();
       losses.push_back(serial.forward(batch, static_cast<std::uint64_t>(s), true, 1.0, saved));
       serial.backward(batch, saved);
@@ -136,7 +136,7 @@ TEST(GridModel, TrainingFollowsTheSingleDevice) {
     GridGpt<double>::Activations saved;
     Tensor d;
     for (int s = 0; s < steps; ++s) {
-      const TokenBatch batch = batch_of_launch(config, s);
+      const Batch batch = batch_of_launch(config, s);
       model.zero_gradients();
       const double loss = model.forward(pass_of(batch, s), batch, 1.0, saved);
       model.backward(batch, saved, d);
@@ -158,7 +158,7 @@ std::int64_t received(const TensorGrid<double>& grid, const std::string& label) 
 
 TEST(GridModel, EveryLayerSendsExactlyWhatItsFormulaSays) {
   const GptConfig config = model_of_launch();
-  const TokenBatch batch = batch_of_launch(config, 0);
+  const Batch batch = batch_of_launch(config, 0);
   const std::int64_t m = batch.batch * batch.seq, h = config.hidden, layers = config.layers, norms = 2 * layers + 1;
   for (const Case& c : every_case()) {
     const bool box = c.shape.kind == GridKind::three_d;

@@ -1,0 +1,40 @@
+#include "models/data/dataset.h"
+
+#include <map>
+
+#include "core/error.h"
+
+namespace thinwire {
+namespace {
+
+std::map<std::string, DataKind>& registry() {
+  static std::map<std::string, DataKind> kinds;
+  return kinds;
+}
+
+}  // namespace
+
+RegisterData::RegisterData(DataKind kind) {
+  const std::string name = kind.name;
+  TW_ASSERT(registry().emplace(name, std::move(kind)).second, "two kinds of data of one name");
+}
+
+std::vector<DataKind> data_kinds() {
+  std::vector<DataKind> all;
+  for (const auto& [name, kind] : registry()) all.push_back(kind);
+  return all;
+}
+
+DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch) {
+  const std::size_t colon = data.find(':');
+  const std::string name = data.substr(0, colon);
+  const auto found = registry().find(name);
+  if (found == registry().end()) {
+    std::string known;
+    for (const auto& [other, kind] : registry()) known += (known.empty() ? "" : ", ") + other;
+    throw UsageError("--data " + data + ": there is no data of this name; there is " + known);
+  }
+  return found->second.open({colon == std::string::npos ? "" : data.substr(colon + 1), path, seed, global_batch});
+}
+
+}  // namespace thinwire

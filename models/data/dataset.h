@@ -1,0 +1,58 @@
+// Data to train on. A dataset is seekable: which samples a step sees is a function of (seed, step, sample number) alone, so every way of sharing a
+// global batch over replicas and micro-batches sees the same ones, and a run that is resumed goes on where it stood.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/data/batch.h"
+
+namespace thinwire {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  /// Samples first_sample .. first_sample + count - 1 of the step's global batch, of `seq` positions each, with their weight.
+  virtual Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const = 0;
+  /// Weight of samples 0 .. count - 1 of the step's global batch together.
+  virtual double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const = 0;
+  /// Samples of an epoch; 0: drawn without end.
+  virtual std::int64_t samples() const = 0;
+};
+
+/// Number of the epoch that the step's first sample belongs to; 0 for data without epochs.
+inline std::int64_t epoch_of(const Dataset& data, std::uint64_t step, std::int64_t global_batch) {
+  return data.samples() == 0 ? 0 : static_cast<std::int64_t>(step) * global_batch / data.samples();
+}
+
+struct DataRequest {
+  std::string options;  ///< of `NAME:options`, as the kind of data reads them
+  std::string path;     ///< --text
+  std::uint64_t seed = 1;
+  std::int64_t global_batch = 1;  ///< samples of a step: what an epoch is counted by
+};
+
+/// Both halves of some data, and who they are.
+struct DataSource {
+  std::unique_ptr<Dataset> training, validation;
+  std::string hash;    ///< SHA-256: in every record and checkpoint
+  std::string remark;  ///< for the report beside the validation loss; may be empty
+};
+
+/// A kind of data; its file registers it.
+struct DataKind {
+  std::string name, help;
+  std::function<DataSource(const DataRequest&)> open;
+};
+struct RegisterData {
+  explicit RegisterData(DataKind kind);
+};
+/// By name.
+std::vector<DataKind> data_kinds();
+/// `data`: NAME[:options]. UsageError listing what there is.
+DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch);
+
+}  // namespace thinwire

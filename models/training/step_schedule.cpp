@@ -1,0 +1,52 @@
+#include "models/training/step_schedule.h"
+
+#include "models/store/parameter_store.h"
+#include "models/update/update_policy.h"
+
+namespace thinwire {
+
+ModelPart part_at(const TrainConfig& config, int position) {
+  const int positions = config.mesh.pp * config.virtual_stages;
+  const int layers = static_cast<int>(config.model.layers) / positions;
+  return {position * layers, layers, position == 0, position == positions - 1};
+}
+
+UnitCounts unit_counts(const TrainConfig& config, const Schedule& schedule) {
+  UnitCounts counts(schedule.stage.size());
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    for (int chunk = 0; chunk < schedule.virtual_stages; ++chunk) {
+      const ModelPart part = part_at(config, global_chunk(schedule, stage, chunk));
+      counts[static_cast<std::size_t>(stage)].push_back(part.layers + (part.embedding ? 1 : 0) + (part.head ? 1 : 0));
+    }
+  return counts;
+}
+
+namespace {
+
+/// What the parameter store needs to have gathered; with nobody to share with nothing.
+LoweringOptions gathering(const TrainConfig& config) {
+  const StoreInfo& store = store_info(config.zero_stage);
+  LoweringOptions options;
+  options.gathers = store.gathers && config.mesh.data().within_replica() > 1;
+  options.keep = store.keep, options.prefetch = store.prefetch;
+  return options;
+}
+
+}  // namespace
+
+Schedule training_schedule(const TrainConfig& config) {
+  const Schedule schedule = pipeline_schedule(config);
+  LoweringOptions options = gathering(config);
+  options.reduce = config.mesh.dp > 1 ? (parse_update(config.optimizer).info->reduces_every_micro_batch ? ReduceWhen::every : ReduceWhen::last) : ReduceWhen::never;
+  options.reduce_inside = config.overlap;
+  return lower(schedule, unit_counts(config, schedule), options);
+}
+
+Schedule evaluation_schedule(const TrainConfig& config) {
+  const Schedule schedule = pipeline_schedule(config);
+  LoweringOptions options = gathering(config);
+  options.backward = false;
+  return lower(schedule, unit_counts(config, schedule), options);
+}
+
+}  // namespace thinwire
