@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "core/device/device_entry.h"
-#include "kernels/codec/codecs/cast_entries.h"
+#include "kernels/codec/codecs/dense/cast_entries.h"
 #include "kernels/codec/wrappers/residuals_entries.h"
 #include "kernels/convert.h"
 #include "kernels/nn/device/device_nn.h"

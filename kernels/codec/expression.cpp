@@ -117,7 +117,7 @@ CodecExpression::Part parse_part(const std::string& owner, const std::vector<Par
 
 template <typename Info>
 CodecExpression::Part parse_one(const std::string& text, const std::vector<const Info*>& infos,
-                                const char* kind) {
+                                const char* kind, const char* grammar = "NAME[:key=value,...][+WRAPPER[:key=value,...]]...") {
   const auto colon = text.find(':');
   const std::string name = text.substr(0, colon);
   std::vector<std::string> names;
@@ -134,7 +134,7 @@ CodecExpression::Part parse_one(const std::string& text, const std::vector<const
   }
   throw UsageError("unknown " + std::string(kind) + " '" + name + "'" + did_you_mean(name, names) + "; " +
                    kind + "s are: " + joined(names) +
-                   "; the grammar is NAME[:key=value,...][+WRAPPER[:key=value,...]]...");
+                   "; the grammar is " + grammar);
 }
 
 std::string canonical_part(const CodecExpression::Part& part, const std::vector<ParameterSpec>& specs) {
@@ -189,6 +189,12 @@ std::string CodecExpression::canonical() const {
   for (const auto& wrapper : wrappers)
     text += "+" + canonical_part(wrapper, schema_of(wrapper.name, all_wrappers()));
   return text;
+}
+
+CodecExpression::Part parse_named(const std::string& text, const std::vector<NamedSchema>& known, const std::string& kind) {
+  std::vector<const NamedSchema*> infos;
+  for (const NamedSchema& schema : known) infos.push_back(&schema);
+  return parse_one(text, infos, kind.c_str(), "NAME[:key=value,...]");
 }
 
 CodecExpression parse_codec(const std::string& text) {

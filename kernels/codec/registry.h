@@ -98,6 +98,14 @@ inline constexpr const char* uncompressed = "none";
 /// Whether an expression is anything but dense.
 bool compresses(const std::string& text);
 
+/// An entry of another registry with the same grammar of parameters, as optimizers have: NAME[:key=value,...].
+struct NamedSchema {
+  std::string name;
+  std::vector<ParameterSpec> parameters;
+};
+/// UsageError as of parse_codec; `kind` is the word for such an entry.
+CodecExpression::Part parse_named(const std::string& text, const std::vector<NamedSchema>& known, const std::string& kind);
+
 /// A codec with its wrappers, ready for one channel.
 struct CodecStack {
   CodecExpression expression;

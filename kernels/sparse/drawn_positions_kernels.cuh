@@ -1,4 +1,4 @@
-// Positions drawn one after the other without repetition, on a device: the sampler of randomk's released form (kernels/codec/codecs/randomk.cpp).
+// Positions drawn one after the other without repetition, on a device: the sampler of randomk's released form (kernels/codec/codecs/sparse/randomk.cpp).
 // Number i of the generator proposes a position, which is taken unless it was taken before. Numbers do not depend on each other, only
 // the taking is a sequence: so one block proposes 1024 at a time and takes, in their order, those that are new. No host memory and no
 // upload stand between, and nothing waits. Bound: a few microseconds per 1024 proposals; the moves of values, 8 bytes per kept element each way.

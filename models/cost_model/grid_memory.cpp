@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "models/cost_model/grid_footprint.h"
+#include "models/cost_model/stored_bytes.h"
 #include "models/layout/grid_sharding.h"
 #include "models/parallel/tensor/tensor_grid.h"
+#include "models/store/parameter_store.h"
 
 namespace thinwire {
 namespace {
@@ -200,10 +202,10 @@ MemoryEstimate estimate_grid_memory(const TrainConfig& c, const MeshCoordinates&
   GridModelSizes sizes(c, at);
   const GridModelSizes::Parameters p = sizes.parameters();
   MemoryEstimate m;
-  m.weights = m.gradients = p.all() * size;
-  const bool sharded = c.zero_stage > 0 && c.mesh.dp > 1;
-  const std::int64_t split = sharded ? p.matrices + (c.mesh.pp == 1 ? p.table : 0) : 0;  // moments, master weights, reduced gradient of a share
-  m.optimizer = (2 * (p.all() - split) + 4 * split / c.mesh.dp) * size;
+  const std::int64_t split = p.matrices + (c.mesh.pp == 1 ? p.table : 0);
+  const StoredBytes stored = stored_bytes(c, split, p.all() - split, size);
+  m.weights = stored.weights, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
 
   const std::int64_t chunk_layers = c.model.layers / c.mesh.pp / c.virtual_stages;
   const std::int64_t per_micro = sizes.shard() + chunk_layers * (c.recompute ? sizes.shard() : sizes.layer()) + sizes.head();

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "models/cost_model/grid_memory.h"
+#include "models/cost_model/stored_bytes.h"
 #include "models/layers/embedding.h"
+#include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
 #include "models/parallel/schedule/schedule.h"
@@ -44,11 +46,10 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   const std::int64_t parameters = matrices + vectors + table;
 
   MemoryEstimate m;
-  m.weights = m.gradients = parameters * size;
-  const bool sharded = c.zero_stage > 0 && c.mesh.dp > 1;
-  const std::int64_t table_sharded = c.mesh.pp == 1 ? table : 0;
-  const std::int64_t split = sharded ? matrices + table_sharded : 0;  // two moments, master weights and reduced gradient of a share
-  m.optimizer = (2 * (parameters - split) + 4 * split / c.mesh.dp) * size;
+  const std::int64_t split = matrices + (c.mesh.pp == 1 ? table : 0);
+  const StoredBytes stored = stored_bytes(c, split, parameters - split, size);
+  m.weights = stored.weights, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
 
   // One layer's activations of one micro-batch.
   const std::int64_t layer_output = own * h;

@@ -8,9 +8,14 @@ namespace thinwire {
 namespace {
 
 template <typename T>
+const T* gradient_of(const OptimizerPart<T>& part) {
+  return static_cast<const T*>(part.gradient.data());
+}
+
+template <typename T>
 std::vector<OptimizerPart<T>> whole(const ParameterList<T>& parameters) {
   std::vector<OptimizerPart<T>> parts;
-  for (Parameter<T>* p : parameters) parts.push_back({p, {0, -1}, nullptr, p->layout.counts_in_norm()});
+  for (Parameter<T>* p : parameters) parts.push_back({p, p->value.view(), p->gradient.view(), p->layout.counts_in_norm()});
   return parts;
 }
 
@@ -18,11 +23,9 @@ std::vector<OptimizerPart<T>> whole(const ParameterList<T>& parameters) {
 
 template <typename T>
 Optimizer<T>::Optimizer(std::vector<OptimizerPart<T>> parts, const nn::AdamW& options) : parts_(std::move(parts)), options_(options) {
-  for (OptimizerPart<T>& part : parts_) {
-    const Shape& shape = part.parameter->value.shape();
-    if (part.rows.count < 0) part.rows = {0, shape.rows()};
+  for (const OptimizerPart<T>& part : parts_) {
     for (auto* moments : {&first_, &second_}) {
-      moments->emplace_back(shape.rank() == 1 ? shape : Shape{part.rows.count, shape.columns()}, dtype_of<T>);
+      moments->emplace_back(part.weights.shape(), dtype_of<T>);
       moments->back().fill_zero();
     }
   }
@@ -30,11 +33,6 @@ Optimizer<T>::Optimizer(std::vector<OptimizerPart<T>> parts, const nn::AdamW& op
 
 template <typename T>
 Optimizer<T>::Optimizer(const ParameterList<T>& parameters, const nn::AdamW& options) : Optimizer(whole(parameters), options) {}
-
-template <typename T>
-const T* Optimizer<T>::gradient_of(const OptimizerPart<T>& part) const {
-  return part.parameter->g() + part.rows.first * part.parameter->value.shape().columns();
-}
 
 template <typename T>
 void Optimizer<T>::add_sum_of_squares(double* sum) const {
@@ -68,10 +66,8 @@ void Optimizer<T>::apply(double learning_rate, double scale) {
   ++steps_;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const OptimizerPart<T>& part = parts_[i];
-    Parameter<T>& p = *part.parameter;
-    T* weights = part.master ? data_of<T>(*part.master) : p.w() + part.rows.first * p.value.shape().columns();
-    nn::adamw_step<T>(options_, p.decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale, first_[i].elements(),
-                      gradient_of(part), weights, data_of<T>(first_[i]), data_of<T>(second_[i]));
+    nn::adamw_step<T>(options_, part.parameter->decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale, first_[i].elements(),
+                      gradient_of(part), static_cast<T*>(part.weights.data()), data_of<T>(first_[i]), data_of<T>(second_[i]));
   }
 }
 

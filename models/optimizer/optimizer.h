@@ -1,23 +1,20 @@
-// AdamW over a list of parameters, with global-norm clipping that counts every element once. A rank may own a block of a
-// parameter's rows only (ZeRO-1, Rajbhandari et al. 2020): then it holds moments, and a copy of the weights in full precision, of
-// those rows alone.
+// AdamW over a list of parameters or of parts of them, with global-norm clipping that counts every element once. Moments are kept for what is
+// listed alone.
 #pragma once
 
 #include <vector>
 
-#include "collectives/communicator/cost_terms.h"
 #include "kernels/nn/optimizer.h"
 #include "models/layout/parameter.h"
 
 namespace thinwire {
 
-/// What one rank updates of a parameter.
+/// What one rank updates of a parameter: weights and their gradient, of one shape.
 template <typename T>
 struct OptimizerPart {
   Parameter<T>* parameter = nullptr;
-  RowBlock rows{0, -1};      ///< of the parameter seen as a matrix; count -1: all
-  Tensor* master = nullptr;  ///< the rows' weights where they are not the parameter's own (ZeRO-1)
-  bool counts = true;        ///< whether this rank adds these elements to the global norm
+  TensorView weights, gradient;
+  bool counts = true;  ///< whether this rank adds these elements to the global norm
 };
 
 template <typename T>
@@ -42,14 +39,14 @@ class Optimizer {
   void check_finite() const;
 
   std::int64_t steps_taken() const { return steps_; }
+  /// Of a run that goes on: the next update is number `steps`, from 0.
   void set_steps_taken(std::int64_t steps) { steps_ = steps; }
   const std::vector<OptimizerPart<T>>& parts() const { return parts_; }
-  /// Moments of part i, [its rows, columns].
+  /// Moments of part i, of its weights' shape.
   Tensor& first_moment(std::size_t i) { return first_[i]; }
   Tensor& second_moment(std::size_t i) { return second_[i]; }
 
  private:
-  const T* gradient_of(const OptimizerPart<T>& part) const;
   std::vector<OptimizerPart<T>> parts_;
   nn::AdamW options_;
   std::vector<Tensor> first_, second_;

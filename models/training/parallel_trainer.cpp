@@ -13,10 +13,11 @@
 #include "models/stage/model_kind.h"
 #include "models/training/step_schedule.h"
 #include "models/data/batches.h"
-#include "models/parallel/gradient/gradient_sync.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
+#include "models/store/parameter_store.h"
 #include "models/training/trainer_channels.h"
+#include "models/update/update_policy.h"
 
 namespace thinwire {
 namespace {
@@ -31,7 +32,7 @@ Device device_of_rank(DeviceKind kind) {
 }
 
 template <typename T>
-class Trainer3d final : public ParallelTrainer, private UnitReductions {
+class Trainer3d final : public ParallelTrainer {
  public:
   /// Under the placement of `stream`, which all that lies on this rank shares.
   Trainer3d(Communicator& world, const TrainConfig& config, DataSource data, std::unique_ptr<OwnedStream> stream)
@@ -42,12 +43,13 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
         mesh_(world, config.mesh),
         at_(mesh_.coordinates()),
         schedule_(training_schedule(config)),
-        evaluation_(evaluation_schedule(config)) {
+        evaluation_(evaluation_schedule(config)),
+        optimizer_(parse_update(config.optimizer)) {
     clock_.measure_devices();
     clock_.progress_by([] { return Channel::progress_all(); });
     open_channels();
     make_chunks();
-    make_gradient_sync();
+    make_update();
     make_codec_training();
     synchronize_placement();
   }
@@ -61,9 +63,9 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
 
   StepRecord step() override {
     const PlacementScope here(where());
-    const std::int64_t number = optimizer_->steps_taken(), begin = now_ns();
+    const std::int64_t number = steps_taken_, begin = now_ns();
     clock_.reset();
-    tensor_->waited_us = sync_->waited_us = 0;
+    tensor_->waited_us = store_->waited_us = update_->waited_us = 0;
     if (grid_) grid_->waited_us = 0;
     pipeline_->reset_times();
     recorded_.run({"zero gradients"}, -1, [&] {
@@ -71,15 +73,15 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
         for (auto& chunk : chunks_) chunk->zero_gradients();
       });
     });
-    sync_->begin_step(number);
+    update_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
     pipeline_->train(schedule_, static_cast<std::uint64_t>(number), batches(*data_.training, static_cast<std::uint64_t>(number)), loss);
-    sync_->finish();
+    update_->finish_reduction();
 
     StepRecord record;
     record.step = number;
-    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { optimizer_->add_sum_of_squares(squares); }); });
+    recorded_.run({"gradient norm"}, -1, [&] { clock_.run("gradient norm", -1, -1, [&] { update_->add_sum_of_squares(squares); }); });
     // The one time in a step that the host sees numbers of a device.
     std::array<double, 2> sums{};
     copy_and_wait(sums.data(), numbers_.view().data(), sizeof sums);
@@ -88,17 +90,22 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
     sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
-    pairs_->sum_over_mesh(sums, number);
+    pairs_->sum_within_replica(sums, number);
+    double clipped_by = std::sqrt(sums[0]);
+    pairs_->sum_over_replicas(sums, number);
     if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
-    record.gradient_norm = std::sqrt(sums[0]);
+    const NormScope scope = update_->clip_scope();
+    // Of replicas with norms of their own the root of the mean square.
+    record.gradient_norm = std::sqrt(scope == NormScope::all ? sums[0] : sums[0] / mesh_.shape().data().replicas);
+    if (scope != NormScope::replica) clipped_by = record.gradient_norm;
     record.loss = sums[1];
     record.learning_rate = config_.trainer.schedule.at(number);
-    clock_.run("optimizer", -1, -1,
-               [&] { optimizer_->apply(record.learning_rate, nn::clip_factor(record.gradient_norm, config_.trainer.max_norm)); });
-    if (clock_.replays()) optimizer_->set_steps_taken(number + 1);
+    const double scale = scope == NormScope::none ? 1.0 : nn::clip_factor(clipped_by, config_.trainer.max_norm);
+    update_->finish_step({number, record.learning_rate, clipped_by, scale});
+    steps_taken_ = number + 1;
     if (grid_) grid_->weights_changed(number + 1);
     codec_training_->step(number, record.learning_rate);
-    sync_->gather_weights();
+    store_->updated(steps_taken_);
     clock_.settle();
     record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
@@ -106,7 +113,7 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
     record.backward_us = pipeline_->backward_us;
     record.slice_forward_us = pipeline_->slice_forward_us;
     record.slice_backward_us = pipeline_->slice_backward_us;
-    record.wait_us = tensor_->waited_us + pipeline_->waited_us + sync_->waited_us + (grid_ ? grid_->waited_us : 0);
+    record.wait_us = tensor_->waited_us + pipeline_->waited_us + update_->waited_us + store_->waited_us + (grid_ ? grid_->waited_us : 0);
     record.tokens = config_.global_batch * config_.seq;
     take_records(record.traffic);
     return record;
@@ -115,6 +122,7 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
   Evaluation evaluate() override {
     const PlacementScope here(where());
     const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
+    if (update_->begin_evaluation()) store_->updated(steps_taken_);
     const std::vector<std::string> names = chunks_.back()->metrics();
     measured_.reshape({static_cast<std::int64_t>(2 * names.size())}, DType::f64);
     measured_.fill_zero();
@@ -131,6 +139,7 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
       loss += counts * of_round;
       counted += counts;
     }
+    if (update_->end_evaluation()) store_->updated(steps_taken_);
     nn::check_device_status();
     clock_.settle();
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
@@ -145,11 +154,11 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
     return evaluation;
   }
 
-  std::int64_t steps_taken() const override { return optimizer_->steps_taken(); }
-  void set_steps_taken(std::int64_t steps) override {
+  std::int64_t steps_taken() const override { return steps_taken_; }
+  void state_loaded(std::int64_t steps) override {
     const PlacementScope here(where());
-    optimizer_->set_steps_taken(steps);
-    sync_->adopt_weights();
+    steps_taken_ = steps;
+    store_->loaded(steps);
     if (grid_) grid_->weights_changed(steps);
     synchronize_placement();
   }
@@ -172,19 +181,11 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
   ProcessMesh& mesh() override { return mesh_; }
   const std::string& corpus_hash() const override { return data_.hash; }
 
-  std::vector<StateTensor> state_tensors() override {
+  std::vector<StateSlot> state_slots() override {
     const PlacementScope here(where());
     synchronize_placement();  // who reads these tensors need not know the stream
-    std::vector<StateTensor> all;
-    const auto& parts = optimizer_->parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      Parameter<T>& p = *parts[i].parameter;
-      StateTensor t{p.layout, p.value.view(), optimizer_->first_moment(i).view(), optimizer_->second_moment(i).view(),
-                    parts[i].rows.first, {}, false};
-      if (parts[i].master) t.full_precision = parts[i].master->view();
-      t.copy = &p == chunks_.back()->tied_table() && !chunks_.back()->part().embedding;
-      all.push_back(t);
-    }
+    std::vector<StateSlot> all = store_->state();
+    for (StateSlot& slot : update_->state()) all.push_back(std::move(slot));
     return all;
   }
   std::map<std::string, std::vector<std::byte>> codec_state() const override {
@@ -208,7 +209,11 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
  private:
   void open_channels() {
     const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.comm_dtype;
-    pairs_.emplace(world_, mesh_, config_, wire, dtype_of<T>);
+    std::vector<ChannelSpec> wanted;
+    for (const auto& channels : {optimizer_.info->channels, store_info(config_.zero_stage).channels})
+      if (channels)
+        for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    pairs_.emplace(world_, mesh_, config_, wanted, wire, dtype_of<T>);
     const GridShape shape = parse_grid(config_.tensor_parallel, config_.mesh.tp);
     if (shape.kind != GridKind::one_d) {
       GridOptions options;
@@ -229,27 +234,25 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
     }
     if (config_.slices().size() > 1 && !chunks_.front()->traits().token_slices)
       throw UsageError("--token-slices " + config_.token_slices + ": model " + config_.model_kind + " cannot see a part of a sequence alone");
-    std::vector<Stage<T>*> pointers;
-    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
-    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{nullptr, this}, clock_);
   }
 
-  void reduce(int unit, int, bool) override { sync_->layer_done(unit); }
-
-  void make_gradient_sync() {
-    std::vector<LayeredParameter<T>> parameters;
-    Parameter<T>* table = nullptr;
+  void make_update() {
+    StoreContext<T> context{config_, mesh_, {}, nullptr, pairs_->named, clock_};
     for (auto& chunk : chunks_) {
-      for (Parameter<T>* p : chunk->parameters()) parameters.push_back({p, chunk->home_layer(p)});
-      if (config_.mesh.pp > 1 && chunk->tied_table()) table = chunk->tied_table();
+      for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
+      if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
     }
-    sync_.emplace(config_, at_, parameters, table, pairs_->gradient, clock_);
-    optimizer_.emplace(sync_->optimizer_parts(), config_.trainer.adamw);
+    store_ = make_store<T>(store_info(config_.zero_stage), context);
+    update_ = make_update_policy<T>(*optimizer_.info, {config_, optimizer_.options, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_});
+    std::vector<Stage<T>*> pointers;
+    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
+    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
   void make_codec_training() {
-    codec_training_.emplace(pairs_->gradient.gradient ? &pairs_->gradient.gradient->dense() : nullptr, pairs_->tensor_control,
+    ChannelPair* gradients = find_channel(pairs_->named, "dp_gradient");
+    codec_training_.emplace(gradients ? &gradients->dense() : nullptr, pairs_->tensor_control,
                             config_.trainer.adamw, clock_);
     MessageKey settled;  // a step after any warm-up
     settled.step = std::numeric_limits<std::int64_t>::max();
@@ -293,7 +296,7 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
     if (!std::isfinite(own_loss))
       throw RuntimeFailure("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
     try {
-      optimizer_->check_finite();
+      update_->check_finite();
     } catch (const RuntimeFailure& e) {
       throw RuntimeFailure(std::string(e.what()) + " Seen at " + where + ".");
     }
@@ -324,8 +327,10 @@ class Trainer3d final : public ParallelTrainer, private UnitReductions {
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Stage<T>>> chunks_;
   std::optional<Pipeline<T>> pipeline_;
-  std::optional<GradientSync<T>> sync_;
-  std::optional<Optimizer<T>> optimizer_;
+  std::unique_ptr<ParameterStore<T>> store_;
+  UpdateExpression optimizer_;
+  std::unique_ptr<UpdatePolicy<T>> update_;
+  std::int64_t steps_taken_ = 0;
   std::optional<CodecTraining> codec_training_;
 };
 

@@ -7,6 +7,7 @@
 #include "collectives/channel/channel.h"
 #include "models/data/batches.h"
 #include "models/parallel/channels/traffic_record.h"
+#include "models/store/state_slot.h"
 #include "models/training/config/train_config.h"
 
 namespace thinwire {
@@ -35,16 +36,6 @@ struct Evaluation {
   std::vector<Metric> metrics;  ///< what the model names beside the loss
 };
 
-/// A parameter of this rank with its optimizer moments, for checkpoints. `first_moment` is empty where this rank holds none.
-struct StateTensor {
-  ParameterLayout layout;
-  TensorView value;
-  TensorView first_moment, second_moment;  ///< rows [first_row, first_row + moments' rows) of the value seen as a matrix
-  std::int64_t first_row = 0;
-  TensorView full_precision;  ///< the same rows of the weights where this rank keeps more bits than `value` has (ZeRO-1); else empty
-  bool copy = false;  ///< another rank of this replica holds the same parameter and saves it (tied table)
-};
-
 /// Collective over `world` unless said otherwise. Float type by config.dtype.
 class ParallelTrainer {
  public:
@@ -69,10 +60,11 @@ class ParallelTrainer {
   virtual ProcessMesh& mesh() = 0;
 
   // For checkpoints (models/training/checkpoint/checkpoint.h).
-  virtual std::vector<StateTensor> state_tensors() = 0;
-  /// Also takes the weights as they are now for the full-precision ones, where those are kept apart.
-  virtual void set_steps_taken(std::int64_t steps) = 0;
-  /// SHA-256 of the data that it trains on.
+  /// Everything that the weights and the optimizer of this rank consist of.
+  virtual std::vector<StateSlot> state_slots() = 0;
+  /// The slots hold the state after `steps` steps. Collective over `world`.
+  virtual void state_loaded(std::int64_t steps) = 0;
+  /// SHA-256 of the text that it trains on.
   virtual const std::string& corpus_hash() const = 0;
   /// State of every coded channel of this rank, by a name that is unique on the rank and equal after a restart on the same layout.
   virtual std::map<std::string, std::vector<std::byte>> codec_state() const = 0;

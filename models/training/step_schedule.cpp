@@ -1,5 +1,8 @@
 #include "models/training/step_schedule.h"
 
+#include "models/store/parameter_store.h"
+#include "models/update/update_policy.h"
+
 namespace thinwire {
 
 ModelPart part_at(const TrainConfig& config, int position) {
@@ -18,17 +21,30 @@ UnitCounts unit_counts(const TrainConfig& config, const Schedule& schedule) {
   return counts;
 }
 
+namespace {
+
+/// What the parameter store needs to have gathered; with nobody to share with nothing.
+LoweringOptions gathering(const TrainConfig& config) {
+  const StoreInfo& store = store_info(config.zero_stage);
+  LoweringOptions options;
+  options.gathers = store.gathers && config.mesh.data().within_replica() > 1;
+  options.keep = store.keep, options.prefetch = store.prefetch;
+  return options;
+}
+
+}  // namespace
+
 Schedule training_schedule(const TrainConfig& config) {
   const Schedule schedule = pipeline_schedule(config);
-  LoweringOptions options;
-  options.reduce = config.mesh.dp > 1 ? ReduceWhen::last : ReduceWhen::never;
+  LoweringOptions options = gathering(config);
+  options.reduce = config.mesh.dp > 1 ? (parse_update(config.optimizer).info->reduces_every_micro_batch ? ReduceWhen::every : ReduceWhen::last) : ReduceWhen::never;
   options.reduce_inside = config.overlap;
   return lower(schedule, unit_counts(config, schedule), options);
 }
 
 Schedule evaluation_schedule(const TrainConfig& config) {
   const Schedule schedule = pipeline_schedule(config);
-  LoweringOptions options;
+  LoweringOptions options = gathering(config);
   options.backward = false;
   return lower(schedule, unit_counts(config, schedule), options);
 }

@@ -22,7 +22,7 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 
 }  // namespace
 
-ChannelPair* TrainerChannels::open_pair(const char* name, Communicator& group, TrafficClass traffic, bool average, bool kept) {
+ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, TrafficClass traffic, bool average, bool kept) {
   ChannelPairOptions o{wire_, config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.mesh.pp,
                 static_cast<int>(config_.micro_batches())};
   pairs_.push_back(std::make_unique<ChannelPair>(group, traffic, rule_in_form(config_, traffic), o));
@@ -36,12 +36,16 @@ Channel* TrainerChannels::open_channel(Communicator& group, TrafficClass traffic
 }
 
 // Opening a channel is collective over its group: all ranks open theirs in the same order.
-TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, DType wire, DType exact) : config_(config), wire_(wire) {
+TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, std::span<const ChannelSpec> wanted, DType wire, DType exact)
+    : config_(config), wire_(wire) {
   const MeshShape& m = config.mesh;
-  tensor_control = gradient.tensor_control = open_channel(mesh.tp(), TrafficClass::control, exact);
+  tensor_control = open_channel(mesh.tp(), TrafficClass::control, exact);
   {
     const PlacementScope host{Device()};  // single numbers, which the host decides by
-    for (Communicator* group : {&mesh.tp(), &mesh.pp(), &mesh.dp()}) sum_channels_.push_back(open_channel(*group, TrafficClass::control, DType::f64));
+    const bool apart = m.data().replicas > 1;
+    for (Communicator* group : {&mesh.tp(), &mesh.pp(), apart ? mesh.group("within_replica") : &mesh.dp()})
+      if (group) sum_channels_.push_back(open_channel(*group, TrafficClass::control, DType::f64));
+    if (apart) replica_sums_ = open_channel(*mesh.group("replica"), TrafficClass::control, DType::f64);
   }
   if (m.tp > 1 && parse_grid(config.tensor_parallel, m.tp).kind == GridKind::one_d) {
     tensor_forward = open_pair("tp_forward", mesh.tp(), TrafficClass::tp_forward, false, true);
@@ -56,36 +60,42 @@ TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const T
       boundary.gather_backward = open_channel(mesh.tp(), TrafficClass::pp_backward, wire);
     }
   }
-  if (m.dp > 1) {
-    gradient.gradient = open_pair("dp_gradient", mesh.dp(), TrafficClass::dp_gradient, true);
-    if (config.zero_stage > 0) {
-      gradient.scatter = open_pair("grad_reduce_scatter", mesh.dp(), TrafficClass::grad_reduce_scatter, true);
-      gradient.gather = open_pair("param_all_gather", mesh.dp(), TrafficClass::param_all_gather);
+  open_wanted(world, mesh, wanted);
+}
+
+void TrainerChannels::open_wanted(Communicator& world, ProcessMesh& mesh, std::span<const ChannelSpec> wanted) {
+  for (const ChannelSpec& spec : wanted) {
+    TW_ASSERT(!named.contains(spec.name), spec.name + " is wanted twice");
+    Communicator* group = nullptr;
+    if (spec.group.empty()) {
+      own_groups_.push_back(world.split(group_of(spec.ranks, world.rank()), world.rank()));
+      group = own_groups_.back().get();
+    } else {
+      group = mesh.group(spec.group);
     }
+    if (group) named[spec.name] = open_pair(spec.name, *group, spec.traffic, spec.average);
   }
-  if (m.pp > 1) open_embedding(world, mesh);
 }
 
-void TrainerChannels::open_embedding(Communicator& world, ProcessMesh& mesh) {
-  if (config_.embedding_sync == "fused") {
-    embedding_group_ = world.split(group_of(fused_embedding_groups(config_.mesh, config_.form), world.rank()), world.rank());
-    if (embedding_group_) gradient.embedding_dp = open_pair("embedding", *embedding_group_, TrafficClass::embedding);
-    return;
-  }
-  if (!mesh.first_stage() && !mesh.last_stage()) return;
-  if (config_.mesh.dp > 1) gradient.embedding_dp = open_pair("embedding.replicas", mesh.dp(), TrafficClass::embedding);
-  gradient.embedding_stages = open_pair("embedding.stages", *mesh.embedding(), TrafficClass::embedding);
-}
+namespace {
 
-void TrainerChannels::sum_over_mesh(std::span<double> values, std::int64_t step) {
+void sum_over(Channel* channel, std::span<double> values, std::int64_t step) {
+  if (channel == nullptr || channel->communicator().size() == 1) return;
   const PlacementScope host{Device()};
   MessageKey key;
   key.tensor = hash_name("step sums");
   key.step = step;
   const TensorView view(values.data(), {static_cast<std::int64_t>(values.size())});
-  for (Channel* channel : sum_channels_)
-    if (channel->communicator().size() > 1) channel->all_reduce(view, view, key).wait();
+  channel->all_reduce(view, view, key).wait();
 }
+
+}  // namespace
+
+void TrainerChannels::sum_within_replica(std::span<double> values, std::int64_t step) {
+  for (Channel* channel : sum_channels_) sum_over(channel, values, step);
+}
+
+void TrainerChannels::sum_over_replicas(std::span<double> values, std::int64_t step) { sum_over(replica_sums_, values, step); }
 
 void TrainerChannels::set_compute(ComputeMode mode, double scale) {
   for (auto& pair : pairs_) pair->set_compute(mode, scale);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/communicator/process_mesh.h"
-#include "models/parallel/gradient/gradient_sync.h"
+#include "models/parallel/channels/channel_spec.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/training/config/train_config.h"
 #include "models/parallel/channels/channel_pair.h"
@@ -18,8 +18,9 @@ namespace thinwire {
 class TrainerChannels {
  public:
   /// Collective over `world` (every channel over its group); under the placement of the trainer's tensors. Dense messages travel in `wire`,
-  /// exact ones in `exact`. `config` outlives the pairs.
-  TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, DType wire, DType exact);
+  /// exact ones in `exact`. `wanted`: what parameter store and update policy ask for, the same list on all ranks of a group. `config` outlives
+  /// the pairs.
+  TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, std::span<const ChannelSpec> wanted, DType wire, DType exact);
   TrainerChannels(const TrainerChannels&) = delete;
   TrainerChannels& operator=(const TrainerChannels&) = delete;
 
@@ -28,10 +29,17 @@ class TrainerChannels {
   Channel* look_up = nullptr;                                         ///< likewise: embeddings in the wire type
   Channel* tensor_control = nullptr;                                  ///< exact, over the tensor group
   BoundaryChannels boundary;
-  GradientChannels gradient;
+  NamedChannels named;  ///< those that were wanted, where this rank has anybody to talk to
 
-  /// Sums of host numbers over all ranks, in place; `step` names the messages.
-  void sum_over_mesh(std::span<double> values, std::int64_t step);
+  /// Sums of host numbers over the ranks of a replica, and of these sums over the replicas of the data axis, in place; `step` names the
+  /// messages.
+  void sum_within_replica(std::span<double> values, std::int64_t step);
+  void sum_over_replicas(std::span<double> values, std::int64_t step);
+  /// Both.
+  void sum_over_mesh(std::span<double> values, std::int64_t step) {
+    sum_within_replica(values, step);
+    sum_over_replicas(values, step);
+  }
 
   void set_compute(ComputeMode mode, double scale);
   void omit(const std::set<TrafficClass>& classes);
@@ -42,9 +50,9 @@ class TrainerChannels {
   void load_states(const std::map<std::string, std::vector<std::byte>>& from);
 
  private:
-  ChannelPair* open_pair(const char* name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false);
+  ChannelPair* open_pair(const std::string& name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false);
   Channel* open_channel(Communicator& group, TrafficClass traffic, DType type);
-  void open_embedding(Communicator& world, ProcessMesh& mesh);
+  void open_wanted(Communicator& world, ProcessMesh& mesh, std::span<const ChannelSpec> wanted);
 
   const TrainConfig& config_;
   DType wire_;
@@ -52,7 +60,8 @@ class TrainerChannels {
   std::vector<std::string> pair_names_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<Channel*> sum_channels_;  ///< over tensor, pipeline and replica group in turn: f64 on the host
-  std::unique_ptr<Communicator> embedding_group_;
+  Channel* replica_sums_ = nullptr;  ///< likewise, between replicas of the data axis that the sums above do not cross
+  std::vector<std::unique_ptr<Communicator>> own_groups_;
 };
 
 }  // namespace thinwire

@@ -20,10 +20,10 @@ sed -n '/^```cpp$/,/^```$/p' "$root/docs/adding-a-codec.md" | sed '1d;$d' >"$wor
 grep -q 'register_codec' "$work/scaled_sign.cpp" && ! grep -q '^```' "$work/scaled_sign.cpp" || fail "the block is not a single codec"
 
 property "it compiles with the flags of every other codec, warnings being errors"
-object=$(ninja -t targets all | sed -nE 's/^(\S*kernels\/codec\/codecs\/none\.cpp\.o):.*/\1/p' | head -1)
+object=$(ninja -t targets all | sed -nE 's/^(\S*kernels\/codec\/codecs\/dense\/none\.cpp\.o):.*/\1/p' | head -1)
 compile=$(command_of "$object")
-[ -n "$compile" ] || { fail "no build command for kernels/codec/codecs/none.cpp"; finish; }
-compile=$(sed -E "s#\S*kernels/codec/codecs/none\.cpp\.o\.d#$work/sample.d#; s#-MT \S+##; s#-o \S+#-o $work/scaled_sign.o#; s#-c \S+#-c $work/scaled_sign.cpp#" <<<"$compile")
+[ -n "$compile" ] || { fail "no build command for kernels/codec/codecs/dense/none.cpp"; finish; }
+compile=$(sed -E "s#\S*kernels/codec/codecs/dense/none\.cpp\.o\.d#$work/sample.d#; s#-MT \S+##; s#-o \S+#-o $work/scaled_sign.o#; s#-c \S+#-c $work/scaled_sign.cpp#" <<<"$compile")
 run bash -c "$compile"
 expect_status 0
 [ "$status" = 0 ] || finish

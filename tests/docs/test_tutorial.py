@@ -77,7 +77,7 @@ class Tutorial(unittest.TestCase):
         source = os.path.join(self.tree, "kernels", "codec", "codecs", "scaled_sign.cpp")
         made = os.path.join(self.tree, "scaled_sign.o")
         targets = subprocess.run(["ninja", "-t", "targets", "all"], cwd=BUILD, capture_output=True, text=True, check=True).stdout
-        neighbour = re.search(r"^(\S*kernels/codec/codecs/none\.cpp\.o):", targets, flags=re.M).group(1)
+        neighbour = re.search(r"^(\S*kernels/codec/codecs/dense/none\.cpp\.o):", targets, flags=re.M).group(1)
         compile_it = self.ninja_command(neighbour)
         compile_it = re.sub(r"-MD |-MT \S+ |-MF \S+ ", "", compile_it)
         compile_it = re.sub(r"-o \S+", f"-o {made}", re.sub(r"-c \S+", f"-c {source}", compile_it))

@@ -9,7 +9,7 @@
 
 #include "core/device/device_module.h"
 #include "core/device/tensor.h"
-#include "kernels/codec/codecs/quantize_entries.h"
+#include "kernels/codec/codecs/integer/quantize_entries.h"
 #include "kernels/workspace.h"
 #include "support/device_damage_cases.h"
 #include "support/device_nn_cases.h"

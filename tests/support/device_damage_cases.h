@@ -11,13 +11,14 @@ inline void damage_payload(std::vector<std::byte>& payload, const Random& random
   const std::uint64_t base = round * 1000;
   const auto place = [&](std::uint64_t i) { return static_cast<std::size_t>(random.below(base + i, payload.size())); };
   const std::size_t first = place(1), last = std::min(payload.size(), first + 1 + place(2) % 64);
-  switch (round % 5) {
+  switch (round % 6) {
     case 0: payload[first] ^= static_cast<std::byte>(1u << random.below(base + 3, 8)); break;
     case 1:
       for (std::size_t i = first; i < last; ++i) payload[i] = static_cast<std::byte>(random.bits32(base + 10 + i));
       break;
     case 2: std::fill(payload.begin() + static_cast<std::ptrdiff_t>(first), payload.begin() + static_cast<std::ptrdiff_t>(last), std::byte{0xff}); break;
     case 3: std::fill(payload.begin() + static_cast<std::ptrdiff_t>(first), payload.begin() + static_cast<std::ptrdiff_t>(last), std::byte{0}); break;
+    case 4: std::fill(payload.begin() + static_cast<std::ptrdiff_t>(first), payload.begin() + static_cast<std::ptrdiff_t>(last), std::byte{0x80}); break;
     default: std::rotate(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(first), payload.end()); break;
   }
 }

@@ -2,9 +2,9 @@
 // the oracle; sums run in another order, so values agree to a tolerance that stands beside each check.
 #pragma once
 
-#include "kernels/codec/codecs/autoencoder.h"
-#include "kernels/codec/codecs/autoencoder_entries.h"
-#include "kernels/codec/codecs/powersgd_entries.h"
+#include "kernels/codec/codecs/learned/autoencoder.h"
+#include "kernels/codec/codecs/learned/autoencoder_entries.h"
+#include "kernels/codec/codecs/low_rank/powersgd_entries.h"
 #include "kernels/matrix/orthonormalise.h"
 #include "support/device_codec_cases.h"
 

@@ -148,8 +148,9 @@ class Stages {
       case InstructionKind::backward:
         stage.model.backward(tokens_of(i, pass), stage.live[item], stage.gradient[item]);
         return true;
+      default:  // of lowered schedules alone, which this is not
+        return false;
     }
-    return false;
   }
 
   const std::vector<Batch>& batches_;

@@ -4,130 +4,108 @@
 #include <limits>
 
 #include "core/tensor_names.h"
-#include "kernels/nn/elementwise.h"
+#include "models/parallel/gradient/packed_gradients.h"
+#include "models/parallel/gradient/reduction_wait.h"
 
 namespace thinwire {
 namespace {
 
-template <typename T>
-bool is_matrix(const Parameter<T>& p) {
-  return p.value.shape().rank() == 2 && p.value.shape().rows() > 1;
-}
+constexpr const char *gradient_name = "dp_gradient", *scatter_name = "grad_reduce_scatter";
+
+bool shards(const TrainConfig& config) { return config.mesh.data().within_replica() > 1 && store_info(config.zero_stage).shards_gradients; }
 
 template <typename T>
-void pack_gradients(const ParameterList<T>& members, T* to) {
-  for (Parameter<T>* p : members) {
-    copy_bytes(to, p->g(), p->gradient.bytes());
-    to += p->elements();
-  }
-}
-template <typename T>
-void unpack_gradients(const T* from, const ParameterList<T>& members) {
-  for (Parameter<T>* p : members) {
-    copy_bytes(p->g(), from, p->gradient.bytes());
-    from += p->elements();
-  }
-}
-
-bool in_tensor_group(const ParameterLayout& layout) {
-  return std::any_of(layout.replicas().begin(), layout.replicas().end(), [](const SplitGroup& g) { return g.name == "tensor"; });
+Parameter<T>* table_of(const ParameterStore<T>& store) {
+  for (const OwnedPart<T>& part : store.parts())
+    if (part.tied_table) return part.parameter;
+  return nullptr;
 }
 
 }  // namespace
 
+std::vector<ChannelSpec> gradient_channels(const TrainConfig& config, ProcessMesh& mesh) {
+  ChannelSpec spec;
+  spec.group = "within_replica", spec.average = true;
+  std::vector<ChannelSpec> specs;
+  spec.name = gradient_name, spec.traffic = TrafficClass::dp_gradient;
+  specs.push_back(spec);
+  spec.name = scatter_name, spec.traffic = TrafficClass::grad_reduce_scatter;
+  if (shards(config)) specs.push_back(spec);
+  for (ChannelSpec& of_table : tied_table_channels(config, mesh)) specs.push_back(std::move(of_table));
+  return specs;
+}
+
+std::set<TrafficClass> gradient_classes(const TrainConfig& config) {
+  return {store_info(config.zero_stage).shards_gradients ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient, TrafficClass::embedding};
+}
+
 template <typename T>
-GradientSync<T>::GradientSync(const TrainConfig& config, const MeshCoordinates& at, const std::vector<LayeredParameter<T>>& parameters,
-                              Parameter<T>* table, const GradientChannels& pairs, ComputeClock& clock)
-    : config_(config), at_(at), pairs_(pairs), clock_(clock), table_(table) {
-  const bool sums_over_tensor = config.sequence_parallel && config.mesh.tp > 1;
+GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, ParameterStore<T>& store, const NamedChannels& channels,
+                              Channel& tensor_control, ComputeClock& clock)
+    : config_(config),
+      at_(mesh.coordinates()),
+      gradient_(find_channel(channels, gradient_name)),
+      scatter_(find_channel(channels, scatter_name)),
+      clock_(clock),
+      replicated_(config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
+      table_(table_of(store), channels, config.mesh.data().within_replica(), clock) {
   MessageKey settled;  // a step after any warm-up
   settled.step = std::numeric_limits<std::int64_t>::max();
-  for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (p->parameter == table_) continue;
-    plain_.push_back(p->parameter);
-    const bool late = sums_over_tensor && in_tensor_group(p->parameter->layout);
-    if (late) tensor_replicated_.push_back(p->parameter);
-    if (config.mesh.dp == 1) continue;
-    const bool coded = is_matrix(*p->parameter) && pairs_.gradient && pairs_.gradient->codes(p->layer, at.pp, settled);
-    const bool large = static_cast<double>(p->parameter->value.bytes()) >= config.bucket_cap_mb * (1 << 20);
+  for (const OwnedPart<T>& part : store.parts()) {
+    if (part.tied_table) continue;
+    Parameter<T>& p = *part.parameter;
+    const bool late = replicated_.add(p);
+    if (!gradient_) continue;
+    const bool coded = is_matrix(p) && gradient_->codes(part.unit, at_.pp, settled);
+    const bool large = static_cast<double>(p.gradient.bytes()) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
-    add(*p, coded || large || (config.zero_stage > 0 && is_matrix(*p->parameter)), stacked, late);
+    add(part, coded || large || part.sharded, stacked, late);
   }
-  for (Message& m : messages_) {
+  for (GradientBucket<T>& b : buckets_) {
     std::int64_t elements = 0;
-    for (Parameter<T>* p : m.members) elements += p->elements();
-    const std::int64_t columns = m.stacked ? m.members[0]->value.shape().columns() : 1;
-    if (m.members.size() > 1) m.flat.reshape(m.stacked ? Shape{elements / columns, columns} : Shape{elements}, dtype_of<T>);
-    if (!m.sharded) continue;
-    Parameter<T>& p = *m.members[0];
-    m.rows = shard_rows(p.value.shape().rows(), at.dp, config.mesh.dp);
-    m.shard.reshape({m.rows.count, p.value.shape().columns()}, dtype_of<T>);
-    m.master.reshape(m.shard.shape(), dtype_of<T>);
+    for (Parameter<T>* p : b.members) elements += p->gradient.elements();
+    const std::int64_t columns = b.stacked ? b.members[0]->gradient.shape().columns() : 1;
+    if (b.members.size() > 1) b.flat.reshape(b.stacked ? Shape{elements / columns, columns} : Shape{elements}, dtype_of<T>);
+    if (b.sharded) b.shard.reshape({b.sharded->rows.count, b.members[0]->gradient.shape().columns()}, dtype_of<T>);
   }
-  adopt_weights();
 }
 
 template <typename T>
-void GradientSync<T>::add(const LayeredParameter<T>& p, bool alone, bool stacked, bool late) {
-  const bool sharded = config_.zero_stage > 0 && is_matrix(*p.parameter);
-  const Shape& shape = p.parameter->value.shape();
+void GradientSync<T>::add(const OwnedPart<T>& part, bool alone, bool stacked, bool late) {
+  Parameter<T>& p = *part.parameter;
+  const Shape& shape = p.gradient.shape();
   // Packed together: neighbours in the backward pass that are ready at about the same time.
-  Message* open = nullptr;
+  GradientBucket<T>* open = nullptr;
   if (stacked)
-    for (Message& m : messages_)
-      if (m.stacked && m.late == late && m.members[0]->value.shape() == shape) open = &m;
+    for (GradientBucket<T>& b : buckets_)
+      if (b.stacked && b.late == late && b.members[0]->gradient.shape() == shape) open = &b;
   if (!alone)
-    for (Message& m : messages_) {
+    for (GradientBucket<T>& b : buckets_) {
       std::int64_t bytes = 0;
-      for (Parameter<T>* member : m.members) bytes += static_cast<std::int64_t>(member->value.bytes());
-      const bool packs = m.late == late && m.name.rfind("bucket", 0) == 0;
-      if (packs && static_cast<double>(bytes + static_cast<std::int64_t>(p.parameter->value.bytes())) <= config_.bucket_cap_mb * (1 << 20))
-        open = &m;  // the latest that has room
+      for (Parameter<T>* member : b.members) bytes += static_cast<std::int64_t>(member->gradient.bytes());
+      const bool packs = b.late == late && b.name.rfind("bucket", 0) == 0;
+      if (packs && static_cast<double>(bytes + static_cast<std::int64_t>(p.gradient.bytes())) <= config_.bucket_cap_mb * (1 << 20))
+        open = &b;  // the latest that has room
     }
   if (open == nullptr) {
-    open = &messages_.emplace_back();
+    open = &buckets_.emplace_back();
     const std::string stage = ".stage" + std::to_string(at_.pp);
-    open->name = stacked ? "stack" + shape.to_string() + stage : alone ? p.parameter->name() : "bucket" + std::to_string(messages_.size()) + stage;
+    open->name = stacked ? "stack" + shape.to_string() + stage : alone ? p.name() : "bucket" + std::to_string(buckets_.size()) + stage;
     open->late = late;
-    open->sharded = sharded;
+    if (part.sharded) open->sharded = &part;
     open->stacked = stacked;
   }
-  open->members.push_back(p.parameter);
-  open->layer = p.layer;
-  owner_of_layer_.emplace_back(p.layer, open);
-}
-
-template <typename T>
-std::vector<OptimizerPart<T>> GradientSync<T>::optimizer_parts() {
-  std::vector<OptimizerPart<T>> parts;
-  const bool first_replica = at_.dp == 0;
-  for (Parameter<T>* p : plain_) {
-    OptimizerPart<T> part{p, {0, -1}, nullptr, p->layout.counts_in_norm() && first_replica};
-    for (Message& m : messages_)
-      if (m.sharded && m.members[0] == p) {
-        part.rows = m.rows;
-        part.master = &m.master;
-        part.counts = p->layout.counts_in_norm();
-      }
-    parts.push_back(part);
-  }
-  if (table_) parts.push_back({table_, {0, -1}, nullptr, table_->layout.counts_in_norm() && first_replica});
-  return parts;
-}
-
-template <typename T>
-void GradientSync<T>::adopt_weights() {
-  for (Message& m : messages_)
-    if (m.sharded)
-      copy_bytes(m.master.view().data(), m.members[0]->w() + m.rows.first * m.master.shape().columns(), m.master.bytes());
+  open->members.push_back(&p);
+  open->layer = part.unit;
+  owner_of_unit_.emplace_back(part.unit, open);
 }
 
 template <typename T>
 void GradientSync<T>::begin_step(std::int64_t step) {
   step_ = step;
-  for (Message& m : messages_) {
-    m.open = static_cast<int>(m.members.size());
-    m.started = false;
+  for (GradientBucket<T>& b : buckets_) {
+    b.open = static_cast<int>(b.members.size());
+    b.started = false;
   }
 }
 
@@ -140,10 +118,8 @@ MessageKey GradientSync<T>::key_of(const std::string& name) const {
 }
 
 template <typename T>
-TensorView GradientSync<T>::view_of(Message& m) {
-  if (m.members.size() > 1) return m.flat.view();
-  Parameter<T>& p = *m.members[0];
-  return p.gradient.view();
+TensorView GradientSync<T>::view_of(GradientBucket<T>& b) {
+  return b.members.size() > 1 ? b.flat.view() : b.members[0]->gradient.view();
 }
 
 template <typename T>
@@ -152,156 +128,81 @@ bool GradientSync<T>::compares() const {
 }
 
 template <typename T>
-void GradientSync<T>::wait(Operation& operation) {
-  if (!operation.valid()) return;
-  const std::int64_t begin = now_ns();
-  operation.wait();
-  const std::int64_t end = now_ns();
-  waited_us += static_cast<double>(end - begin) * 1e-3;
-  Trace::add(TraceCategory::wait, "gradients", begin, end);
+bool GradientSync<T>::of_matrices(const GradientBucket<T>& b) {
+  return b.stacked || (b.members.size() == 1 && is_matrix(*b.members[0]));
 }
 
 template <typename T>
-bool GradientSync<T>::of_matrices(const Message& m) {
-  return m.stacked || (m.members.size() == 1 && is_matrix(*m.members[0]));
-}
-
-template <typename T>
-void GradientSync<T>::start(Message& m) {
-  m.started = true;
-  if (m.members.size() > 1)
-    clock_.run("pack gradients", m.layer, -1, [&] { pack_gradients(m.members, data_of<T>(m.flat)); });
-  MessageKey key = key_of(m.name);
-  if (m.stacked) key.stack = static_cast<std::int32_t>(m.members.size());
+void GradientSync<T>::start(GradientBucket<T>& b) {
+  b.started = true;
+  if (b.members.size() > 1)
+    clock_.run("pack gradients", b.layer, -1, [&] { pack_gradients(b.members, data_of<T>(b.flat)); });
+  MessageKey key = key_of(b.name);
+  if (b.stacked) key.stack = static_cast<std::int32_t>(b.members.size());
   // A packed bucket holds what the rule does not cover: it always travels dense.
-  ChannelPair& pair = pair_of(m);
-  Channel& channel = of_matrices(m) ? pair.at(m.layer, at_.pp, key) : pair.dense();
-  const TensorView view = view_of(m);
-  m.operation = m.sharded ? channel.reduce_scatter(view, m.shard.view(), key) : channel.all_reduce(view, view, key);
+  ChannelPair& pair = pair_of(b);
+  Channel& channel = of_matrices(b) ? pair.at(b.layer, at_.pp, key) : pair.dense();
+  const TensorView view = view_of(b);
+  b.operation = b.sharded ? channel.reduce_scatter(view, b.shard.view(), key) : channel.all_reduce(view, view, key);
 }
 
 template <typename T>
-void GradientSync<T>::layer_done(int layer) {
+void GradientSync<T>::unit_done(int unit) {
   if (!config_.overlap || compares()) return;
-  for (auto& [of, message] : owner_of_layer_)
-    if (of == layer) --message->open;
+  for (auto& [of, bucket] : owner_of_unit_)
+    if (of == unit) --bucket->open;
   // Strictly in order, so that all replicas start the same operations in the same order.
-  for (Message& m : messages_) {
-    if (m.started || m.late || (m.stacked && m.open > 0)) continue;  // others need not wait for a stack's last matrix
-    if (m.open > 0) break;
-    start(m);
+  for (GradientBucket<T>& b : buckets_) {
+    if (b.started || b.late || (b.stacked && b.open > 0)) continue;  // others need not wait for a stack's last matrix
+    if (b.open > 0) break;
+    start(b);
   }
 }
 
 template <typename T>
-void GradientSync<T>::complete(Message& m) {
-  wait(m.operation);
-  m.operation = {};
-  if (m.sharded) {
-    Parameter<T>& p = *m.members[0];
-    clock_.run("unpack gradients", m.layer, -1, [&] {
-      copy_bytes(p.g() + m.rows.first * m.shard.shape().columns(), m.shard.view().data(), m.shard.bytes());
-    });
-  } else if (m.members.size() > 1) {
-    clock_.run("unpack gradients", m.layer, -1, [&] { unpack_gradients(data_of<T>(m.flat), m.members); });
+void GradientSync<T>::complete(GradientBucket<T>& b) {
+  wait_reduction(b.operation, waited_us);
+  if (b.sharded) {
+    clock_.run("unpack gradients", b.layer, -1, [&] { copy_bytes(b.sharded->gradient.data(), b.shard.view().data(), b.shard.bytes()); });
+  } else if (b.members.size() > 1) {
+    clock_.run("unpack gradients", b.layer, -1, [&] { unpack_gradients<T>(data_of<T>(b.flat), b.members); });
   }
-}
-
-// Under sequence parallelism each rank saw its own tokens only.
-template <typename T>
-void GradientSync<T>::sum_over_tensor_group() {
-  if (tensor_replicated_.empty()) return;
-  std::int64_t elements = 0;
-  for (Parameter<T>* p : tensor_replicated_) elements += p->elements();
-  T* packed = shaped<T>(tensor_sum_, {elements});
-  clock_.run("pack replicated gradients", -1, -1, [&] { pack_gradients(tensor_replicated_, packed); });
-  Operation sum = pairs_.tensor_control->all_reduce(tensor_sum_.view(), tensor_sum_.view(), key_of("replicated gradients"));
-  wait(sum);
-  clock_.run("unpack replicated gradients", -1, -1, [&] { unpack_gradients(packed, tensor_replicated_); });
 }
 
 template <typename T>
 void GradientSync<T>::finish() {
-  sum_over_tensor_group();
-  std::vector<Message*> compared;
-  for (Message& m : messages_) {
-    if (m.started) continue;
+  replicated_.sum(step_, waited_us);
+  for (GradientBucket<T>& b : buckets_) {
+    if (b.started) continue;
     if constexpr (std::is_same_v<T, float>) {
       // Steps whose errors are measured start every message here, one by one, so that the input can be kept.
-      if (compares() && !m.sharded && m.members.size() == 1 && is_matrix(*m.members[0]) &&
-          pair_of(m).codes(m.layer, at_.pp, key_of(m.name))) {
-        compared_.reshape(m.members[0]->gradient.shape());
-        copy_bytes(compared_.view().data(), m.members[0]->g(), compared_.bytes());
-        start(m);
-        complete(m);
-        pair_of(m).compare_reduction(compared_.view(), m.members[0]->gradient.view(), key_of(m.name));
+      if (compares() && !b.sharded && b.members.size() == 1 && is_matrix(*b.members[0]) && pair_of(b).codes(b.layer, at_.pp, key_of(b.name))) {
+        compared_.reshape(b.members[0]->gradient.shape());
+        copy_bytes(compared_.view().data(), b.members[0]->g(), compared_.bytes());
+        start(b);
+        complete(b);
+        pair_of(b).compare_reduction(compared_.view(), b.members[0]->gradient.view(), key_of(b.name));
         continue;
       }
     }
-    start(m);
+    start(b);
   }
-  start_embedding();
-  for (Message& m : messages_)
-    if (m.operation.valid()) complete(m);
-  finish_embedding();
+  if (table_.starts() && reducer_zeroes_table()) table_.table()->gradient.fill_zero();
+  table_.start(step_);
+  for (GradientBucket<T>& b : buckets_)
+    if (b.operation.valid()) complete(b);
+  table_.finish(waited_us);
 }
 
 // Optimus-CC's released reducer leaves zeros where the table is, and its caller copies the whole buffer back: with the fused
 // synchronisation a compressed stage then contributes nothing to the table's gradient (papers/optimus_cc.md section 7, defect 2).
 template <typename T>
 bool GradientSync<T>::reducer_zeroes_table() const {
-  if (config_.form != Form::released || config_.embedding_sync != "fused" || !pairs_.gradient || !pairs_.gradient->coded()) return false;
-  if (!pairs_.gradient->coded()->codec().codec->traits().zeroes_uncompressed) return false;
-  return std::any_of(messages_.begin(), messages_.end(), [&](const Message& m) {
-    return of_matrices(m) && pairs_.gradient->codes(m.layer, at_.pp, key_of(m.name));
+  if (config_.form != Form::released || config_.embedding_sync != "fused" || !gradient_ || !gradient_->coded()) return false;
+  if (!gradient_->coded()->codec().codec->traits().zeroes_uncompressed) return false;
+  return std::any_of(buckets_.begin(), buckets_.end(), [&](const GradientBucket<T>& b) {
+    return of_matrices(b) && gradient_->codes(b.layer, at_.pp, key_of(b.name));
   });
-}
-
-template <typename T>
-void GradientSync<T>::start_embedding() {
-  if (!table_ || !pairs_.embedding_dp) return;
-  if (reducer_zeroes_table()) table_->gradient.fill_zero();
-  const MessageKey key = key_of("embedding.token");
-  const TensorView view = table_->gradient.view();
-  table_operation_ = pairs_.embedding_dp->at(-1, 0, key).all_reduce(view, view, key);
-}
-
-template <typename T>
-void GradientSync<T>::finish_embedding() {
-  if (!table_) return;
-  wait(table_operation_);
-  table_operation_ = {};
-  const MessageKey key = key_of("embedding.token");
-  const TensorView view = table_->gradient.view();
-  if (pairs_.embedding_stages) {
-    Operation second = pairs_.embedding_stages->at(-1, 0, key).all_reduce(view, view, key);
-    wait(second);
-  }
-  if (config_.mesh.dp > 1)
-    clock_.run("average table gradient", -1, -1, [&] {
-      nn::scale_in_place<T>(table_->elements(), static_cast<T>(1.0 / config_.mesh.dp), table_->g());
-    });
-}
-
-template <typename T>
-void GradientSync<T>::gather_weights() {
-  for (Message& m : messages_) {
-    if (!m.sharded) continue;
-    Parameter<T>& p = *m.members[0];
-    const MessageKey key = key_of(m.name);
-    m.operation = pairs_.gather->at(m.layer, at_.pp, key).all_gather(m.master.view(), p.value.view(), key);
-  }
-  for (Message& m : messages_)
-    if (m.operation.valid()) {
-      wait(m.operation);
-      m.operation = {};
-    }
-}
-
-template <typename T>
-void GradientSync<T>::progress() {
-  for (ChannelPair* pair : {pairs_.gradient, pairs_.scatter})
-    if (pair) pair->progress();
 }
 
 template class GradientSync<float>;

@@ -1,102 +1,80 @@
-// Data parallelism: how gradients are summed over replicas, overlapped with the backward pass, and how the optimizer's state is
-// sharded over them.
+// How gradients are averaged over the ranks of a replica, overlapped with the backward pass, and so laid down where the parameter store's
+// parts are updated.
 //
-// A gradient travels by itself when a rule compresses it (a codec sees the matrix), when the optimizer is sharded, or when it is as
+// A gradient travels by itself when a rule compresses it (a codec sees the matrix), when the store shards it, or when it is as
 // large as a bucket; the rest is packed into buckets in the order of the backward pass. Vectors, less than one percent of the
-// elements, are never compressed and never sharded. Compressed matrices of one shape may travel as one stack (CompressRule::stacked). In a pipeline the tied token table is synchronised apart (class `embedding`).
+// elements, are never compressed and never sharded. Compressed matrices of one shape may travel as one stack (CompressRule::stacked). In a
+// pipeline the tied token table is synchronised apart (tied_table.h).
 #pragma once
 
 #include <deque>
-#include <memory>
+#include <set>
 #include <vector>
 
-#include "models/compute/compute_clock.h"
-#include "models/gpt/gpt.h"
-#include "models/optimizer/optimizer.h"
+#include "models/store/parameter_store.h"
 #include "models/training/config/train_config.h"
-#include "models/parallel/channels/channel_pair.h"
+#include "models/parallel/gradient/tensor_replicated.h"
+#include "models/parallel/gradient/tied_table.h"
 
 namespace thinwire {
 
-/// A parameter of this rank and the layer whose backward pass completes its gradient.
-template <typename T>
-struct LayeredParameter {
-  Parameter<T>* parameter = nullptr;
-  int layer = 0;
-};
+/// What GradientSync sends over: dp_gradient, grad_reduce_scatter where the store shards gradients, and the tied table's.
+std::vector<ChannelSpec> gradient_channels(const TrainConfig& config, ProcessMesh& mesh);
+/// Of these the classes whose tensors a rule may compress: where gradients are sharded the vectors alone travel as dp_gradient.
+std::set<TrafficClass> gradient_classes(const TrainConfig& config);
 
-/// The pairs that a replica group uses. Null pairs are not needed by the configuration.
-struct GradientChannels {
-  ChannelPair* gradient = nullptr;         ///< dp_gradient, averages
-  ChannelPair* scatter = nullptr;          ///< grad_reduce_scatter, averages
-  ChannelPair* gather = nullptr;           ///< param_all_gather
-  ChannelPair* embedding_dp = nullptr;     ///< embedding, first step over replicas (sums), or fused over both
-  ChannelPair* embedding_stages = nullptr; ///< second step over {first, last stage}; null when fused
-  Channel* tensor_control = nullptr;       ///< sums of tensor-parallel replicas' gradients under sequence parallelism
+/// Gradients that travel as one message.
+template <typename T>
+struct GradientBucket {
+  std::string name;
+  std::vector<Parameter<T>*> members;
+  int layer = 0;                 ///< of the rule: the last member's
+  int open = 0;                  ///< members whose gradient is not complete
+  bool late = false;             ///< summed over the tensor group first
+  bool stacked = false;          ///< members are matrices of one shape, under one another in `flat`
+  Tensor flat;                   ///< several members, packed
+  const OwnedPart<T>* sharded = nullptr;  ///< reduce-scattered to this part's rows; null: all-reduced
+  Tensor shard;                  ///< its rows as they arrive
+  Operation operation;
+  bool started = false;
 };
 
 template <typename T>
 class GradientSync {
  public:
-  /// `parameters` in the order of the forward pass. `table`: the tied table where it is synchronised apart, else null.
-  GradientSync(const TrainConfig& config, const MeshCoordinates& at, const std::vector<LayeredParameter<T>>& parameters,
-               Parameter<T>* table, const GradientChannels& pairs, ComputeClock& clock);
+  /// All of it outlives this object; `channels` are those of gradient_channels(), `tensor_control` is exact over the tensor group.
+  GradientSync(const TrainConfig& config, ProcessMesh& mesh, ParameterStore<T>& store, const NamedChannels& channels, Channel& tensor_control,
+               ComputeClock& clock);
 
-  /// What the optimizer of this rank updates.
-  std::vector<OptimizerPart<T>> optimizer_parts();
   void begin_step(std::int64_t step);
-  /// The gradients of this layer are complete: starts what can travel already.
-  void layer_done(int layer);
-  /// Starts the rest and waits for everything; gradients are then means over replicas.
+  /// The gradients of this unit are complete: starts what can travel already.
+  void unit_done(int unit);
+  /// Starts the rest and waits for everything; the gradients of the store's parts are then means over the replica's ranks.
   void finish();
-  /// Sharded optimizer: every rank gets the others' updated rows.
-  void gather_weights();
-  /// Sharded optimizer: takes the weights as they are now as the full-precision ones (after a checkpoint was loaded).
-  void adopt_weights();
-  void progress();
   double waited_us = 0;
 
  private:
-  struct Message {
-    std::string name;
-    std::vector<Parameter<T>*> members;
-    int layer = 0;                 ///< of the rule: the last member's
-    int open = 0;                  ///< members whose gradient is not complete
-    bool late = false;             ///< summed over the tensor group first
-    bool sharded = false;
-    bool stacked = false;          ///< members are matrices of one shape, under one another in `flat`
-    Tensor flat;                   ///< several members, packed
-    Tensor shard, master;
-    RowBlock rows{0, 0};
-    Operation operation;
-    bool started = false;
-  };
-  void add(const LayeredParameter<T>& p, bool alone, bool stacked, bool late);
+  void add(const OwnedPart<T>& part, bool alone, bool stacked, bool late);
   /// One matrix, or several stacked: what a rule may compress. A packed bucket never is.
-  static bool of_matrices(const Message& message);
-  void start(Message& message);
-  void complete(Message& message);
-  void sum_over_tensor_group();
-  void start_embedding();
+  static bool of_matrices(const GradientBucket<T>& bucket);
+  void start(GradientBucket<T>& bucket);
+  void complete(GradientBucket<T>& bucket);
   bool reducer_zeroes_table() const;
-  void finish_embedding();
-  TensorView view_of(Message& message);
+  TensorView view_of(GradientBucket<T>& bucket);
   MessageKey key_of(const std::string& name) const;
-  void wait(Operation& operation);
   bool compares() const;
-  ChannelPair& pair_of(const Message& message) { return message.sharded ? *pairs_.scatter : *pairs_.gradient; }
+  ChannelPair& pair_of(const GradientBucket<T>& bucket) { return bucket.sharded ? *scatter_ : *gradient_; }
 
   const TrainConfig& config_;
   MeshCoordinates at_;
-  GradientChannels pairs_;
+  ChannelPair *gradient_, *scatter_;
   ComputeClock& clock_;
-  Parameter<T>* table_;
-  std::deque<Message> messages_;  ///< in the order of the backward pass
-  std::vector<std::pair<int, Message*>> owner_of_layer_;  ///< (layer, message), one entry per parameter
-  ParameterList<T> plain_, tensor_replicated_;
-  Tensor tensor_sum_, compared_;
+  TensorReplicated<T> replicated_;
+  TiedTable<T> table_;
+  std::deque<GradientBucket<T>> buckets_;  ///< in the order of the backward pass
+  std::vector<std::pair<int, GradientBucket<T>*>> owner_of_unit_;  ///< (unit, bucket), one entry per parameter
+  Tensor compared_;
   std::int64_t step_ = 0;
-  Operation table_operation_;
 };
 
 }  // namespace thinwire

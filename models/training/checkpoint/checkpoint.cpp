@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <map>
-#include <set>
 
 #include "core/process/log.h"
 #include "models/training/agreement.h"
@@ -85,6 +84,22 @@ CodecStates read_states(const h5::Group& file, int rank) {
     for (std::size_t i = 1; i < bytes.size(); ++i) state.push_back(static_cast<std::byte>(bytes[i]));
   }
   return states;
+}
+
+/// Every dataset of parameters and their state: groups below the top, however deep, but those of settings and codecs.
+CheckpointContents contents_of(const h5::Group& file) {
+  CheckpointContents contents;
+  const auto walk = [&](const auto& self, const std::string& path, int depth) -> void {
+    for (const std::string& name : file.group(path).names()) {
+      if (depth == 0)
+        contents.datasets.insert(path + "/" + name);
+      else
+        self(self, path + "/" + name, depth - 1);
+    }
+  };
+  for (const std::string& top : file.names())
+    if (top != "config" && top != "codec_state") walk(walk, top, top == "per_replica" ? 2 : 0);
+  return contents;
 }
 
 /// To or from rank 0, whose side handles one rank after the other.
@@ -198,21 +213,15 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
   report.steps = facts[0];
   report.codec_state = static_cast<CodecStateUse>(facts[1]);
 
-  // Which parameters have full-precision weights, told to all: it decides what each asks for.
-  std::string names;
-  if (file && file->has("full_precision_weights"))
-    for (const std::string& name : file->group("full_precision_weights").names()) names += name + "\n";
+  // What the file holds, told to all: it decides what each asks for.
+  std::string names = file ? contents_of(*file).text() : std::string();
   std::int64_t length = static_cast<std::int64_t>(names.size());
   world.broadcast(&length, sizeof length, 0)->wait();
   names.resize(static_cast<std::size_t>(length));
   if (length > 0) world.broadcast(names.data(), length, 0)->wait();
-  std::set<std::string> full_precision;
-  for (std::size_t from = 0, to; from < names.size(); from = to + 1) {
-    to = names.find('\n', from);
-    full_precision.insert(names.substr(from, to - from));
-  }
 
-  std::vector<Piece> own = pieces_to_load(trainer, config.model.vocab, [&](const std::string& name) { return full_precision.contains(name); });
+  std::vector<Piece> own;
+  run_in_agreement(world, [&] { own = pieces_to_load(trainer, config.model.vocab, CheckpointContents::parse(names), config.reset_replica_state); });
   const PieceCatalogue wanted = PieceCatalogue::gather(world, own);
   std::vector<std::byte> packed;
   run_in_agreement(world, [&] {
@@ -234,7 +243,6 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
       trainer.load_codec_state(unpack(packed));
     });
   }
-  trainer.set_steps_taken(report.steps);  // first: it takes the old weights as full-precision ones, which follow
   if (world.rank() != 0) {
     receive_pieces(world, own);
   } else {
@@ -249,6 +257,7 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
     if (!report.remarks.empty()) log_warning(path + ": the run goes on with other settings than it was saved with: " + joined(report.remarks));
   }
   world.barrier();
+  trainer.state_loaded(report.steps);
   return report;
 }
 

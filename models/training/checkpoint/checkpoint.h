@@ -1,6 +1,7 @@
 // Checkpoints of a training run: one HDF5 file that does not depend on how the model was split over ranks.
-//   /weights/<name>, /first_moment/<name>, /second_moment/<name>   each parameter once, at its global shape, unpadded
-//   /full_precision_weights/<name>  where a sharded optimizer keeps more bits than it sends
+//   /<kind>/<name>                  state slots (models/store/state_slot.h), each parameter once, at its global shape, unpadded: weights; of AdamW
+//                                   first_moment, second_moment; full_precision_weights where a sharded optimizer keeps more bits than it sends
+//   /per_replica/<r>/<kind>/<name>  likewise what replicas hold apart
 //   /config                         every setting of the run as text, by its flag
 //   /codec_state/rank<r>/<i>        what the codecs of rank r remember, by channel
 //   attributes                      steps taken, hash of the text
@@ -14,7 +15,7 @@
 
 namespace thinwire {
 
-inline constexpr int checkpoint_version = 1;
+inline constexpr int checkpoint_version = 2;
 
 /// Collective over `world`, between steps. Rank 0 gathers the parameters one by one (its memory: one whole parameter) and writes;
 /// the file appears complete or not at all. Throws the same error on all ranks: RuntimeFailure (disk full), EnvironmentError (no
@@ -35,8 +36,9 @@ struct ResumeReport {
 
 /// Collective over `world`: gives `trainer`, fresh from make(), the state of the file. Only rank 0 reads it. Nothing of the trainer
 /// changes when it throws, the same error on all ranks:
-///   UsageError       another version; another model, seed, dtype or text, each with both values; codec state of another layout
-///                    or of other rules, unless config.reset_codec_state
+///   UsageError       another version; another model, seed, dtype, text or optimizer, each with both values; codec state of another layout
+///                    or of other rules, unless config.reset_codec_state; state of another number of replicas, unless
+///                    config.reset_replica_state
 ///   CorruptData      the file is cut or changed
 ///   EnvironmentError the file is not there
 ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::string& path);

@@ -9,17 +9,19 @@ namespace {
 
 constexpr std::int64_t message_bytes = 16 << 20;
 constexpr int piece_tag = 71, catalogue_tag = 72;
-constexpr const char* token_table = "embedding.token";
+constexpr const char *token_table = "embedding.token", *per_replica = "per_replica/";
 
 std::int64_t rows_per_message(std::int64_t row_bytes) {
   return std::max<std::int64_t>(1, message_bytes / std::max<std::int64_t>(1, row_bytes));
 }
 
-/// `values` are rows first .. of the local part of the parameter. Nothing when they hold nothing of the dataset.
-void add_piece(std::vector<Piece>& pieces, const std::string& folder, const ParameterLayout& layout, TensorView values, std::int64_t first, std::int64_t vocab) {
+/// Nothing when the slot's values hold nothing of the dataset.
+void add_piece(std::vector<Piece>& pieces, const std::string& folder, const StateSlot& slot, std::int64_t vocab) {
+  const ParameterLayout& layout = slot.layout;
+  const TensorView values = slot.value;
   const std::int64_t columns = layout.columns().count;
   if (values.elements() == 0 || columns == 0) return;
-  Piece p{folder + "/" + layout.name(), layout.global(), {layout.rows().begin + first, values.elements() / columns}, layout.columns(), values};
+  Piece p{folder + "/" + layout.name(), layout.global(), {layout.rows().begin + slot.first_row, values.elements() / columns}, layout.columns(), values};
   if (layout.name() == token_table) {
     p.global = {vocab, layout.global().columns()};
     p.rows.count = std::clamp<std::int64_t>(vocab - p.rows.begin, 0, p.rows.count);
@@ -29,10 +31,7 @@ void add_piece(std::vector<Piece>& pieces, const std::string& folder, const Para
   pieces.push_back(p);
 }
 
-void add_moments(std::vector<Piece>& pieces, const StateTensor& t, std::int64_t vocab) {
-  add_piece(pieces, "first_moment", t.layout, t.first_moment, t.first_row, vocab);
-  add_piece(pieces, "second_moment", t.layout, t.second_moment, t.first_row, vocab);
-}
+std::string replica_folder(const StateSlot& slot) { return per_replica + std::to_string(slot.replica) + "/" + slot.name; }
 
 template <typename Copy>
 void for_blocks(const Piece& piece, Copy&& copy) {
@@ -66,29 +65,63 @@ struct EntryRows {
 
 std::vector<Piece> pieces_to_save(ParallelTrainer& trainer, std::int64_t vocab) {
   std::vector<Piece> pieces;
-  const bool first_replica = trainer.mesh().coordinates().dp == 0;
-  for (const StateTensor& t : trainer.state_tensors()) {
-    if (t.copy || !t.layout.counts_in_norm()) continue;
-    if (first_replica) add_piece(pieces, "weights", t.layout, t.value, 0, vocab);
-    const bool sharded = t.first_moment.elements() != t.value.elements();
-    if (first_replica || sharded) add_moments(pieces, t, vocab);
-    add_piece(pieces, "full_precision_weights", t.layout, t.full_precision, t.first_row, vocab);
+  const DataCoordinates at = trainer.mesh().data_coordinates();
+  for (const StateSlot& slot : trainer.state_slots()) {
+    if (slot.copy || !slot.layout.counts_in_norm()) continue;
+    switch (slot.owner) {
+      case Owner::replicated:
+        if (at.replica == 0 && at.within_replica == 0) add_piece(pieces, slot.name, slot, vocab);
+        break;
+      case Owner::sharded:
+        if (at.replica == 0) add_piece(pieces, slot.name, slot, vocab);
+        break;
+      case Owner::per_replica:
+        add_piece(pieces, replica_folder(slot), slot, vocab);
+        break;
+    }
   }
   return pieces;
 }
 
-std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const std::function<bool(const std::string&)>& has_full_precision) {
+std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const CheckpointContents& file, bool reset_replica_state) {
   std::vector<Piece> pieces;
-  for (const StateTensor& t : trainer.state_tensors()) {
-    const std::string best = has_full_precision(t.layout.name()) ? "full_precision_weights" : "weights";
-    const bool keeps_more = t.full_precision.elements() > 0;
-    // Of a sharded parameter every replica works with what was sent, also one that owns no row.
-    const bool sharded = keeps_more || t.first_moment.elements() != t.value.elements();
-    add_piece(pieces, sharded ? "weights" : best, t.layout, t.value, 0, vocab);
-    add_moments(pieces, t, vocab);
-    if (keeps_more) add_piece(pieces, best, t.layout, t.full_precision, t.first_row, vocab);
+  for (const StateSlot& slot : trainer.state_slots()) {
+    if (slot.owner == Owner::per_replica) {
+      const auto found = file.replicas.find(slot.name);
+      const int there = found == file.replicas.end() ? 0 : found->second;
+      if (there == slot.replicas) add_piece(pieces, replica_folder(slot), slot, vocab);
+      if (there == slot.replicas || reset_replica_state) continue;
+      throw UsageError(slot.name + " is state that each replica has of its own: the checkpoint has it of " + std::to_string(there) + " replicas, this run has " +
+                       std::to_string(slot.replicas) + ". Give as many, or --replica-state reset to start it anew.");
+    }
+    std::string folder = slot.name;
+    for (const std::string& source : slot.sources)
+      if (file.datasets.contains(source + "/" + slot.layout.name())) {
+        folder = source;
+        break;
+      }
+    add_piece(pieces, folder, slot, vocab);
   }
   return pieces;
+}
+
+std::string CheckpointContents::text() const {
+  std::string lines;
+  for (const std::string& name : datasets) lines += name + "\n";
+  return lines;
+}
+
+CheckpointContents CheckpointContents::parse(const std::string& text) {
+  CheckpointContents contents;
+  std::istringstream lines(text);
+  for (std::string name; std::getline(lines, name);) {
+    contents.datasets.insert(name);
+    if (!name.starts_with(per_replica)) continue;
+    const std::size_t number = std::string_view(per_replica).size(), kind = name.find('/', number) + 1;
+    int& replicas = contents.replicas[name.substr(kind, name.find('/', kind) - kind)];
+    replicas = std::max(replicas, std::stoi(name.substr(number)) + 1);
+  }
+  return contents;
 }
 
 PieceCatalogue PieceCatalogue::gather(Communicator& world, std::vector<Piece>& own) {

@@ -1,8 +1,8 @@
 // How the parameters of a model move between the ranks that hold parts of them and rank 0, which sees them whole, one at a time.
 #pragma once
 
-#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,12 +19,21 @@ struct Piece {
   TensorView local;
 };
 
+/// What a checkpoint file holds of parameters and their state.
+struct CheckpointContents {
+  std::set<std::string> datasets;       ///< "weights/layer3.qkv.weight", "per_replica/0/momentum/layer3.qkv.weight"
+  std::map<std::string, int> replicas;  ///< by kind of state that replicas hold apart, how many there were
+  /// Names one by line, for a broadcast; and back.
+  std::string text() const;
+  static CheckpointContents parse(const std::string& text);
+};
+
 /// The pieces that this rank contributes to a checkpoint: each element of each dataset comes from exactly one rank. Rows of the token
 /// table beyond `vocab` are padding and belong to no dataset.
 std::vector<Piece> pieces_to_save(ParallelTrainer& trainer, std::int64_t vocab);
-/// The pieces that this rank needs: replicas and copies, too. Weights of a rank that keeps no full-precision copy of them come from
-/// the full-precision dataset where `has_full_precision` says there is one of this name.
-std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const std::function<bool(const std::string&)>& has_full_precision);
+/// The pieces that this rank needs: replicas and copies, too. UsageError for state that replicas hold apart where the file has it of another
+/// number of replicas, unless `reset_replica_state`: then those slots are left as they are.
+std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const CheckpointContents& file, bool reset_replica_state);
 
 /// The pieces of all ranks as rank 0 sees them: by dataset, in the order in which they travel.
 class PieceCatalogue {

@@ -1,12 +1,14 @@
 #include "models/training/config/train_config.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "core/error.h"
 #include "kernels/codec/registry.h"
 #include "models/parallel/channels/number_ranges.h"
 #include "models/training/config/released_form.h"
+#include "models/update/update_policy.h"
 #include "models/parallel/schedule/token_slices.h"
 #include "models/parallel/tensor/tensor_grid.h"
 
@@ -42,6 +44,37 @@ void check_schedule(const TrainConfig& c) {
                      str(c.global_batch) + " / (dp " + str(c.mesh.dp) + " x micro-batch " +
                      str(c.micro_batch) + "))");
   }
+}
+
+// What data-parallel ranks send is the matter of parameter store and optimizer.
+void check_data_traffic(const TrainConfig& c, TrafficClass traffic, const std::string& name) {
+  constexpr std::array along_data = {TrafficClass::dp_gradient, TrafficClass::param_all_gather, TrafficClass::grad_reduce_scatter, TrafficClass::outer_gradient,
+                                     TrafficClass::optimizer};
+  if (std::find(along_data.begin(), along_data.end(), traffic) == along_data.end()) return;
+  std::set<TrafficClass> sent = parse_update(c.optimizer).info->classes(c);
+  sent.insert(store_info(c.zero_stage).classes.begin(), store_info(c.zero_stage).classes.end());
+  if (sent.contains(traffic)) return;
+  std::string list, stages;
+  for (const TrafficClass other : sent) list += (list.empty() ? "" : ", ") + name_of(other);
+  for (const StoreInfo* store : all_stores())
+    if (store->classes.contains(traffic) || (store->shards_gradients && traffic == TrafficClass::grad_reduce_scatter))
+      stages += (stages.empty() ? "; it exists with --zero-stage " : ", ") + str(store->zero_stage);
+  throw UsageError(name + ": --optimizer " + c.optimizer + " with --zero-stage " + str(c.zero_stage) + " has no such traffic to compress, but " + list + stages);
+}
+
+void check_update(const TrainConfig& c) {
+  const StoreInfo& store = store_info(c.zero_stage);
+  const UpdateInfo& update = *parse_update(c.optimizer).info;
+  const auto tells_apart = [&](const char* factor, const char* flag, int count) {
+    if (count > 1 && !update.factors.contains(factor))
+      throw UsageError(std::string("--") + flag + " " + str(count) + ": --optimizer " + update.name + " treats all data-parallel ranks alike; leave it out");
+  };
+  tells_apart("replica", "dp-replicas", c.mesh.dp_replicas);
+  tells_apart("node", "dp-nodes", c.mesh.dp_nodes);
+  if (c.mesh.dp_replicas > 1 && c.mesh.pp > 1 && c.embedding_sync == "fused")
+    throw UsageError("--embedding-sync fused sums over all data-parallel ranks at once, but --dp-replicas " + str(c.mesh.dp_replicas) + " keeps them apart; use two_step");
+  if (store.check) store.check(c);
+  if (update.check) update.check(c);
 }
 
 void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule) {
@@ -129,16 +162,10 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   covers("layers", rule.layers, c.model.layers);
   covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
-  if (traffic == TrafficClass::outer_gradient || traffic == TrafficClass::optimizer)
-    throw UsageError(name + ": the optimizer sends no such traffic");
+  check_data_traffic(c, traffic, name);
   const bool of_grid = traffic == TrafficClass::tp_weight || traffic == TrafficClass::tp_weight_gradient;
   if (of_grid && parse_grid(c.tensor_parallel, c.mesh.tp).kind == GridKind::one_d)
     throw UsageError(name + ": only grids send this (--tensor-parallel 2d, 2.5d or 3d)");
-  const bool sharded = traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather;
-  if (sharded && c.zero_stage == 0)
-    throw UsageError(name + ": this traffic exists only with --zero-stage 1; give that, or compress dp_gradient");
-  if (traffic == TrafficClass::dp_gradient && c.zero_stage > 0)
-    throw UsageError(name + ": with --zero-stage " + str(c.zero_stage) + " gradients travel as grad_reduce_scatter; compress that class instead");
 }
 
 // What cannot be cut along the tokens.
@@ -261,9 +288,7 @@ void TrainConfig::check() const {
     throw UsageError("--dtype f64 beside --device cuda: devices compute in f32 (and multiply in f32 or bf16); the parity mode is the host's (--device host)");
   if (device != DeviceKind::host && compute != ComputeMode::real)
     throw UsageError("--compute timed replays durations of the host, but a device runs its work beside the host and takes its own time; use --compute real, or --device host");
-  if (zero_stage != 0 && zero_stage != 1) throw UsageError("--zero-stage " + str(zero_stage) + " does not exist; there are: 0, 1");
-  if (mesh.dp_replicas != 1 || mesh.dp_nodes != 1)
-    throw UsageError("--dp-replicas and --dp-nodes tell ranks apart that the optimizer treats alike; leave them out");
+  check_update(*this);
   if (dtype != DType::f32 && dtype != DType::f64)
     throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
   if (embedding_sync != "two_step" && embedding_sync != "fused")

@@ -26,6 +26,7 @@ struct TrainConfig {
   std::int64_t global_batch = 8, micro_batch = 1, seq = 128;
   std::int64_t steps = 100;
   TrainerOptions trainer;
+  std::string optimizer = "adamw";  ///< update policy, NAME[:key=value,...] (models/update)
 
   std::string schedule = "1f1b";
   int virtual_stages = 1;
@@ -60,6 +61,7 @@ struct TrainConfig {
   std::int64_t save_interval = 0;   ///< steps between checkpoints; 0: only at the end
   std::string resume;               ///< checkpoint to start from
   bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
+  bool reset_replica_state = false; ///< likewise what an optimizer keeps replica by replica, under another number of them
 
   /// `omit` as classes. UsageError naming a word that is no class of this list or may not be left out (control).
   std::set<TrafficClass> omitted() const;

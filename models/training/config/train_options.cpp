@@ -204,6 +204,7 @@ std::vector<TrainOption> make_table() {
       option("batch.micro", "micro-batch", OnResume::codec_state, "sequences of a micro-batch", "sequences", TW_MEMBER(micro_batch)),
       option("batch.seq", "seq", OnResume::codec_state_and_data, "tokens of a sequence", "tokens", TW_MEMBER(seq)),
       option("train.steps", "steps", OnResume::free, "optimizer steps", "", TW_MEMBER(steps)),
+      option("train.optimizer", "optimizer", OnResume::refused, "how weights are updated and gradients reduced, NAME[:key=value,...]", "", TW_MEMBER(optimizer)),
       option("train.learning_rate", "learning-rate", OnResume::told, "peak learning rate", "",
              TW_MEMBER(trainer.schedule.peak)),
       option("train.min_lr", "min-lr", OnResume::told, "learning rate at the end of the cosine", "",
@@ -288,6 +289,9 @@ std::vector<TrainOption> make_table() {
       word<bool>("checkpoint.codec_state", "codec-state", OnResume::free,
                  "state of codecs in the checkpoint: continue it, or start anew (needed on another layout)",
                  TW_MEMBER(reset_codec_state), {"keep", "reset"}, {false, true}),
+      word<bool>("checkpoint.replica_state", "replica-state", OnResume::free,
+                 "state that an optimizer keeps replica by replica: continue it, or start anew (needed under another number of replicas)",
+                 TW_MEMBER(reset_replica_state), {"keep", "reset"}, {false, true}),
   };
   t.insert(t.end(), rest.begin(), rest.end());
   return t;

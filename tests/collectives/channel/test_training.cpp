@@ -9,7 +9,7 @@
 #include <map>
 
 #include "core/tensor_names.h"
-#include "kernels/codec/codecs/autoencoder.h"
+#include "kernels/codec/codecs/learned/autoencoder.h"
 #include "kernels/codec/state.h"
 #include "tests/collectives/world.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/codec/codecs/autoencoder.h"
+#include "kernels/codec/codecs/learned/autoencoder.h"
 #include "support/codec_rounds.h"
 #include "support/count_allocations.h"
 

@@ -32,7 +32,8 @@ inline std::vector<double> elements_of(const TensorView& view) {
 /// Weights of this rank by name; the padding of the vocabulary is left out.
 inline std::map<std::string, std::vector<double>> weights_of(ParallelTrainer& trainer, std::int64_t vocab) {
   std::map<std::string, std::vector<double>> all;
-  for (const StateTensor& t : trainer.state_tensors()) {
+  for (const StateSlot& t : trainer.state_slots()) {
+    if (t.name != "weights") continue;
     std::vector<double> values = elements_of(t.value);
     if (t.layout.name() == "embedding.token")
       values.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(vocab - t.layout.rows().begin, 0, t.layout.rows().count) * t.layout.columns().count));

@@ -20,7 +20,7 @@ inline std::string scratch_file() {
 
 struct Outcome {
   std::vector<double> losses;
-  std::vector<std::byte> state;  ///< weights, moments and full-precision weights of this rank
+  std::vector<std::byte> state;  ///< of all slots of this rank
 };
 
 inline void take(ParallelTrainer& trainer, int steps, Outcome& to) {
@@ -28,17 +28,17 @@ inline void take(ParallelTrainer& trainer, int steps, Outcome& to) {
 }
 inline void finish(ParallelTrainer& trainer, Outcome& to) {
   to.losses.push_back(trainer.validate());
-  for (const StateTensor& t : trainer.state_tensors())
-    for (const TensorView& view : {t.value, t.first_moment, t.second_moment, t.full_precision}) {
-      // Padding of the vocabulary trains nothing and is no part of a checkpoint.
-      const std::int64_t rows = t.layout.name() == "embedding.token" ? std::clamp<std::int64_t>(53 - t.layout.rows().begin - t.first_row, 0, view.shape().rows())
-                                                                     : view.shape().rows();
-      if (view.elements() == 0) continue;
-      const std::size_t at = to.state.size(), bytes = static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype());
-      to.state.resize(at + bytes);
-      const PlacementScope there(view.device());
-      copy_and_wait(to.state.data() + at, view.data(), bytes);
-    }
+  for (const StateSlot& slot : trainer.state_slots()) {
+    const TensorView view = slot.value;
+    if (view.elements() == 0) continue;
+    // Padding of the vocabulary trains nothing and is no part of a checkpoint.
+    const std::int64_t rows = slot.layout.name() == "embedding.token" ? std::clamp<std::int64_t>(53 - slot.layout.rows().begin - slot.first_row, 0, view.shape().rows())
+                                                                      : view.shape().rows();
+    const std::size_t at = to.state.size(), bytes = static_cast<std::size_t>(rows * view.shape().columns()) * size_of(view.dtype());
+    to.state.resize(at + bytes);
+    const PlacementScope there(view.device());
+    copy_and_wait(to.state.data() + at, view.data(), bytes);
+  }
 }
 
 /// Empty when equal on all ranks; else what differs.

@@ -53,9 +53,9 @@ double gradient_distance(Communicator& group, const TrainConfig& c, const std::m
   const auto trainer = ParallelTrainer::make(group, c, corpus());
   trainer->step();
   double sums[2] = {0, 0}, all[2];
-  for (const StateTensor& t : trainer->state_tensors()) {
-    if (t.copy || !t.layout.counts_in_norm()) continue;
-    const auto gradient = t.first_moment.as<double>();
+  for (const StateSlot& t : trainer->state_slots()) {
+    if (t.name != "first_moment" || t.copy || !t.layout.counts_in_norm()) continue;
+    const auto gradient = t.value.as<double>();
     const std::vector<double>& expected = reference.at(t.layout.name());
     const std::int64_t offset = t.first_row * t.value.shape().columns();
     for (std::size_t i = 0; i < gradient.size(); ++i) {

@@ -61,16 +61,26 @@ class FakeTrainer final : public ParallelTrainer {
     return wrong;
   }
 
-  std::vector<StateTensor> state_tensors() override {
-    std::vector<StateTensor> all;
-    for (Held& h : held_) all.push_back({h.layout, h.values[weight].view(), h.values[first].view(), h.values[second].view(), h.first_row,
-                                         h.values[full].elements() > 0 ? h.values[full].view() : TensorView{}, h.copy});
+  std::vector<StateSlot> state_slots() override {
+    std::vector<StateSlot> all;
+    for (Held& h : held_) {
+      const auto add = [&](const char* name, Kind kind, bool sharded) -> StateSlot& {
+        StateSlot slot;
+        slot.name = name, slot.layout = h.layout, slot.value = h.values[kind].view(), slot.copy = h.copy;
+        if (sharded) slot.owner = Owner::sharded, slot.first_row = h.first_row;
+        return all.emplace_back(slot);
+      };
+      add("weights", weight, false).sources = {h.sharded ? "weights" : "full_precision_weights", "weights"};
+      if (h.sharded) add("full_precision_weights", full, true).sources = {"full_precision_weights", "weights"};
+      add("first_moment", first, h.sharded);
+      add("second_moment", second, h.sharded);
+    }
     return all;
   }
   StepRecord step() override { return {}; }
   double validate() override { return 0; }
   std::int64_t steps_taken() const override { return steps; }
-  void set_steps_taken(std::int64_t n) override { steps = n; }
+  void state_loaded(std::int64_t n) override { steps = n; }
   void set_compute(ComputeMode) override {}
   void drain_link(LinkDrain*) override {}
   ProcessMesh& mesh() override { return mesh_; }
@@ -86,7 +96,7 @@ class FakeTrainer final : public ParallelTrainer {
   struct Held {
     ParameterLayout layout;
     std::int64_t first_row = 0;
-    bool copy = false;
+    bool copy = false, sharded = false;
     Tensor values[4];
   };
 
@@ -97,7 +107,7 @@ class FakeTrainer final : public ParallelTrainer {
     Shape part = local;
     if (config_.zero_stage > 0 && may_shard && local.rank() == 2) {
       const RowBlock rows = shard_rows(local.rows(), mesh_.coordinates().dp, config_.mesh.dp);
-      h.first_row = rows.first;
+      h.first_row = rows.first, h.sharded = true;
       part = {rows.count, local.columns()};
       h.values[full] = Tensor(part, DType::f64);
     }

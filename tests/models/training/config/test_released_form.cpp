@@ -35,8 +35,8 @@ TrainConfig two_stages(int tp, int dp) {
 std::vector<float> table_moment(const TrainConfig& config) {
   const auto trainer = ParallelTrainer::make(world(), config, corpus());
   trainer->step();
-  for (const StateTensor& t : trainer->state_tensors())
-    if (t.layout.name() == "embedding.token") return {t.first_moment.as<float>().begin(), t.first_moment.as<float>().end()};
+  for (const StateSlot& slot : trainer->state_slots())
+    if (slot.name == "first_moment" && slot.layout.name() == "embedding.token") return {slot.value.as<float>().begin(), slot.value.as<float>().end()};
   return {};
 }
 

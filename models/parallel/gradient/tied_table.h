@@ -1,0 +1,41 @@
+// The tied table of a pipeline: first and last stage hold copies, whose gradients are summed (class `embedding`). In two steps, over the ranks
+// of a replica's data group and then over {first, last stage}, or fused, over both at once (Optimus-CC, papers/optimus_cc.md section 2.4).
+#pragma once
+
+#include "collectives/communicator/process_mesh.h"
+#include "models/compute/compute_clock.h"
+#include "models/layout/parameter.h"
+#include "models/parallel/channels/channel_pair.h"
+#include "models/parallel/channels/channel_spec.h"
+#include "models/training/config/train_config.h"
+
+namespace thinwire {
+
+/// What TiedTable needs: none without a pipeline. `over_replicas` false: over the stages alone, replica by replica.
+std::vector<ChannelSpec> tied_table_channels(const TrainConfig& config, ProcessMesh& mesh, bool over_replicas = true);
+
+template <typename T>
+class TiedTable {
+ public:
+  /// `table` null: nothing to do. `copies`: data-parallel ranks whose mean is wanted; 1 without over_replicas.
+  TiedTable(Parameter<T>* table, const NamedChannels& channels, int copies, ComputeClock& clock);
+
+  /// Starts the first step.
+  void start(std::int64_t step);
+  /// Waits, and does the rest.
+  void finish(double& waited_us);
+  Parameter<T>* table() { return table_; }
+  /// Whether start() sends anything.
+  bool starts() const { return table_ != nullptr && first_ != nullptr; }
+
+ private:
+  MessageKey key() const;
+  Parameter<T>* table_;
+  ChannelPair *first_, *stages_;
+  int copies_;
+  ComputeClock& clock_;
+  std::int64_t step_ = 0;
+  Operation operation_;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,67 @@
+// What a rank updates of its parameters, and the weights of a checkpoint.
+#pragma once
+
+#include "collectives/communicator/cost_terms.h"
+#include "models/layout/parameter.h"
+#include "models/store/state_slot.h"
+
+namespace thinwire {
+
+/// A parameter of this rank and the unit that it belongs to: the layer whose backward pass completes its gradient.
+template <typename T>
+struct UnitParameter {
+  Parameter<T>* parameter = nullptr;
+  int unit = 0;
+};
+
+template <typename T>
+struct OwnedPart {
+  Parameter<T>* parameter = nullptr;
+  int unit = 0;
+  RowBlock rows{0, 0};      ///< of the parameter seen as a matrix
+  TensorView weights;       ///< [rows.count, columns], or the whole vector: what an update changes, in full precision
+  TensorView gradient;      ///< of the same shape: where an update reads the reduced gradient
+  bool sharded = false;     ///< the ranks of a replica own other rows: gradients are reduce-scattered; else all own the whole
+  bool tied_table = false;  ///< held by the first and the last stage, and synchronised apart
+};
+
+/// The whole parameter, where it lies.
+template <typename T>
+OwnedPart<T> whole_part(const UnitParameter<T>& p) {
+  Parameter<T>& parameter = *p.parameter;
+  OwnedPart<T> part;
+  part.parameter = &parameter, part.unit = p.unit;
+  part.rows = {0, parameter.value.shape().rows()};
+  part.weights = parameter.value.view(), part.gradient = parameter.gradient.view();
+  return part;
+}
+
+/// The tied table, which belongs to no unit alone.
+template <typename T>
+OwnedPart<T> table_part(Parameter<T>& table) {
+  OwnedPart<T> part = whole_part(UnitParameter<T>{&table, -1});
+  part.tied_table = true;
+  return part;
+}
+
+/// Matrices are split over ranks; vectors, less than one percent of the elements, are kept whole.
+template <typename T>
+bool is_matrix(const Parameter<T>& p) {
+  return p.layout.local().rank() == 2 && p.layout.local().rows() > 1;
+}
+
+/// Rows `rows` of a matrix.
+inline TensorView rows_of(TensorView matrix, RowBlock rows) {
+  const std::int64_t columns = matrix.shape().columns();
+  return matrix.flat_slice(rows.first * columns, rows.count * columns).reshaped({rows.count, columns});
+}
+
+/// Values that every data-parallel rank holds whole. A checkpoint of a run that kept more bits than it sent gives those.
+inline StateSlot weights_slot(const ParameterLayout& layout, TensorView value) {
+  StateSlot slot;
+  slot.name = "weights", slot.layout = layout, slot.value = value;
+  slot.sources = {"full_precision_weights", "weights"};
+  return slot;
+}
+
+}  // namespace thinwire

@@ -1,0 +1,101 @@
+// Where the values and gradients of parameters lie: whole on every data-parallel rank, split over them, or gathered for a while. Only a store
+// knows where an element is; optimizers update the parts it shows, executors ask it to gather units (models/stage/unit_events.h), checkpoints save its
+// slots. A store registers itself for a zero stage (Rajbhandari et al. 2020, ZeRO) and is chosen by --zero-stage.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/compute/compute_clock.h"
+#include "models/store/owned_part.h"
+#include "models/stage/unit_events.h"
+#include "models/parallel/channels/channel_spec.h"
+#include "models/parallel/schedule/lower.h"
+
+namespace thinwire {
+
+struct TrainConfig;
+class ProcessMesh;
+
+/// `parameters` in the order of the forward pass. `table`: the tied table where first and last stage both hold it, else null.
+template <typename T>
+struct StoreContext {
+  const TrainConfig& config;
+  ProcessMesh& mesh;
+  std::vector<UnitParameter<T>> parameters;
+  Parameter<T>* table = nullptr;
+  const NamedChannels& channels;
+  ComputeClock& clock;
+};
+
+template <typename T>
+class ParameterStore : public UnitGathers {
+ public:
+  /// In the order in which the backward pass completes gradients; the tied table last. Views stay valid as long as the store.
+  virtual const std::vector<OwnedPart<T>>& parts() const = 0;
+  /// The weights of all parts are those of `version`, the number of updates so far. Whole values follow, now or when they are gathered.
+  virtual void updated(std::int64_t version) = 0;
+  /// A checkpoint filled the slots with the state after `version` updates.
+  virtual void loaded(std::int64_t version) = 0;
+  std::int64_t version() const { return version_; }
+  /// Weights of this rank; what an update remembers is the policy's.
+  virtual std::vector<StateSlot> state() = 0;
+  // Stores whose values are always whole have nothing to gather. A gather of values older than version() is a RuntimeFailure.
+  void unshard(int /*unit*/) override {}
+  void wait_unshard(int /*unit*/) override {}
+  void reshard(int /*unit*/) override {}
+  double waited_us = 0;  ///< blocked on gathers since it was reset
+
+ protected:
+  std::int64_t version_ = 0;
+};
+
+/// Bytes of this rank in closed form, in elements of the parameters' type.
+struct StoreFootprint {
+  std::int64_t weights = 0, gradients = 0;
+  std::int64_t kept = 0;   ///< besides: full-precision rows, reduced gradients
+  std::int64_t owned = 0;  ///< elements that the optimizer keeps state for
+};
+
+struct StoreInfo {
+  int zero_stage = 0;
+  std::string summary = {};  ///< one line
+  std::string source = {};   ///< where the method comes from
+  bool gathers = false;  ///< values are whole only between unshard and reshard: a lowered schedule says when
+  KeepGathered keep = KeepGathered::step;  ///< then, how long
+  int prefetch = 1;                        ///< and so many unit passes ahead
+  bool shards_gradients = false;  ///< gradients of matrices travel as grad_reduce_scatter
+  std::set<TrafficClass> classes = {};  ///< that it sends itself
+  std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};
+  std::function<std::unique_ptr<ParameterStore<float>>(const StoreContext<float>&)> make_f32 = {};
+  std::function<std::unique_ptr<ParameterStore<double>>(const StoreContext<double>&)> make_f64 = {};
+  /// Of a rank with so many elements in matrices that are split over `ranks` and `whole` others.
+  std::function<StoreFootprint(std::int64_t split, std::int64_t whole, int ranks)> footprint = {};
+  /// UsageError for what the store does not go with; empty: everything.
+  std::function<void(const TrainConfig&)> check = {};
+};
+
+/// `static const bool registered = register_store<WholeStore>({.zero_stage = 0, ...});`
+bool register_store(StoreInfo info);
+template <template <typename> class Store>
+bool register_store(StoreInfo info) {
+  info.make_f32 = [](const StoreContext<float>& c) { return std::make_unique<Store<float>>(c); };
+  info.make_f64 = [](const StoreContext<double>& c) { return std::make_unique<Store<double>>(c); };
+  return register_store(std::move(info));
+}
+/// UsageError listing what exists.
+const StoreInfo& store_info(int zero_stage);
+std::vector<const StoreInfo*> all_stores();
+
+template <typename T>
+std::unique_ptr<ParameterStore<T>> make_store(const StoreInfo& info, const StoreContext<T>& context) {
+  if constexpr (std::is_same_v<T, double>)
+    return info.make_f64(context);
+  else
+    return info.make_f32(context);
+}
+
+}  // namespace thinwire
