@@ -197,13 +197,13 @@ class GraphsOfOneModel : public DeviceTraining {
     queued->model.backward(tokens, queued->saved, queued->gradient);
 
     Side& side = *launched;
-    side.model.place_batch(context, tokens, side.saved);
+    side.model.place(context, tokens, side.saved);
     // Of every other shape and scale passes of their own.
     auto& mine = graphs[{batch, seq, scale}];
     if (!mine) mine = std::make_unique<RecordedPasses>(true, clock);
     side.gradient.reshape({batch * seq, side.model.config().hidden});
     mine->run({"forward", 0, &side.saved}, 0, [&] {
-      side.model.run_placed(scale, side.saved);
+      for (std::size_t unit = 0; unit < side.model.units().size(); ++unit) side.model.forward_unit(unit, scale, side.saved);
       side.add_loss(scale);
     });
     mine->run({"backward", 0, &side.saved, side.gradient.view().data()}, 0, [&] { side.model.backward(tokens, side.saved, side.gradient); });

@@ -130,9 +130,7 @@ TEST(GridModel, TrainingFollowsTheSingleDevice) {
     ComputeClock clock;
     TensorGrid<double> grid(world(), c.shape, c.options, clock);
     GridGpt<double> model(config, {}, grid);
-    std::vector<OptimizerPart<double>> parts;
-    for (Parameter<double>* p : model.parameters()) parts.push_back({p, {0, -1}, nullptr, p->layout.counts_in_norm()});
-    Optimizer<double> optimizer(parts, adamw);
+    Optimizer<double> optimizer(model.parameters(), adamw);
     GridGpt<double>::Activations saved;
     Tensor d;
     for (int s = 0; s < steps; ++s) {

@@ -78,7 +78,7 @@ class FakeTrainer final : public ParallelTrainer {
     return all;
   }
   StepRecord step() override { return {}; }
-  double validate() override { return 0; }
+  Evaluation evaluate() override { return {}; }
   std::int64_t steps_taken() const override { return steps; }
   void state_loaded(std::int64_t n) override { steps = n; }
   void set_compute(ComputeMode) override {}
