@@ -61,6 +61,9 @@ void check_mesh(const MeshShape& shape) {
     throw UsageError("mesh tp " + std::to_string(shape.tp) + " x pp " + std::to_string(shape.pp) + " x dp " +
                      std::to_string(shape.dp) + ": every extent must be at least 1");
   }
+  if (shape.dp_replicas < 1 || shape.dp_nodes < 1 || shape.dp % (shape.dp_replicas * shape.dp_nodes) != 0)
+    throw UsageError("dp " + std::to_string(shape.dp) + " is no product of " + std::to_string(shape.dp_replicas) + " replicas and " +
+                     std::to_string(shape.dp_nodes) + " nodes in each; the product of --dp-replicas and --dp-nodes must divide --dp");
 }
 
 MeshCoordinates mesh_coordinates(const MeshShape& shape, int rank) {

@@ -101,7 +101,14 @@ bool CodecExpression::is_dense() const {
   return codec_info(codec.name).make(codec.parameters, Form::fair)->traits().identity;
 }
 
-bool compresses(const std::string& text) { return text != uncompressed && !parse_codec(text).is_dense(); }
+bool compresses(const std::string& text) {
+  if (text == uncompressed) return false;
+  try {
+    return !parse_codec(text).is_dense();
+  } catch (const UsageError&) {
+    return true;  // whoever makes the codec refuses it, and knows where it was asked for
+  }
+}
 
 CodecStack make_codec(const CodecExpression& expression, Form form) {
   const CodecInfo& info = codec_info(expression.codec.name);

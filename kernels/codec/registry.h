@@ -95,7 +95,7 @@ struct CodecExpression {
 CodecExpression parse_codec(const std::string& text);
 /// The expression of no compression, which options default to and records of dense messages carry.
 inline constexpr const char* uncompressed = "none";
-/// Whether an expression is anything but dense.
+/// Whether an expression is anything but dense; also true of one that cannot be read, which make_codec refuses.
 bool compresses(const std::string& text);
 
 /// An entry of another registry with the same grammar of parameters, as optimizers have: NAME[:key=value,...].

@@ -30,11 +30,11 @@ class Skewed final : public Codec {
  public:
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& s) const override { return static_cast<std::size_t>(s.elements()) * 4; }
-  std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
     std::memcpy(payload.data(), x.data(), x.bytes());
     return x.bytes();
   }
-  void decode(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
     if (payload.size() != out.bytes()) throw CorruptData("skewed: size");
     std::memcpy(out.data(), payload.data(), payload.size());
     for (float& v : out.as<float>()) v *= 1.01f;
@@ -53,11 +53,11 @@ class Credulous final : public Codec {
  public:
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& s) const override { return static_cast<std::size_t>(s.elements()) * 4; }
-  std::size_t encode(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
+  std::size_t write_payload(ConstTensorView x, const MessageKey&, std::span<std::byte> payload) override {
     std::memcpy(payload.data(), x.data(), x.bytes());
     return x.bytes();
   }
-  void decode(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
+  void read_payload(std::span<const std::byte> payload, const MessageKey&, TensorView out) override {
     std::memcpy(out.data(), payload.data(), std::min(payload.size(), out.bytes()));
   }
 

@@ -308,7 +308,7 @@ TEST_F(Checkpoint, AnotherModelTextOrVersionIsRefusedWithBothValues) {
   }
   world().barrier();
   FakeTrainer fresh(c);
-  expect_words(refusal<UsageError>([&] { load_checkpoint(world(), fresh, c, path_); }), {"version 7", "version 1"});
+  expect_words(refusal<UsageError>([&] { load_checkpoint(world(), fresh, c, path_); }), {"version 7", "version 2"});
   EXPECT_NE(refusal<EnvironmentError>([&] { load_checkpoint(world(), fresh, c, folder_ + "/none.h5"); }), "");
 }
 
