@@ -78,7 +78,7 @@ class FakeTrainer final : public ParallelTrainer {
     return all;
   }
   StepRecord step() override { return {}; }
-  double validate() override { return 0; }
+  Evaluation evaluate() override { return {}; }
   std::int64_t steps_taken() const override { return steps; }
   void state_loaded(std::int64_t n) override { steps = n; }
   void set_compute(ComputeMode) override {}
@@ -308,7 +308,7 @@ TEST_F(Checkpoint, AnotherModelTextOrVersionIsRefusedWithBothValues) {
   }
   world().barrier();
   FakeTrainer fresh(c);
-  expect_words(refusal<UsageError>([&] { load_checkpoint(world(), fresh, c, path_); }), {"version 7", "version 1"});
+  expect_words(refusal<UsageError>([&] { load_checkpoint(world(), fresh, c, path_); }), {"version 7", "version 2"});
   EXPECT_NE(refusal<EnvironmentError>([&] { load_checkpoint(world(), fresh, c, folder_ + "/none.h5"); }), "");
 }
 
