@@ -235,7 +235,7 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"optimizer", "adam"}}, {"adam", "did you mean 'adamw'"}},
       {{{"optimizer", "adamw:beta=0.5"}}, {"beta", "it takes none"}},
       {{{"dp", "4"}, {"global-batch", "8"}, {"dp-replicas", "2"}}, {"--dp-replicas 2", "adamw"}},
-      {{{"dp", "4"}, {"global-batch", "8"}, {"dp-nodes", "3"}}, {"dp-nodes 3"}},
+      {{{"dp", "4"}, {"global-batch", "8"}, {"dp-nodes", "3"}}, {"--dp-nodes", "3"}},
       {{{"compute", "timed"}, {"checkpoint", "x.h5"}}, {"timed", "--checkpoint"}},
       {{{"pp", "1"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}}, {"epilogue_only", "--pp is 1"}},
       {{{"pp", "2"}, {"schedule", "gpipe"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}},
