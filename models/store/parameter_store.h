@@ -11,6 +11,7 @@
 
 #include "models/compute/compute_clock.h"
 #include "models/store/owned_part.h"
+#include "models/stage/unit.h"
 #include "models/stage/unit_events.h"
 #include "models/parallel/channels/channel_spec.h"
 #include "models/parallel/schedule/lower.h"
@@ -26,6 +27,7 @@ struct StoreContext {
   const TrainConfig& config;
   ProcessMesh& mesh;
   std::vector<UnitParameter<T>> parameters;
+  std::vector<Unit<T>> units;  ///< with what the passes of each read
   Parameter<T>* table = nullptr;
   const NamedChannels& channels;
   ComputeClock& clock;

@@ -237,8 +237,9 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_update() {
-    StoreContext<T> context{config_, mesh_, {}, nullptr, pairs_->named, clock_};
+    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_};
     for (auto& chunk : chunks_) {
+      context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());
       for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
       if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
     }

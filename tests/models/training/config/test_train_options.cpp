@@ -36,6 +36,14 @@ static_assert(!std::is_default_constructible_v<TrainOption>);
 static_assert(std::is_constructible_v<TrainOption, const char*, const char*, OnResume, const char*, const char*, TrainOption::Kind>);
 static_assert(!std::is_constructible_v<TrainOption, const char*, const char*, const char*, const char*, TrainOption::Kind>);
 
+TEST(TrainOptions, OldNamesAreRefusedWithTheNamesOfToday) {
+  const auto flag_error = [](const char* flag, const char* value) { return message_of<UsageError>([&] { (void)make_train_config({{flag, value}}); }); };
+  EXPECT_NE(flag_error("shard-optimizer", "true").find("`zero-stage`"), std::string::npos);
+  EXPECT_NE(flag_error("compress.weight_gather", "cast").find("`compress.param_all_gather`"), std::string::npos);
+  EXPECT_NE(flag_error("compress.gradient_scatter", "cast").find("`compress.grad_reduce_scatter`"), std::string::npos);
+  EXPECT_NE(file_error("[parallel]\nshard_optimizer = true\n").find("parallel.zero_stage"), std::string::npos);
+}
+
 TEST(TrainOptions, EveryKeyAndEveryFlagIsThereOnceWithHelpAndADefaultThatSets) {
   std::set<std::string> keys, flags;
   const TrainConfig defaults = train_defaults();
@@ -221,6 +229,13 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"compress.tp_forward", "topk"}, {"compress.tp_forward.layers", "x"}}, {"x", "layers"}},
       {{{"compress.grad_reduce_scatter", "topk"}}, {"--zero-stage 1"}},
       {{{"compress.dp_gradient", "topk"}, {"zero-stage", "1"}}, {"grad_reduce_scatter"}},
+      {{{"compress.optimizer", "topk"}}, {"compress.optimizer", "adamw", "dp_gradient"}},
+      {{{"compress.tp_weight", "quantize:bits=8"}}, {"--tensor-parallel"}},
+      {{{"zero-stage", "7"}}, {"7", "0 (", "1 ("}},
+      {{{"optimizer", "adam"}}, {"adam", "did you mean 'adamw'"}},
+      {{{"optimizer", "adamw:beta=0.5"}}, {"beta", "it takes none"}},
+      {{{"dp", "4"}, {"global-batch", "8"}, {"dp-replicas", "2"}}, {"--dp-replicas 2", "adamw"}},
+      {{{"dp", "4"}, {"global-batch", "8"}, {"dp-nodes", "3"}}, {"--dp-nodes", "3"}},
       {{{"compute", "timed"}, {"checkpoint", "x.h5"}}, {"timed", "--checkpoint"}},
       {{{"pp", "1"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}}, {"epilogue_only", "--pp is 1"}},
       {{{"pp", "2"}, {"schedule", "gpipe"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}},
