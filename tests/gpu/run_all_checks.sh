@@ -90,7 +90,7 @@ nvidia-smi -q > "$out/logs/device.log" 2>&1
 
 codecs='none cast quantize:bits=8 quantize:bits=4 quantize:bits=2 topk randomk powersgd:rank=16 autoencoder:fraction=0.0625,init=orthonormal'
 if [ $smoke = yes ]; then
-  few=(--gtest_filter='CudaDevice.*MaskGradients*') sizes=(64) size=(--batch 2 --seq 16) timing=(--min-time 0.005 --max-time 0.02)
+  few=(--gtest_filter='CudaDevice.EveryBackwardRule*') sizes=(64) size=(--batch 2 --seq 16) timing=(--min-time 0.005 --max-time 0.02)
   kernels=(--micro-batch 1 --tokens 16 --model-hidden 32 --heads 2 --model-layers 1 --vocab 101 --peak-size 32)
   model=(--hidden 32 --layers 1 --heads 2 --seq 16 --micro-batch 1 --global-batch 2 --steps 2) products=f32
   peer_codecs=(--rows 16 --hidden 4096 --seconds 0.01) peer_training=(--batch 1 --seq 16 --hidden 32 --layers 1 --heads 2 --vocab 101 --steps 2 --peak-size 64)
@@ -127,8 +127,8 @@ if [ "$devices" -ge 2 ]; then
 fi
 if command -v compute-sanitizer >/dev/null; then
   program=$tests/device_tests  # not a script in front of it
-  part memcheck 90 compute-sanitizer --error-exitcode 1 "$program" --gtest_filter='CudaDevice.*MaskGradients*:CudaDevice.*ReportDamaged*:CudaDevice.*Residuals*'
-  part racecheck 60 compute-sanitizer --tool racecheck --error-exitcode 1 "$program" --gtest_filter='CudaDevice.*MaskGradients*'
+  part memcheck 90 compute-sanitizer --error-exitcode 1 "$program" --gtest_filter='CudaDevice.EveryBackwardRule*:CudaDevice.*ReportDamaged*:CudaDevice.*Residuals*'
+  part racecheck 60 compute-sanitizer --tool racecheck --error-exitcode 1 "$program" --gtest_filter='CudaDevice.EveryBackwardRule*'
 fi
 
 if [ $failed = yes ]; then summary FAILED "see logs/"; else summary PASSED ""; fi
