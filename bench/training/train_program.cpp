@@ -42,6 +42,8 @@ bool prepare(CommandLine& line) {
   parameters.values = line.values;
   const TrainConfig config = train_config_of(parameters);
   config.check();
+  // What follows from other settings is part of the cell, like what was given: later every option has a value.
+  if (config.schedule != train_defaults().schedule) line.values.try_emplace("schedule", config.schedule);
   if (!answers) {
     // Before MPI starts this is one message; afterwards it would end in mpirun's words about an aborted job.
     if (const std::optional<int> launched = Environment::launch_size()) require_ranks(config.mesh, *launched);

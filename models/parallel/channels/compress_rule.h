@@ -9,7 +9,7 @@
 
 namespace thinwire {
 
-/// What compresses one traffic class, where, and when. Outside of it the class travels dense.
+/// What compresses one traffic class, where, and when. Messages that no rule covers are sent uncompressed.
 struct CompressRule {
   std::string codec = uncompressed;
   Protocol protocol = Protocol::automatic;

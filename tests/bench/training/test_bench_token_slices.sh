@@ -31,6 +31,9 @@ expect_output "100 is no multiple of --granularity 32"
 property "train_gpt takes slices, chooses the schedule for them, and refuses what does not fit"
 config=$("$THINWIRE_BIN_DIR/train_gpt" --token-slices 32,16,16 --seq 64 --print-config 2>/dev/null) || fail "train_gpt --print-config ended with $?"
 grep -q 'schedule = "terapipe"' <<<"$config" && grep -q 'token_slices = "32,16,16"' <<<"$config" || fail "$config"
+run timeout 60 mpirun --oversubscribe --bind-to none -n 2 "$THINWIRE_BIN_DIR/train_gpt" --pp 2 --token-slices 4 --hidden 16 --layers 2 --heads 2 --seq 16 --global-batch 2 \
+  --steps 1 --eval-sequences 2
+expect_status 0 # as the README types it: no schedule given
 run "$THINWIRE_BIN_DIR/train_gpt" --token-slices 4 --schedule 1f1b --print-config
 expect_status 2
 expect_output "use schedule terapipe"
