@@ -68,7 +68,7 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app("Predicts a training step: iteration time, exposed time per traffic class, timeline. docs/step-model.md");
   app.add_option("--machine", options.machine, "TOML file: nodes, rates inside and between them, compute")->required();
-  app.add_option("--model", options.model, "TOML file: layers, hidden, heads, seq, vocabulary")->required();
+  app.add_option("--model", options.model, "TOML file: layers, hidden, heads, seq, vocabulary; kind of model (gpt)")->required();
   app.add_option("--execution", options.executions, "TOML files: mesh, micro-batches, schedule, codecs; several are compared with the first")->required();
   app.add_option("--trace", options.trace, "write the first execution's timeline to this file (JSON; opens in Chrome or Perfetto)");
   app.add_flag("--json", options.json, "as JSON");

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "collectives/link/emulated_network.h"
 #include "core/device/device_module.h"
 #include "core/process/environment.h"
 #include "core/process/main_guard.h"
@@ -24,11 +25,17 @@ std::string file_name_of(std::string launch) {
   return launch;
 }
 
+/// Whether the kernel moves the bytes of this link: those of shared memory, and of a network that is played over it, are moved by the ranks.
+bool kernel_carries(const std::string& link) { return link != "shm" && !EmulatedLink::is_emulated(link); }
+
 }  // namespace
 
 Recorder::Recorder(RecorderOptions options, Communicator& world) : options_(std::move(options)), world_(world) {
   if (options_.launch.empty()) options_.launch = made_up_launch(options_.program);
-  if (!options_.out.empty()) journal_path_ = options_.out + "/journal/" + file_name_of(options_.launch) + ".jsonl";
+  if (!options_.out.empty()) {
+    journal_path_ = options_.out + "/journal/" + file_name_of(options_.launch) + ".jsonl";
+    meter_.emplace(world_.host_side(), kernel_carries(options_.link), options_.read_cpu);
+  }
   if (world_.rank() == 0) {
     if (!journal_path_.empty()) journal_ = std::make_unique<results::Journal>(journal_path_);
     if (options_.json == "-")
@@ -66,6 +73,7 @@ void Recorder::launch_finished() {
 void Recorder::start(const Cell& cell) {
   running_ = cell.cell_id;
   if (journal_) journal_->cell_started(cell.cell_id);
+  if (meter_) meter_->start(cell.cell_id);
 }
 
 void Recorder::note(const Cell& cell, const std::string& text) {
@@ -132,6 +140,7 @@ void Recorder::complete(const Cell& cell, results::CellRow& row) const {
 
 void Recorder::finish(const Cell& cell, Measured measured) {
   running_ = cell.cell_id;
+  std::optional<results::AttemptRow> attempt = meter_ ? meter_->finish(cell.cell_id) : std::nullopt;
   TW_ASSERT(!measured.rows.empty(), "a cell without rows");
   const results::Status worst = [&] {
     for (results::CellRow& row : measured.rows) complete(cell, row);
@@ -142,6 +151,10 @@ void Recorder::finish(const Cell& cell, Measured measured) {
   if (world_.rank() != 0) {
     running_.clear();
     return;
+  }
+  if (attempt && (worst == results::Status::ok || worst == results::Status::mistrusted)) {
+    attempt->launch = options_.launch;
+    measured.training.attempts = {*attempt};
   }
   for (results::SampleRow& sample : measured.samples) sample.cell_id = cell.cell_id;
   results::for_each_training_table(measured.training, [&](const char*, auto& rows, const auto&) {

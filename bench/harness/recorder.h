@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/harness/bench_program.h"
+#include "bench/harness/disturbance_meter.h"
 #include "bench/harness/table.h"
 #include "results/cell.h"
 #include "results/journal.h"
@@ -22,6 +24,7 @@ struct RecorderOptions {
   std::string link = "shm";
   std::string launch;                ///< id; made up when empty
   std::string config_hash;
+  ReadCpu read_cpu = thinwire::read_cpu;  ///< of every rank
 };
 
 class Recorder {
@@ -36,9 +39,10 @@ class Recorder {
   /// The parameters as given (without defaults): they are the cell's identity.
   void declare(const std::string& cell_id, results::Parameters parameters);
   void launch_started();
+  /// Collective where results are recorded: from here to finish() the machine's disturbance is measured.
   void start(const Cell& cell);
   void note(const Cell& cell, const std::string& text);
-  /// Completes identity columns, prints, appends JSON, writes the record, then the journal.
+  /// Collective, likewise. Completes identity columns, prints, appends JSON, writes the record, then the journal.
   void finish(const Cell& cell, Measured measured);
   void launch_finished();
   /// 0; 1 when a row was WRONG; 2 when a cell given on the command line FAILED.
@@ -53,6 +57,7 @@ class Recorder {
   std::map<std::string, results::Parameters> parameters_;
   std::unique_ptr<results::Journal> journal_;
   std::string journal_path_, running_;
+  std::optional<DisturbanceMeter> meter_;  ///< where results are recorded
   std::FILE* json_ = nullptr;
   std::unique_ptr<RowTable> table_;
   int hook_ = 0;

@@ -1,14 +1,18 @@
 #include "bench/training/mfu.h"
 
+#include <limits>
+
+#include "models/stage/model_kind.h"
+
 namespace thinwire::bench {
 
-double model_flops_per_token(const GptConfig& model, std::int64_t seq) {
-  const auto multiplied = static_cast<double>(model.parameters() - model.max_seq * model.hidden);
-  return 6 * multiplied + 12.0 * static_cast<double>(model.layers) * static_cast<double>(model.hidden) * static_cast<double>(seq);
+double model_flops_per_token(const std::string& kind, const ModelConfig& model, std::int64_t seq) {
+  if (!model_kind(kind).geometry) return std::numeric_limits<double>::quiet_NaN();
+  return training_flops_per_token(model_geometry(kind, model), seq);
 }
 
-double model_gflops(const GptConfig& model, std::int64_t seq, std::int64_t tokens, double step_seconds) {
-  return model_flops_per_token(model, seq) * static_cast<double>(tokens) / step_seconds * 1e-9;
+double model_gflops(const std::string& kind, const ModelConfig& model, std::int64_t seq, std::int64_t tokens, double step_seconds) {
+  return model_flops_per_token(kind, model, seq) * static_cast<double>(tokens) / step_seconds * 1e-9;
 }
 
 }  // namespace thinwire::bench

@@ -10,6 +10,8 @@
 #include "core/statistics.h"
 #include "kernels/codec/registry.h"
 #include "models/parallel/channels/epilogue.h"
+#include "models/stage/model_kind.h"
+#include "models/training/step_schedule.h"
 
 namespace thinwire::bench {
 namespace {
@@ -78,6 +80,10 @@ class Costs {
 
   StepCosts costs() {
     const TrainConfig& c = run_.config;
+    const Schedule schedule = training_schedule(c);
+    const bool gathers = std::ranges::any_of(schedule.stage, [](const auto& list) {
+      return std::ranges::any_of(list, [](const Instruction& i) { return i.kind == InstructionKind::unshard; });
+    });
     const double micro = static_cast<double>(c.micro_batches()), passes = micro * c.virtual_stages * static_cast<double>(slices_.size());
     StepCosts costs;
     for (int s = 0; s < c.mesh.pp; ++s) {
@@ -93,11 +99,15 @@ class Costs {
         work.slice_backward_us.push_back(at.slice_backward[n] / micro);
       }
       costs.stage.push_back(work);
-      costs.gradient_us.push_back(exposed_gradients_us(at, work));
+      costs.gradient_us.push_back(exposed_gradients_us(at, work, gathers));
       const auto [replicas, stages] = embedding_us(at);
       costs.table_us.push_back(replicas);
       costs.embedding_us = std::max(costs.embedding_us, stages);
       costs.optimizer_us = std::max(costs.optimizer_us, at.rest);
+    }
+    if (gathers) {
+      costs.unshard_us = by_unit(schedule, InstructionKind::unshard, TrafficClass::param_all_gather);
+      costs.reduce_us = by_unit(schedule, InstructionKind::reduce, TrafficClass::grad_reduce_scatter);
     }
     costs.optimizer_us += norm_us();
     costs.sums_after_sends = true;
@@ -146,6 +156,35 @@ class Costs {
     return sum;
   }
 
+  /// All gathers (or scattered sums) of a stage's step, shared out over the instructions of this kind by what their units hold in matrices; evenly
+  /// where the model does not say what that is.
+  UnitCost by_unit(const Schedule& schedule, InstructionKind kind, TrafficClass traffic) const {
+    const TrainConfig& c = run_.config;
+    const LinkModel link = link_of(traffic);
+    const bool declared = static_cast<bool>(model_kind(c.model_kind).geometry);
+    std::vector<std::map<std::pair<int, int>, double>> costs;
+    for (int stage = 0; stage < c.mesh.pp; ++stage) {
+      double all = 0, weights = 0;
+      for (const auto& [key, cost] : stage_[static_cast<std::size_t>(stage)].classes)
+        if (key.first == traffic) all += cost.operations * (c.mesh.dp - 1) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      std::vector<Geometry> chunks;
+      for (int chunk = 0; chunk < c.virtual_stages && declared; ++chunk)
+        chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, stage, chunk))));
+      auto& of_unit = costs.emplace_back();
+      for (const Instruction& i : schedule.stage[static_cast<std::size_t>(stage)]) {
+        if (i.kind != kind) continue;
+        double weight = declared ? 0 : 1;
+        if (declared)
+          for (const DeclaredParameter& p : chunks[static_cast<std::size_t>(i.chunk)].units[static_cast<std::size_t>(i.unit)].parameters)
+            weight += p.decays && !(p.tied && c.mesh.pp > 1) ? static_cast<double>(p.whole()) : 0;
+        of_unit[{i.chunk, i.unit}] = weight;
+        weights += weight;
+      }
+      for (auto& [unit, us] : of_unit) us = weights > 0 ? all * us / weights : 0;
+    }
+    return [costs = std::move(costs)](int stage, int chunk, int unit) { return costs.at(static_cast<std::size_t>(stage)).at({chunk, unit}); };
+  }
+
   // The table's own gradient: fused, one ring over first and last stage of all replicas; else over replicas, then over the two.
   std::pair<double, double> embedding_us(const Stage& at) const {
     const TrainConfig& c = run_.config;
@@ -171,10 +210,11 @@ class Costs {
     return messages * machine_.between.latency_us;
   }
 
-  // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends.
-  double exposed_gradients_us(const Stage& at, const StageWork& work) const {
-    const double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp) + sums_us(at, TrafficClass::grad_reduce_scatter, run_.config.mesh.dp) +
-                       sums_us(at, TrafficClass::param_all_gather, run_.config.mesh.dp);
+  // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends. Where the schedule says when parameters
+  // are gathered and matrices reduced, both are counted there (by_unit).
+  double exposed_gradients_us(const Stage& at, const StageWork& work, bool gathers) const {
+    double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp);
+    if (!gathers) all += sums_us(at, TrafficClass::grad_reduce_scatter, run_.config.mesh.dp) + sums_us(at, TrafficClass::param_all_gather, run_.config.mesh.dp);
     if (!run_.config.overlap) return all;
     const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp, share = (layers - 1) / layers;
     return all - std::min(all * share, work.backward_us * share);

@@ -15,6 +15,8 @@ namespace thinwire::bench {
 /// - tensor-parallel sums and look-ups block within the passes: bytes over the rate, latency per message of their algorithm, codec work;
 /// - boundary messages by the rule of their class (CompressRule::epilogue_only);
 /// - gradient sums begin as layers end where the run overlaps them, else after the backward pass;
+/// - of a store that gathers parameters unit by unit, gathers and scattered sums stand where the schedule has them, each unit with the share of its
+///   matrices;
 /// - the rest of the computing (norm, optimizer, packing) follows.
 /// Classes that meet on one card are not modelled.
 StepCosts step_costs(const TrainRun& run, const ClusterMachine& machine);

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "core/process/log.h"
+#include "models/stage/model_kind.h"
 
 namespace thinwire::bench {
 namespace {
@@ -106,6 +107,8 @@ std::string describe_run(const TrainRun& run, const results::TrainingTables& tab
   if (!std::isnan(time.mfu))
     text += format("model FLOPs        %.3g TFLOP/s, utilisation %.1f %% of %.3g TFLOP/s (%s)%s\n", time.gflops * 1e-3, time.mfu * 100,
                    time.peak_gflops * 1e-3, time.peak.c_str(), time.device.empty() ? "" : (", " + time.device).c_str());
+  else if (!std::isnan(run.peak_gflops) && !model_kind(c.model_kind).geometry)
+    text += "model FLOPs        skipped: --model " + c.model_kind + " declares no geometry, so nobody knows how many a step needs\n";
   if (std::isnan(time.communication_share))
     text +=
         run.device.empty() ? "communication      no share: real compute on more ranks than cores says nothing about time "

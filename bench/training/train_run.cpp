@@ -25,6 +25,7 @@
 #include "core/process/real_time.h"
 #include "core/statistics.h"
 #include "core/process/stop_request.h"
+#include "models/training/agreement.h"
 #include "models/training/checkpoint/checkpoint.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
@@ -39,7 +40,7 @@ void warn_about_idle_rules(const TrainConfig& config) {
   for (const auto& [traffic, rule] : config.compress) {
     const std::string name = name_of(traffic);
     const int ranks = name.starts_with("tp_")                                         ? config.mesh.tp
-                      : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.mesh.pp
+                      : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.stages()
                                                                                       : config.mesh.dp;
     const bool also_replicas = traffic == TrafficClass::embedding && config.mesh.dp > 1;
     if (rule.active() && ranks < 2 && !also_replicas)
@@ -100,13 +101,31 @@ class Training {
   }
 
  private:
+  /// Of the file that it starts from: what the hash of a cell's parameters must cover, for a path says nothing. Collective; empty but on rank 0.
+  std::string required_content() {
+    std::string content;
+    run_in_agreement(world_, [&] {
+      if (world_.rank() != 0) return;
+      content = checkpoint_content(config_.resume);
+      const std::string& wanted = config_.resume_sha256;
+      const bool of_sweep = !context_.resume.empty();
+      if (wanted.empty() && of_sweep)
+        throw UsageError("--resume " + config_.resume + ": a cell of a sweep is told by its parameters, and a path does not say what it starts from; add resume-sha256 = \"" +
+                         content + "\" if this is the state that you mean");
+      if (!wanted.empty() && wanted != content)
+        throw UsageError("--resume " + config_.resume + " holds a state of SHA-256 " + content + ", not the one that --resume-sha256 " + wanted + " names");
+    });
+    return content;
+  }
+
   void resume() {
+    const std::string content = required_content();
     const ResumeReport resumed = load_checkpoint(world_, *trainer_, config_, config_.resume);
     checkpoint_ = config_.resume + " (step " + std::to_string(resumed.steps) + ")";
     if (resumed.steps >= config_.steps)
       throw UsageError("--resume " + config_.resume + " holds step " + std::to_string(resumed.steps) +
                        " already; --steps " + std::to_string(config_.steps) + " must be beyond it");
-    note("resumed from " + checkpoint_);
+    note("resumed from " + checkpoint_ + ", state " + content);
     if (resumed.codec_state == CodecStateUse::reset) note("codec state starts anew (--codec-state reset)");
     for (const std::string& remark : resumed.remarks) note(remark);
   }

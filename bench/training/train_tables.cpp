@@ -160,7 +160,7 @@ results::TrainingTimeRow time_row(const TrainRun& run) {
   row.tokens_per_second = static_cast<double>(tokens) / (row.step_ms * 1e-3);
   row.device = run.device;
   if (c.compute == ComputeMode::real && (run.device.empty() ? run.oversubscription <= 1 : !emulated(run))) {
-    row.gflops = model_gflops(c.model, c.seq, tokens, row.step_ms * 1e-3);
+    row.gflops = model_gflops(c.model_kind, c.model, c.seq, tokens, row.step_ms * 1e-3);
     row.peak_gflops = run.peak_gflops, row.peak = run.peak;
     row.mfu = row.gflops / row.peak_gflops;
   }

@@ -102,7 +102,7 @@ class Channel {
   Operation reduce(ConstTensorView in, TensorView out, int root, const MessageKey& key);
   /// Point to point, header-free: sizes are agreed or read from the message. Messages between two ranks
   /// arrive in order; those with no collective before them in the queue are in flight together, so both
-  /// directions at once are safe.
+  /// directions at once are safe. A rank sends to itself in a group of one only, and receives before it waits for that.
   Operation send(ConstTensorView in, int to, const MessageKey& key);
   Operation receive(TensorView out, int from, const MessageKey& key);
   /// The gradient of an activation that crossed this boundary through `activation` (same key): it travels as

@@ -67,7 +67,7 @@ void describe_machine() {
   }
   std::uint64_t job = mix_stream(static_cast<std::uint64_t>(now_ns()), static_cast<std::uint64_t>(getpid()));
   TW_MPI(MPI_Bcast(&job, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
-  NodeInfo::set(here, before_me, job);
+  NodeInfo::set(here, before_me, job, mine);
   // Each rank its share of the cores, unless the user decided. Threads of several ranks on one core spin in
   // OpenMP's barriers for the others' whole time slices: sums of 256 KiB then took 60 ms instead of 0.1 (4
   // ranks, 2 cores).

@@ -56,9 +56,9 @@ MeshCoordinates mesh_coordinates(const MeshShape& shape, int rank);
 int mesh_rank(const MeshShape& shape, const MeshCoordinates& coordinates);
 /// Groups in ascending order of their first rank; members in ascending order of their coordinate.
 MeshGroups mesh_groups(const MeshShape& shape);
-/// Who sums the tied table's gradient in one fused reduction (Optimus-CC, papers/optimus_cc.md section 2.4): per tensor coordinate
-/// first and last stage of all replicas, which hold the same rows of the vocabulary. `released`: all of them at once, as
-/// megatron/mpu/initialize.py of the authors' code, which for tp > 1 sums different rows (section 7, defect 1).
+/// Who sums the tied table's gradient in one fused reduction (Optimus-CC, docs/papers/optimus_cc.md, "The method, as built here"):
+/// per tensor coordinate first and last stage of all replicas, which hold the same rows of the vocabulary. `released`: all of them at once,
+/// as megatron/mpu/initialize.py of the authors' code, which for tp > 1 sums different rows ("Defects of the released code" 1 there).
 std::vector<std::vector<int>> fused_embedding_groups(const MeshShape& shape, Form form);
 /// Names of the groups along the data axis: "data" (all of dp), its factors "replica", "node", "inside" (members differ in that coordinate
 /// alone), and "within_replica" (nodes x inside).

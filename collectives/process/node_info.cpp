@@ -19,7 +19,7 @@ namespace thinwire {
 namespace {
 
 int machine_ranks = 1, machine_rank = 0;
-std::uint64_t machine_job = 0;
+std::uint64_t machine_job = 0, machine_kernel = 0;
 std::atomic<int> quiet_count = 0, longer_nap_us = 0;
 int lock_descriptor = -1;
 
@@ -42,10 +42,11 @@ bool nap_when_waiting() {
 
 }  // namespace
 
-void NodeInfo::set(int ranks_here, int rank_here, std::uint64_t job) {
+void NodeInfo::set(int ranks_here, int rank_here, std::uint64_t job, std::uint64_t kernel) {
   machine_ranks = ranks_here;
   machine_rank = rank_here;
   machine_job = job;
+  machine_kernel = kernel;
 }
 
 int NodeInfo::ranks_here() {
@@ -54,6 +55,10 @@ int NodeInfo::ranks_here() {
 
 int NodeInfo::rank_here() {
   return machine_rank;
+}
+
+std::uint64_t NodeInfo::kernel() {
+  return machine_kernel;
 }
 
 int NodeInfo::cores() {

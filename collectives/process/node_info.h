@@ -11,10 +11,12 @@ namespace thinwire {
 /// namespaces of one machine are seen to share its cores.
 class NodeInfo {
  public:
-  static void set(int ranks_here, int rank_here, std::uint64_t job);
+  static void set(int ranks_here, int rank_here, std::uint64_t job, std::uint64_t kernel);
   static int ranks_here();
   /// This rank's number among them.
   static int rank_here();
+  /// The same number on all ranks that share this kernel, another one elsewhere.
+  static std::uint64_t kernel();
   /// Cores that this process may use (its affinity mask).
   static int cores();
   /// Ranks per core of this machine; above 1 wall-clock times of compute are distorted.

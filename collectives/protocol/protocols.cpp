@@ -57,7 +57,8 @@ void check_request(const Operation::State& op) {
   if ((has_root || !op.collective()) && (op.peer < 0 || op.peer >= n)) {
     refuse(op, "rank " + std::to_string(op.peer) + " does not exist");
   }
-  if (!op.collective() && op.peer == op.channel.rank()) refuse(op, "a rank does not send to itself");
+  // A group of one is a rank that stands for all stages of a pipeline (models/parallel/pipeline/local_boundaries.h).
+  if (!op.collective() && op.peer == op.channel.rank() && n > 1) refuse(op, "a rank does not send to itself");
   if (!op.collective() && !op.channel.dense() && !op.channel.traits().gather) {
     refuse(op, "this codec has no payload of its own, only rounds");
   }

@@ -15,7 +15,7 @@ void require_near_reference(std::span<const float> decoded, const std::vector<do
 /// Kept elements carry their own value, up to f16; with `largest`, no other choice of as many elements loses less.
 void require_kept_values(std::span<const float> x, std::span<const float> decoded, bool largest);
 
-/// ||M||^2 = ||out||^2 + ||M - out||^2 for any result P P^T M (papers/optimus_cc.md section 8, vector 2).
+/// ||M||^2 = ||out||^2 + ||M - out||^2 for any result P P^T M (docs/papers/optimus_cc.md, "Worked examples" 2).
 void require_projection(std::span<const float> x, std::span<const float> decoded);
 
 }  // namespace thinwire

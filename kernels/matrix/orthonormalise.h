@@ -6,7 +6,7 @@
 
 namespace thinwire {
 
-/// Modified Gram-Schmidt as PowerSGD's authors and Optimus-CC do it (papers/optimus_cc.md section 2.1), in f32,
+/// Modified Gram-Schmidt as PowerSGD's authors and Optimus-CC do it (docs/papers/optimus_cc.md, "The method, as built here"), in f32,
 /// column by column: a /= ||a|| + epsilon, then its projection is removed from the later columns. A column that
 /// depends on earlier ones becomes normalised rounding noise. `a` is [rows, columns], row-major.
 void modified_gram_schmidt(float* a, std::int64_t rows, std::int64_t columns, float epsilon = 1e-8f);

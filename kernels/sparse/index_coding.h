@@ -4,7 +4,7 @@
 //            the end of every bucket of 2^L positions is a 0; bits are taken from the lowest of each byte on,
 //            the last byte is filled with ones.  k L / 8 + ceil((k + ceil(n / 2^L)) / 8) bytes.
 //   int32    flat positions, 4 bytes each, ascending.
-//   int64    the same in 8 bytes, as the authors of papers/activation_compression.md send them.
+//   int64    the same in 8 bytes, as the released code of Bian et al. sends them (docs/papers/activation_compression.md, "Sizes").
 // All numbers are little-endian.
 #pragma once
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
-#include "kernels/codec/codec.h"
+#include "core/tensor_names.h"
+#include "kernels/codec/payload/message_key.h"
 
 namespace thinwire {
 
@@ -20,5 +22,16 @@ struct PassContext {
   std::int64_t rows() const { return batch * seq; }
   bool sliced() const { return length > 0; }
 };
+
+/// Name of a tensor on the wire, for a pass.
+inline MessageKey message_key(std::string_view tensor, const PassContext& pass) {
+  MessageKey key;
+  key.tensor = tensor_id(tensor);
+  key.step = static_cast<std::int64_t>(pass.step);
+  key.micro_batch = pass.micro;
+  key.slice = pass.slice;
+  key.pass = pass.why;
+  return key;
+}
 
 }  // namespace thinwire

@@ -4,28 +4,17 @@
 
 #include "core/error.h"
 #include "models/parallel/channels/epilogue.h"
+#include "models/stage/model_kind.h"
 
 namespace thinwire {
 namespace {
 
-struct Matrix {
-  double rows = 0, columns = 0, count = 0;
-};
-
-/// What a rank of this stage holds beside the table: matrices, and numbers in vectors.
-struct StageParameters {
-  std::vector<Matrix> matrices;
-  double vectors = 0;
-};
-
-StageParameters parameters_of(const ModelShape& m, const Execution& e, int stage) {
-  const double h = static_cast<double>(m.hidden), t = e.mesh.tp, layers = static_cast<double>(m.layers) / e.mesh.pp;
-  StageParameters p;
-  p.matrices = {{3 * h / t, h, layers}, {h, h / t, layers}, {4 * h / t, h, layers}, {h, 4 * h / t, layers}};
-  p.vectors = layers * (7 * h / t + 6 * h);
-  if (stage == 0) p.matrices.push_back({static_cast<double>(m.seq), h, 1});
-  if (stage == e.mesh.pp - 1) p.vectors += 2 * h;
-  return p;
+/// What a rank of this stage holds, its tensor ranks splitting the model in one dimension; or what all of them compute together.
+Geometry stage_geometry(const ModelShape& m, const Execution& e, int stage, int tensor_ranks) {
+  ModelConfig config;
+  config.vocab = m.vocabulary, config.hidden = m.hidden, config.layers = m.layers, config.heads = m.heads, config.max_seq = m.seq;
+  const int layers = static_cast<int>(m.layers) / e.mesh.pp;
+  return model_geometry(m.kind, config, {stage * layers, layers, stage == 0, stage == e.mesh.pp - 1}, TensorSplit::one_d(tensor_ranks));
 }
 
 const ClassCodec* codec_of(const Execution& e, TrafficClass traffic, int stage) {
@@ -117,23 +106,25 @@ class Costs {
 
   StageWork work(int stage) const {
     StageWork w;
-    const double b = static_cast<double>(e_.micro_batch), s = static_cast<double>(m_.seq), h = static_cast<double>(m_.hidden), t = e_.mesh.tp;
-    const double layers = static_cast<double>(m_.layers) / e_.mesh.pp / e_.virtual_stages;
+    const double t = e_.mesh.tp;
     const double again = e_.recompute ? 1 : 0;
+    // Of a chunk: layers, which recomputation runs again, and the rest.
+    double layers = 0, rest = 0, sums = 0;
+    for (const DeclaredUnit& unit : stage_geometry(m_, e_, stage, 1).units) {
+      (unit.recomputed ? layers : rest) += unit.flops({e_.micro_batch, m_.seq}) / t / e_.virtual_stages;
+      if (unit.recomputed) sums += static_cast<double>(unit.tensor_sums) / e_.virtual_stages;
+    }
     if (machine_.measured()) {
       const auto at = machine_.stage_forward_us.size() > 1 ? static_cast<std::size_t>(stage) : 0;
       w.forward_us = machine_.stage_forward_us[at];
       w.backward_us = machine_.stage_backward_us[at];
     } else {
-      const double layer = (24 * b * s * h * h + 4 * b * s * s * h) / t;
-      const double head = stage == e_.mesh.pp - 1 ? 2 * b * s * h * static_cast<double>(m_.vocabulary) / t / e_.virtual_stages : 0;
-      w.forward_us = (layers * layer + head) / (tflops_ * 1e6);
-      w.backward_us = ((2 + again) * layers * layer + 2 * head) / (tflops_ * 1e6);
+      w.forward_us = (layers + rest) / (tflops_ * 1e6);
+      w.backward_us = ((2 + again) * layers + 2 * rest) / (tflops_ * 1e6);
     }
-    const double sum = 2 * layers * ring_us(TrafficClass::tp_forward, 1, e_.mesh.tp, b * s * h * static_cast<double>(e_.bytes_per_number));
+    const double bytes = sizes_.activation_bytes, sum = sums * ring_us(TrafficClass::tp_forward, 1, e_.mesh.tp, bytes);
     w.forward_sums_us = sum;
-    w.backward_sums_us =
-        2 * layers * ring_us(TrafficClass::tp_backward, 1, e_.mesh.tp, b * s * h * static_cast<double>(e_.bytes_per_number)) + again * sum;
+    w.backward_sums_us = sums * ring_us(TrafficClass::tp_backward, 1, e_.mesh.tp, bytes) + again * sum;
     return w;
   }
 
@@ -180,20 +171,27 @@ LinkModel group_link(const ClusterMachine& machine, TrafficClass traffic, int st
 ClusterSizes cluster_sizes(const ModelShape& m, const Execution& e) {
   check(m, e);
   ClusterSizes z;
-  const double t = e.mesh.tp, rows = static_cast<double>(e.micro_batch * m.seq) / (e.scatter_gather ? t : 1), h = static_cast<double>(m.hidden);
-  z.boundary_bytes = rows * h * static_cast<double>(e.bytes_per_number);
-  z.coded_boundary_bytes = sent(codec_of(e, TrafficClass::pp_backward, 0), rows, h) * static_cast<double>(e.bytes_per_number);
-  z.table_bytes = static_cast<double>(m.vocabulary) / t * h * static_cast<double>(e.bytes_per_number);
+  const double t = e.mesh.tp, number = static_cast<double>(e.bytes_per_number), all_rows = static_cast<double>(e.micro_batch * m.seq);
   for (int stage = 0; stage < e.mesh.pp; ++stage) {
-    const StageParameters p = parameters_of(m, e, stage);
+    const Geometry geometry = stage_geometry(m, e, stage, e.mesh.tp);
     const ClassCodec* codec = codec_of(e, TrafficClass::dp_gradient, stage);
-    double raw = p.vectors, less = p.vectors;
-    for (const Matrix& matrix : p.matrices) {
-      raw += matrix.count * matrix.rows * matrix.columns;
-      less += matrix.count * sent(codec, matrix.rows, matrix.columns);
+    double raw = 0, less = 0;
+    for (const DeclaredParameter& p : geometry.parameters()) {
+      const Shape local = p.layout.local();
+      const double numbers = static_cast<double>(local.elements());
+      if (p.tied) {
+        z.table_bytes = numbers * number;
+        continue;
+      }
+      raw += numbers;
+      less += p.decays ? sent(codec, static_cast<double>(local.rows()), static_cast<double>(local.columns())) : numbers;
     }
     z.gradient_numbers.push_back(raw);
     z.sent_numbers.push_back(less);
+    const double rows = all_rows / (e.scatter_gather ? t : 1), width = static_cast<double>(geometry.width);
+    z.activation_bytes = all_rows * width * number;
+    z.boundary_bytes = rows * width * number;
+    z.coded_boundary_bytes = sent(codec_of(e, TrafficClass::pp_backward, 0), rows, width) * number;
   }
   return z;
 }

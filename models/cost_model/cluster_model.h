@@ -34,10 +34,11 @@ struct ClusterMachine {
   bool measured() const { return !stage_forward_us.empty(); }
 };
 
-/// A GPT: per layer 12 hidden^2 weights in four matrices, biases and norms; a table of `vocabulary` rows, tied to the head.
+/// Sizes of a model; what they make of it is declared by its kind (models/stage/geometry.h).
 struct ModelShape {
   std::string name;
   std::int64_t layers = 0, hidden = 0, heads = 0, seq = 0, vocabulary = 0;
+  std::string kind = "gpt";  ///< NAME[:options] of models/stage/model_kind.h
 };
 
 /// What compresses a class: factors of rank `rank` of a matrix, or a quotient of bytes.
@@ -66,6 +67,7 @@ struct Execution {
 
 /// Sizes per rank that the costs are made of.
 struct ClusterSizes {
+  double activation_bytes = 0;           ///< of a micro-batch at a boundary, all its rows: what a tensor-parallel sum carries
   double boundary_bytes = 0;             ///< of one boundary message of one tensor rank, raw
   double coded_boundary_bytes = 0;       ///< the same under the codec of pp_backward
   double table_bytes = 0;                ///< a tensor rank's rows of the tied table
@@ -75,12 +77,14 @@ struct ClusterSizes {
 
 enum class RangeEnd { low, high };
 
-/// UsageError where sizes do not divide, a codec has neither rank nor ratio, or stage times do not fit the stages.
+/// UsageError where sizes do not divide, a codec has neither rank nor ratio, stage times do not fit the stages, or the kind of model declares no
+/// geometry.
 ClusterSizes cluster_sizes(const ModelShape& model, const Execution& execution);
 
 /// Costs of a step:
-/// - a layer's forward pass is 24 b s h^2 + 4 b s^2 h operations over the tensor ranks, the head's 2 b s h V, a backward pass twice that
-///   (Narayanan et al. 2021, arXiv 2104.04473, appendix), and once more forward under recomputation;
+/// - forward passes are the operations that the model declares, over the tensor ranks (of a GPT's layer 24 b s h^2 + 4 b s^2 h, of its head
+///   2 b s h V), a backward pass twice that (Narayanan et al. 2021, arXiv 2104.04473, appendix), and of layers once more forward under
+///   recomputation;
 /// - tensor-parallel sums are rings that block, two per layer and pass; boundary messages leave through the sender's card, which all
 ///   ranks of its node that send at that moment share; sums over replicas are rings after a stage's last backward pass, the table's
 ///   gradient after them (two steps or fused).

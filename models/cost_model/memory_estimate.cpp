@@ -1,10 +1,9 @@
-// Memory of one rank in closed form. Follows what layers, schedule and gradient synchronisation allocate; a test compares it with
-// the counters of the allocator.
+// Memory of one rank in closed form: what the model declares of its passes and parameters (models/stage/geometry.h), times what schedule, store and
+// gradient synchronisation make of it. A test compares it with the counters of the allocator.
 #include <algorithm>
 
-#include "models/cost_model/grid_memory.h"
 #include "models/cost_model/stored_bytes.h"
-#include "models/layers/embedding.h"
+#include "models/stage/model_kind.h"
 #include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
@@ -25,6 +24,96 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
   return most;
 }
 
+/// Parameters of a rank, all its chunks together, in numbers.
+struct RankParameters {
+  std::vector<std::int64_t> matrices;  ///< one by one, without a tied table
+  std::int64_t in_matrices = 0, vectors = 0, table = 0;
+  std::int64_t least_of_layers = 0, most_of_layers = 0;  ///< matrices of layers
+
+  std::int64_t all() const { return in_matrices + vectors + table; }
+};
+
+RankParameters parameters_of(const std::vector<Geometry>& chunks) {
+  RankParameters all;
+  for (const Geometry& chunk : chunks)
+    for (const DeclaredUnit& unit : chunk.units)
+      for (const DeclaredParameter& p : unit.parameters) {
+        const std::int64_t numbers = p.local();
+        if (p.tied) {
+          all.table = numbers;  // read by two units, held once
+        } else if (!p.decays) {
+          all.vectors += numbers;
+        } else {
+          all.matrices.push_back(numbers);
+          all.in_matrices += numbers;
+          if (!unit.recomputed) continue;
+          all.least_of_layers = all.least_of_layers == 0 ? numbers : std::min(all.least_of_layers, numbers);
+          all.most_of_layers = std::max(all.most_of_layers, numbers);
+        }
+      }
+  return all;
+}
+
+/// Chunks of a rank take turns, and each set of activations is as large as that of the largest. What turns share is that of the chunk with most units
+/// (first or last of the model): a pool's size depends on the order in which one chunk's passes borrow, and need not grow with the chunk.
+PassMemory passes_of(const std::vector<Geometry>& chunks, const PassShape& pass) {
+  PassMemory all;
+  std::size_t units = 0;
+  for (const Geometry& chunk : chunks) {
+    const PassMemory m = chunk.memory(pass);
+    for (const auto member : {&PassMemory::boundary, &PassMemory::saved, &PassMemory::again, &PassMemory::exact, &PassMemory::wire, &PassMemory::converted})
+      all.*member = std::max(all.*member, m.*member);
+    all.kept += m.kept;
+    if (chunk.units.size() <= units) continue;
+    units = chunk.units.size();
+    all.scratch = m.scratch;
+  }
+  return all;
+}
+
+/// Most numbers of gathered parameters that a rank holds at once. A tied table counts with both of the units that read it.
+std::int64_t gathered_at_once(const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, bool pipeline) {
+  return peak_gathered(schedule, stage, [&](int chunk, int unit) {
+    std::int64_t numbers = 0;
+    for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters)
+      if (p.decays && !(p.tied && pipeline)) numbers += p.local();
+    return numbers;
+  });
+}
+
+/// Sums over replicas in 1-D: packed buckets, and the wire's buffers of the largest message in flight. Bytes.
+std::int64_t replica_sums(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size, std::int64_t wire) {
+  const std::int64_t bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20));
+  const std::int64_t packed = (p.least_of_layers * size < bucket && !sharded ? p.in_matrices : 0) + p.vectors;
+  const std::int64_t largest = std::max(std::min(bucket, p.all() * size), p.most_of_layers * size) / size;
+  return packed * size + (wire != size ? 2 * largest * wire : 0);
+}
+
+/// On a grid also those of the tied table: packed buckets, and of the largest message two blocks of a ring and the conversions. Bytes.
+std::int64_t replica_sums_of_grid(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size, std::int64_t wire) {
+  std::int64_t bytes = 0;
+  const auto ring = [&](std::int64_t elements, std::int64_t ranks) {
+    if (ranks > 1) bytes += 2 * ((elements + ranks - 1) / ranks) * wire + (wire != size ? 2 * elements * wire : 0);
+  };
+  if (c.mesh.dp > 1) {
+    const auto bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size;
+    std::vector<std::int64_t> matrices = p.matrices;
+    if (c.mesh.pp == 1) matrices.push_back(p.table);
+    std::int64_t packed = p.vectors, alone = 0;
+    for (const std::int64_t elements : matrices) {
+      if (sharded || elements >= bucket)
+        alone = std::max(alone, elements);
+      else
+        packed += elements;
+    }
+    bytes += packed * size;
+    ring(std::max(alone, std::min(bucket, packed)), c.mesh.dp);
+    if (c.mesh.pp > 1) ring(p.table, c.mesh.dp);
+  }
+  if (c.mesh.pp > 1) ring(p.table, 2);
+  return bytes;
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) {
@@ -32,51 +121,31 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
     throw UsageError("--show-memory has no closed form for --token-slices " + c.token_slices + " yet; ask without, and add 2 x batch x seq x hidden numbers per layer and micro-batch for keys and values");
   const Schedule schedule = training_schedule(c);
   const std::int64_t live = live_micro_batches(schedule, at.pp);
-  if (parse_grid(c.tensor_parallel, c.mesh.tp).kind != GridKind::one_d) return estimate_grid_memory(c, at, live);
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.comm_dtype));
-  const std::int64_t h = c.model.hidden, t = c.mesh.tp, rows = c.micro_batch * c.seq;
-  const bool split_tokens = c.sequence_parallel && t > 1;
-  const std::int64_t own = split_tokens ? (rows + t - 1) / t : rows;
-  const std::int64_t layers = c.model.layers / c.mesh.pp;
-  const bool first = at.pp == 0, last = at.pp == c.mesh.pp - 1;
-
-  const std::int64_t matrices = layers * 12 * h * h / t + (first ? c.model.max_seq * h : 0);
-  const std::int64_t vectors = layers * (7 * h / t + 6 * h) + (last ? 2 * h : 0);
-  const std::int64_t table = first || last ? padded_vocabulary(c.model.vocab, static_cast<int>(t)) / t * h : 0;
-  const std::int64_t parameters = matrices + vectors + table;
-
-  MemoryEstimate m;
-  const std::int64_t split = matrices + (c.mesh.pp == 1 ? table : 0);
-  const StoredBytes stored = stored_bytes(c, split, parameters - split, size);
-  m.weights = stored.weights, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  const TensorSplit split{parse_grid(c.tensor_parallel, c.mesh.tp), at.tp, c.sequence_parallel};
+  std::vector<Geometry> chunks;
+  for (int chunk = 0; chunk < c.virtual_stages; ++chunk)
+    chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, at.pp, chunk)), split));
+  const RankParameters p = parameters_of(chunks);
+  const PassMemory passes = passes_of(chunks, {c.micro_batch, c.seq, c.recompute});
+  const bool grid = split.shape.kind != GridKind::one_d, pipeline = c.mesh.pp > 1;
   const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
 
-  // One layer's activations of one micro-batch.
-  const std::int64_t layer_output = own * h;
-  const std::int64_t layer_all = rows * h * 2 + rows * (3 * h + h + 4 * h) / t + 2 * own * h + 4 * own + c.micro_batch * c.seq * c.model.heads / t;
-  const std::int64_t chunk_layers = layers / c.virtual_stages;
-  std::int64_t per_micro = own * h + chunk_layers * (c.recompute ? layer_output : layer_all);
-  const std::int64_t columns = table > 0 ? table / h : 0;
-  const std::int64_t head = last ? rows * h + rows * columns + 2 * own + (t > 1 ? 0 : rows) : 0;
-  // The head's tensors are allocated for every set of activations that ever served its chunk.
-  m.activations = (live * (per_micro + head) + (c.recompute ? layer_all : 0)) * size;
-  if (c.recompute && t > 1) m.activations += live * chunk_layers * 2 * rows * h * size;  // results of sums, kept for the second pass
-
-  std::int64_t scratch = rows * 8 * h / t + own * h + rows * h;          // wide, wide gradient, narrow, narrow2
-  if (t > 1) scratch += rows * h + (split_tokens ? 2 * own * h : 0);     // partial sums
-  scratch += own * h * (c.mesh.pp > 1 ? 2 : 1);                          // gradients in flight
-  if (last) scratch += table + (t > 1 ? rows * 3 * (1 + t) : 0);         // table gradient, softmax statistics
-  m.workspace = scratch * size;
-  if (c.mesh.dp > 1) {
-    // Packed buckets, and the wire buffers of the largest message in flight.
-    const std::int64_t bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20));
-    const std::int64_t packed = (h * h / t * size < bucket && !sharded ? matrices : 0) + vectors;
-    m.workspace += packed * size;
-    const std::int64_t largest = std::max(std::min(bucket, (parameters)*size), 4 * h * h / t * size) / size;
-    if (wire != size) m.workspace += 2 * largest * wire;
-  }
-  if (wire != size && t > 1) m.workspace += 3 * 2 * rows * h * wire;  // forward, backward and look-up channels: in and out
-  if (wire != size && c.mesh.pp > 1) m.workspace += 4 * own * h * wire;
+  MemoryEstimate m;
+  // A table that two stages hold stays whole.
+  const std::int64_t splittable = p.in_matrices + (pipeline ? 0 : p.table);
+  const StoredBytes stored = stored_bytes(c, splittable, p.all() - splittable, size);
+  m.weights = stored.weights + (store_info(c.zero_stage).releases ? gathered_at_once(schedule, at.pp, chunks, pipeline) * size : 0);
+  m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  m.activations = (live * passes.saved + passes.again) * size;
+  // Gradients in flight, and what the model says of itself.
+  m.workspace = (passes.scratch + passes.kept + passes.boundary * (pipeline ? 2 : 1)) * size;
+  m.workspace += passes.exact * size + passes.wire * wire + (wire != size ? passes.converted * wire : 0);
+  if (grid)
+    m.workspace += replica_sums_of_grid(c, p, sharded, size, wire);
+  else if (c.mesh.dp > 1)
+    m.workspace += replica_sums(c, p, sharded, size, wire);
+  if (wire != size && pipeline) m.workspace += 4 * passes.boundary * wire;
   return m;
 }
 

@@ -1,6 +1,6 @@
 // t(b, s, c): how long a pipeline stage takes for s tokens of b sequences after c tokens of context, from measured samples. The model is
-// TeraPipe's (section 2.5 of papers/tensor_parallel.md, as read in the authors' code): t(b, s, 0) as measured, between grid points linear,
-// and for the context a0 + a1 b s + a2 b c + a3 b s c, fitted by least squares of the errors relative to the time.
+// TeraPipe's (docs/papers/tensor_parallel.md, "The methods, as built here", as read in the authors' code): t(b, s, 0) as measured, between
+// grid points linear, and for the context a0 + a1 b s + a2 b c + a3 b s c, fitted by least squares of the errors relative to the time.
 #pragma once
 
 #include <array>

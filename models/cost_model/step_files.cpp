@@ -161,6 +161,7 @@ ModelShape read_model_shape(const std::string& path) {
   return read(path, [&](Section& file) {
     ModelShape m;
     m.name = file.text("name", std::filesystem::path(path).stem());
+    m.kind = file.text("kind", m.kind);
     m.layers = file.integer("layers", 1);
     m.hidden = file.integer("hidden", 1);
     m.heads = file.integer("heads", 1);

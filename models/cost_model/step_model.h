@@ -80,8 +80,8 @@ StepPrediction predict_step(const Schedule& schedule, const StepCosts& costs);
 std::vector<results::TimelineRow> timeline_of(const Schedule& schedule, const StepCosts& costs, const StepPrediction& prediction, const std::vector<int>& ranks);
 
 /// The fewest first stages to compress so that gradient sums no longer prolong the step: K with a dense sum taking `dense_us`, a
-/// compressed one `compressed_us`, and stage s + 1 ending its backward `step_us` before stage s (papers/optimus_cc.md section 2.5):
-/// ceil((dense - compressed) / step), at most `stages`, 0 where compressing saves nothing.
+/// compressed one `compressed_us`, and stage s + 1 ending its backward `step_us` before stage s (docs/papers/optimus_cc.md, "Step time of
+/// strict 1F1B"): ceil((dense - compressed) / step), at most `stages`, 0 where compressing saves nothing.
 int stages_worth_compressing(double dense_us, double compressed_us, double step_us, int stages);
 
 }  // namespace thinwire

@@ -38,7 +38,7 @@ double BatchSampler::weight(std::uint64_t, std::int64_t count, std::int64_t seq)
 DataSource text_data(const Corpus& corpus, std::uint64_t seed) {
   DataSource source;
   source.training = std::make_unique<BatchSampler>(corpus.training(), seed, "data.training");
-  source.validation = std::make_unique<BatchSampler>(corpus.validation(), seed, "data.validation");
+  source.validation = std::make_unique<BatchSampler>(corpus.validation(), validation_seed, "data.validation");
   source.hash = corpus.hash();
   char remark[64];
   std::snprintf(remark, sizeof remark, "text: bigram entropy %.4f", corpus.bigram_entropy());

@@ -24,7 +24,7 @@ class BatchSampler final : public Dataset {
   std::uint64_t seed_, stream_;
 };
 
-/// Training and validation windows of `corpus`, which outlives them.
+/// Training and validation windows of `corpus`, which outlives them. `seed` chooses those of training; validation sees the same under every seed.
 DataSource text_data(const Corpus& corpus, std::uint64_t seed);
 
 }  // namespace thinwire

@@ -28,10 +28,13 @@ inline std::int64_t epoch_of(const Dataset& data, std::uint64_t step, std::int64
   return data.samples() == 0 ? 0 : static_cast<std::int64_t>(step) * global_batch / data.samples();
 }
 
+/// Validation data are drawn by this seed, whatever the run's own: losses of several seeds are means over one set.
+inline constexpr std::uint64_t validation_seed = 1;
+
 struct DataRequest {
   std::string options;  ///< of `NAME:options`, as the kind of data reads them
   std::string path;     ///< --text
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< of the training data; validation goes by validation_seed
   std::int64_t global_batch = 1;  ///< samples of a step: what an epoch is counted by
 };
 

@@ -15,10 +15,6 @@ GptConfig checked(const GptConfig& config) {
 
 }  // namespace
 
-std::int64_t GptConfig::parameters() const {
-  return (vocab + max_seq) * hidden + layers * (12 * hidden * hidden + 13 * hidden) + 2 * hidden;
-}
-
 template <typename T>
 Gpt<T>::Gpt(const GptConfig& config, const ModelPart& part, const GptRuntime<T>& runtime)
     : config_(checked(config)),

@@ -18,7 +18,7 @@ namespace thinwire {
 struct GptConfig : ModelConfig {
   GptConfig() = default;
   GptConfig(const ModelConfig& sizes) : ModelConfig(sizes) {}
-  std::int64_t parameters() const;
+  std::int64_t parameters() const;  ///< numbers in all of them, as its geometry declares them
 };
 
 /// What a part runs on. Null: one rank, compute as it comes.
@@ -39,14 +39,10 @@ class Gpt final : public Stage<T> {
     nn::PlacedTokens tokens, targets;
   };
 
-  /// Called in the backward pass with the gradient [own rows, hidden] of the input of each layer but the first, which it may change: what a
-  /// pipeline stage that begins with this layer would send.
-  using BoundaryHook = std::function<void(int layer, const PassContext& pass, Tensor& gradient)>;
-
   explicit Gpt(const GptConfig& config, const ModelPart& part = {}, const GptRuntime<T>& runtime = {});
 
   const ModelPart& part() const override { return part_; }
-  StageTraits traits() const override { return {.token_slices = true, .recorded_passes = true}; }
+  StageTraits traits() const override { return {.token_slices = true, .recorded_passes = true, .boundary_hooks = true}; }
   const std::vector<Unit<T>>& units() const override { return units_; }
   const ParameterList<T>& parameters() const override { return parameters_; }
   Parameter<T>* tied_table() override { return token_ ? &*token_ : nullptr; }
@@ -76,12 +72,8 @@ class Gpt final : public Stage<T> {
                  TrafficObserver<T>* observer = nullptr);
   void backward(const Batch& batch, Activations& saved, TrafficObserver<T>* observer = nullptr);
 
-  /// From now on; empty: none. With a hook, gradients of the tied table's two uses are summed apart, as on the first and last stage of a
-  /// pipeline: join_table_gradients() before the table's gradient is used.
-  void at_boundaries(BoundaryHook hook) { boundary_ = std::move(hook); }
-
-  /// Adds the look-up's share to the table's gradient where it was summed apart (once: a second call adds nothing).
-  void join_table_gradients();
+  void at_boundaries(BoundaryHook hook) override { boundary_ = std::move(hook); }
+  void join_table_gradients() override;
 
   /// By name. UsageError listing what exists.
   Parameter<T>& parameter(const std::string& name);

@@ -10,6 +10,11 @@ std::map<std::string, ModelKind>& registry() {
   return kinds;
 }
 
+std::string options_of(const std::string& model) {
+  const std::size_t colon = model.find(':');
+  return colon == std::string::npos ? "" : model.substr(colon + 1);
+}
+
 }  // namespace
 
 RegisterModel::RegisterModel(ModelKind kind) {
@@ -34,12 +39,17 @@ const ModelKind& model_kind(const std::string& model) {
 template <typename T>
 std::unique_ptr<Stage<T>> make_stage(const std::string& model, const ModelConfig& config, const ModelPart& part, const StageRuntime<T>& runtime) {
   const ModelKind& kind = model_kind(model);
-  const std::size_t colon = model.find(':');
-  const std::string options = colon == std::string::npos ? "" : model.substr(colon + 1);
   if constexpr (std::is_same_v<T, double>)
-    return kind.make_f64(config, options, part, runtime);
+    return kind.make_f64(config, options_of(model), part, runtime);
   else
-    return kind.make_f32(config, options, part, runtime);
+    return kind.make_f32(config, options_of(model), part, runtime);
+}
+
+Geometry model_geometry(const std::string& model, const ModelConfig& config, const ModelPart& part, const TensorSplit& split) {
+  const ModelKind& kind = model_kind(model);
+  if (!kind.geometry)
+    throw UsageError("--model " + model + " declares no geometry (models/stage/geometry.h): its memory and its arithmetic are not known without running it");
+  return kind.geometry(config, options_of(model), part, split);
 }
 
 template std::unique_ptr<Stage<float>> make_stage(const std::string&, const ModelConfig&, const ModelPart&, const StageRuntime<float>&);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,7 +19,12 @@ namespace thinwire {
 struct StageTraits {
   bool token_slices = false;     ///< a pass may be a slice of the sequences: no token sees those behind it
   bool recorded_passes = false;  ///< equal passes queue the same work on the same addresses, so that they may be recorded as graphs
+  bool boundary_hooks = false;   ///< at_boundaries() acts
 };
+
+/// Called in the backward pass with the gradient [own rows, hidden] of the input of each layer but the first, which it may change in place: what a
+/// pipeline position that begins with this layer would send.
+using BoundaryHook = std::function<void(int layer, const PassContext& pass, Tensor& gradient)>;
 
 /// Keys and values of a micro-batch's whole sequences, by block: what its slices see of those in front of them.
 using PrefixCache = std::vector<Tensor>;
@@ -82,6 +88,12 @@ class Stage {
     TW_ASSERT(false, "a stage with metrics must say what it measured");
     std::abort();
   }
+
+  /// From now on; empty: none. With a hook, gradients of the tied table's two uses are summed apart, as on the first and last position of a
+  /// pipeline: join_table_gradients() before the table's gradient is used.
+  virtual void at_boundaries(BoundaryHook) { TW_ASSERT(false, "a stage without boundary hooks"); }
+  /// Adds the look-up's share to the table's gradient where it was summed apart (once: a second call adds nothing).
+  virtual void join_table_gradients() {}
 
   virtual void zero_gradients() {
     for (Parameter<T>* p : parameters()) p->gradient.fill_zero();

@@ -69,6 +69,7 @@ struct StoreInfo {
   bool gathers = false;  ///< values are whole only between unshard and reshard: a lowered schedule says when
   KeepGathered keep = KeepGathered::step;  ///< then, how long
   int prefetch = 1;                        ///< and so many unit passes ahead
+  bool releases = false;  ///< reshard gives the memory of gathered values back: footprint() has none of it, estimates add its peak (peak_gathered)
   bool shards_gradients = false;  ///< gradients of matrices travel as grad_reduce_scatter
   std::set<TrafficClass> classes = {};  ///< that it sends itself
   std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};

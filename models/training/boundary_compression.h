@@ -1,5 +1,5 @@
 // The backward messages of a pipeline, coded within one process: a whole model loses at its stage boundaries what the parallel trainer
-// loses there, message by message, so that accuracy is measured without ranks (papers/optimus_cc.md section 8, vector 10).
+// loses there, message by message, so that accuracy is measured without ranks (docs/papers/optimus_cc.md, "Worked examples" 10).
 #pragma once
 
 #include <functional>
@@ -36,11 +36,11 @@ class BoundaryCompression {
   using Watcher = std::function<void(const BoundaryMessage&)>;
   void watch(Watcher watcher) { watcher_ = std::move(watcher); }
 
-  /// Replaces the gradient in front of `layer` (Gpt::BoundaryHook) by what would arrive, where that is a covered boundary. Gradients
+  /// Replaces the gradient in front of `layer` (BoundaryHook) by what would arrive, where that is a covered boundary. Gradients
   /// must come from the micro-batch's share of the loss of the global batch, as in Trainer::step; a replica's pipeline sees its own share.
   void exchange(int layer, const PassContext& pass, Tensor& gradient);
-  /// Bound to this object, for Gpt::at_boundaries.
-  Gpt<float>::BoundaryHook hook() {
+  /// Bound to this object, for Stage::at_boundaries.
+  BoundaryHook hook() {
     return [this](int layer, const PassContext& pass, Tensor& gradient) { exchange(layer, pass, gradient); };
   }
 

@@ -13,6 +13,7 @@
 #include "models/stage/model_kind.h"
 #include "models/training/step_schedule.h"
 #include "models/data/batches.h"
+#include "models/parallel/pipeline/local_boundaries.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
 #include "models/store/parameter_store.h"
@@ -77,6 +78,7 @@ class Trainer3d final : public ParallelTrainer {
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
     pipeline_->train(schedule_, static_cast<std::uint64_t>(number), batches(*data_.training, static_cast<std::uint64_t>(number)), loss);
+    if (local_boundaries_) chunks_.front()->join_table_gradients();
     update_->finish_reduction();
 
     StepRecord record;
@@ -234,6 +236,7 @@ class Trainer3d final : public ParallelTrainer {
     }
     if (config_.slices().size() > 1 && !chunks_.front()->traits().token_slices)
       throw UsageError("--token-slices " + config_.token_slices + ": model " + config_.model_kind + " cannot see a part of a sequence alone");
+    if (pairs_->local_boundary) local_boundaries_.emplace(config_, *pairs_->local_boundary, *chunks_.front());
   }
 
   void make_update() {
@@ -327,6 +330,7 @@ class Trainer3d final : public ParallelTrainer {
   std::optional<TensorParallel<T>> tensor_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Stage<T>>> chunks_;
+  std::optional<LocalBoundaries<T>> local_boundaries_;
   std::optional<Pipeline<T>> pipeline_;
   std::unique_ptr<ParameterStore<T>> store_;
   UpdateExpression optimizer_;

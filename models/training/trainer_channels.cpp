@@ -23,7 +23,7 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 }  // namespace
 
 ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, TrafficClass traffic, bool average, bool kept) {
-  ChannelPairOptions o{wire_, config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.mesh.pp,
+  ChannelPairOptions o{wire_, config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
                 static_cast<int>(config_.micro_batches())};
   pairs_.push_back(std::make_unique<ChannelPair>(group, traffic, rule_in_form(config_, traffic), o));
   pair_names_.push_back(name);
@@ -60,6 +60,7 @@ TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const T
       boundary.gather_backward = open_channel(mesh.tp(), TrafficClass::pp_backward, wire);
     }
   }
+  if (config.boundary_stages > 0) local_boundary = open_pair("pp_backward", mesh.pp(), TrafficClass::pp_backward);
   open_wanted(world, mesh, wanted);
 }
 

@@ -29,6 +29,7 @@ class TrainerChannels {
   Channel* look_up = nullptr;                                         ///< likewise: embeddings in the wire type
   Channel* tensor_control = nullptr;                                  ///< exact, over the tensor group
   BoundaryChannels boundary;
+  ChannelPair* local_boundary = nullptr;  ///< pp_backward from this rank to itself (models/parallel/pipeline/local_boundaries.h)
   NamedChannels named;  ///< those that were wanted, where this rank has anybody to talk to
 
   /// Sums of host numbers over the ranks of a replica, and of these sums over the replicas of the data axis, in place; `step` names the

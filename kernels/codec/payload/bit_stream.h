@@ -1,5 +1,5 @@
 // Codes of 1 to 8 bits in one stream of bits, the first code in the highest bits (AQ-SGD's neighbour packing,
-// papers/activation_compression.md section 2.6). Eight codes of B bits fill exactly B bytes: a group.
+// docs/papers/activation_compression.md, "AQ-SGD"). Eight codes of B bits fill exactly B bytes: a group.
 #pragma once
 
 #include <bit>

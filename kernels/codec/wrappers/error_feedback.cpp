@@ -1,7 +1,7 @@
 // Error feedback `ef`: Seide et al. 2014; Karimireddy et al., "Error Feedback Fixes SignSGD" (ICML 2019).
 //   x += beta * e;   message = C(x);   e = x - decoded(message)
 // For codecs whose own contribution has no decoded form of its own (PowerSGD) e = x - reduced mean: local input
-// minus *global* result (papers/gradient_compression.md section 2.3). With beta = 1 nothing is lost: over any
+// minus *global* result (docs/papers/gradient_compression.md, "PowerSGD"). With beta = 1 nothing is lost: over any
 // number of steps, applied + stored = received (summed over ranks). The stored part stays bounded only where the codec
 // sooner or later sends every direction; a fixed projection (a fitted auto-encoder) never sends what it drops.
 #include "kernels/codec/registry.h"

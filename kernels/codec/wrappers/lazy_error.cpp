@@ -1,5 +1,5 @@
-// Lazy error propagation `lep`: Optimus-CC (ASPLOS 2023; papers/optimus_cc.md section 2.2). The residual of one compressed message of a
-// stage boundary is added to the next compressed one, which is the next micro-batch's:
+// Lazy error propagation `lep`: Optimus-CC (ASPLOS 2023; docs/papers/optimus_cc.md, "The method, as built here"). The residual of one
+// compressed message of a stage boundary is added to the next compressed one, which is the next micro-batch's:
 //   G_i += e_{i-1};   message = C(G_i);   e_i = G_i - decoded(message)
 // Within a mini-batch the weights stand still, so what a weight gradient loses is sum over i of (X_{i+1} - X_i)^T e_i. The released code
 // carries the leftover e_M into the next mini-batch, after the weights have moved; `leftover=drop` forgets it.

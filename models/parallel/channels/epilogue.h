@@ -1,4 +1,5 @@
-// Which backward messages of a pipeline lie on its critical path: Optimus-CC's epilogue (papers/optimus_cc.md section 2.3).
+// Which backward messages of a pipeline lie on its critical path: Optimus-CC's epilogue (docs/papers/optimus_cc.md, "The method, as built
+// here").
 #pragma once
 
 #include <algorithm>

@@ -195,7 +195,8 @@ void GradientSync<T>::finish() {
 }
 
 // Optimus-CC's released reducer leaves zeros where the table is, and its caller copies the whole buffer back: with the fused
-// synchronisation a compressed stage then contributes nothing to the table's gradient (papers/optimus_cc.md section 7, defect 2).
+// synchronisation a compressed stage then contributes nothing to the table's gradient (docs/papers/optimus_cc.md, "Defects of the released
+// code" 2).
 template <typename T>
 bool GradientSync<T>::reducer_zeroes_table() const {
   if (config_.form != Form::released || config_.embedding_sync != "fused" || !gradient_ || !gradient_->coded()) return false;

@@ -1,5 +1,6 @@
 // The tied table of a pipeline: first and last stage hold copies, whose gradients are summed (class `embedding`). In two steps, over the ranks
-// of a replica's data group and then over {first, last stage}, or fused, over both at once (Optimus-CC, papers/optimus_cc.md section 2.4).
+// of a replica's data group and then over {first, last stage}, or fused, over both at once (Optimus-CC, docs/papers/optimus_cc.md, "The
+// method, as built here").
 #pragma once
 
 #include "collectives/communicator/process_mesh.h"

@@ -1,10 +1,10 @@
 #include "models/parallel/pipeline/pipeline.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/sums.h"
+#include "models/parallel/pipeline/boundary_key.h"
 #include "models/training/config/released_form.h"
 
 namespace thinwire {
@@ -202,12 +202,7 @@ template <typename T>
 MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
   PassContext named = pass;
   named.micro = micro;
-  MessageKey key = message_key("boundary" + std::to_string(boundary), named);
-  // Numbers of the sequences over the whole run; the channel copies them.
-  samples_.resize(static_cast<std::size_t>(pass.batch));
-  std::iota(samples_.begin(), samples_.end(), static_cast<std::int64_t>(pass.step) * config_.global_batch + pass.first_sample);
-  key.samples = samples_;
-  return key;
+  return boundary_key(boundary, named, config_.global_batch, samples_);
 }
 
 template <typename T>

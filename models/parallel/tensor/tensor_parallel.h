@@ -70,15 +70,4 @@ class TensorParallel {
   Tensor kept_input_;
 };
 
-/// Name of a tensor on the wire, for a pass.
-inline MessageKey message_key(std::string_view tensor, const PassContext& pass) {
-  MessageKey key;
-  key.tensor = tensor_id(tensor);
-  key.step = static_cast<std::int64_t>(pass.step);
-  key.micro_batch = pass.micro;
-  key.slice = pass.slice;
-  key.pass = pass.why;
-  return key;
-}
-
 }  // namespace thinwire

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/process/log.h"
+#include "core/sha256.h"
 #include "models/training/agreement.h"
 #include "models/training/checkpoint/checkpoint_pieces.h"
 #include "models/training/checkpoint/checkpoint_settings.h"
@@ -197,6 +198,25 @@ void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainC
       throw;
     }
   });
+}
+
+std::string checkpoint_content(const std::string& path) {
+  results::check_seal(path, kind, checkpoint_version, remedy);
+  const h5::File file = h5::File::open_read(path);
+  Sha256 hash;
+  const auto add = [&](const std::string& name, std::span<const std::byte> bytes) {
+    hash.update(name + " " + std::to_string(bytes.size()) + "\n");  // no two states run together alike
+    hash.update(bytes);
+  };
+  hash.update("steps " + std::to_string(file.int_attribute("", "steps_taken")) + ", text " + file.text_attribute("", "corpus_sha256") + "\n");
+  for (const std::string& name : contents_of(file).datasets) {
+    const Tensor values = file.read(name);
+    add(name + " " + std::string(name_of(values.dtype())) + " " + values.shape().to_string(), {static_cast<const std::byte*>(values.view().data()), values.bytes()});
+  }
+  const std::vector<std::string> ranks = file.has("codec_state") ? file.group("codec_state").names() : std::vector<std::string>();
+  for (const std::string& rank : ranks)
+    for (const auto& [channel, state] : read_states(file, std::stoi(rank.substr(std::strlen("rank"))))) add("codec state of " + rank + " " + channel, state);
+  return hash.hex();
 }
 
 ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::string& path) {

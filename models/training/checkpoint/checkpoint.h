@@ -22,6 +22,10 @@ inline constexpr int checkpoint_version = 2;
 /// right to write).
 void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::string& path);
 
+/// SHA-256 (hex) of the state that a checkpoint holds: number of steps, text, every dataset and codec state. Equal states have equal hashes, whatever the
+/// file is called and whenever it was written. One process reads the whole file. Errors as of load_checkpoint.
+std::string checkpoint_content(const std::string& path);
+
 enum class CodecStateUse {
   none,       ///< neither run compresses anything
   continued,  ///< same layout and rules: goes on bit-equal

@@ -7,8 +7,8 @@
 namespace thinwire {
 
 /// The rule of a class as the configuration's form means it. Released: powersgd on pp_backward sees a message as
-/// n = seq * (micro_batch / 8) rows whatever its width (megatron/p2p_communication.py; papers/optimus_cc.md section 7, defect 3);
-/// rows that the codec is given stay.
+/// n = seq * (micro_batch / 8) rows whatever its width (megatron/p2p_communication.py; docs/papers/optimus_cc.md, "Defects of the released
+/// code" 3); rows that the codec is given stay.
 CompressRule rule_in_form(const TrainConfig& config, TrafficClass traffic);
 
 /// Whether compressed boundary gradients travel as [seq, micro_batch, hidden], Megatron-LM's order, instead of ours, sequence by

@@ -113,9 +113,9 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         !stack.codec->traits().gather)
       throw UsageError("codec " + rule.codec + " has no payload of its own, so protocol " +
                        name_of(rule.protocol) + " cannot carry it; use rounds");
-    if (rule.epilogue_only && (c.mesh.pp < 2 || c.schedule != "1f1b" || c.virtual_stages != 1))
+    if (rule.epilogue_only && (c.stages() < 2 || c.schedule != "1f1b" || c.virtual_stages != 1))
       throw UsageError("epilogue_only means the last backward messages of a 1f1b pipeline of two stages or more, not interleaved; here --pp is " +
-                       str(c.mesh.pp) + ", --schedule " + c.schedule + ", --virtual-stages " + str(c.virtual_stages));
+                       str(c.mesh.pp) + ", --boundary-stages " + str(c.boundary_stages) + ", --schedule " + c.schedule + ", --virtual-stages " + str(c.virtual_stages));
     const bool activation = pipeline || traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward;
     std::vector<int> tokens = c.slices();  // a slice is a message of its own
     std::sort(tokens.begin(), tokens.end());
@@ -160,7 +160,7 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
                      ", which count from 0");
   };
   covers("layers", rule.layers, c.model.layers);
-  covers("stages", rule.stages, c.mesh.pp * c.virtual_stages);
+  covers("stages", rule.stages, c.stages() * c.virtual_stages);
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
   check_data_traffic(c, traffic, name);
   const bool of_grid = traffic == TrafficClass::tp_weight || traffic == TrafficClass::tp_weight_gradient;
@@ -185,6 +185,29 @@ void check_slices(const TrainConfig& c) {
     if (c.scatter_gather && c.micro_batch * tokens % c.mesh.tp != 0)
       throw UsageError("scatter/gather splits the " + str(c.micro_batch * tokens) + " rows of a slice (micro-batch " + str(c.micro_batch) + " x " + str(tokens) +
                        " tokens) over " + str(c.mesh.tp) + " tensor-parallel ranks, which do not divide them; choose other --token-slices");
+}
+
+// One rank that loses at its boundaries what the ranks of a pipeline lose: what it would not repeat faithfully is refused.
+void check_boundary_stages(const TrainConfig& c) {
+  if (c.boundary_stages == 0) return;
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError("--boundary-stages " + str(c.boundary_stages) + " codes the backward messages of a 1f1b pipeline within one rank; " + why);
+  };
+  if (c.boundary_stages < 2) refuse("one stage has no boundary; give 2 or more, or 0 for none");
+  if (c.mesh.ranks() != 1)
+    refuse("here are tp " + str(c.mesh.tp) + " x pp " + str(c.mesh.pp) + " x dp " + str(c.mesh.dp) + " ranks; give --tp 1 --pp 1 --dp 1, or a pipeline of ranks without it");
+  if (c.token_slices != "1") refuse("its messages are of whole sequences; leave out --token-slices " + c.token_slices);
+  if (c.virtual_stages != 1) refuse("its stages hold one chunk each; leave out --virtual-stages " + str(c.virtual_stages));
+  if (c.schedule != "1f1b") refuse("leave out --schedule " + c.schedule);
+  if (c.device != DeviceKind::host) refuse("its messages stay on the host; use --device host");
+  if (c.compute != ComputeMode::real) refuse("it is for losses, and its times are nobody's; use --compute real");
+  if (c.dtype == DType::f32 && c.comm_dtype != DType::f32)
+    refuse("a pipeline of --comm-dtype " + std::string(name_of(c.comm_dtype)) + " rounds its activations too, which one rank does not send; use --comm-dtype f32");
+  if (sends_positions_first(c)) refuse("the released form of powersgd sees a message as a pipeline's ranks hold it; use --form fair");
+  if (c.model.layers % c.boundary_stages != 0) refuse(str(c.model.layers) + " layers do not divide into its stages");
+  for (const auto& [traffic, rule] : c.compress)
+    if (rule.active() && traffic != TrafficClass::pp_backward)
+      refuse("compress." + name_of(traffic) + " = " + rule.codec + " has no messages there; only pp_backward can be compressed");
 }
 
 // A recorded pass is a fixed list of work: nothing in it may wait for other ranks or change from step to step.
@@ -282,6 +305,8 @@ void TrainConfig::check() const {
                      " tensor-parallel ranks, which do not divide them; choose a multiple of " +
                      str(mesh.tp) + " for --seq");
   check_schedule(*this);
+  at_least("boundary-stages", boundary_stages, 0);
+  check_boundary_stages(*this);
   check_slices(*this);
   check_graphs(*this);
   if (device != DeviceKind::host && dtype == DType::f64)
@@ -298,6 +323,8 @@ void TrainConfig::check() const {
     throw UsageError(
         "--compute timed replays durations, so its weights mean nothing and are neither saved nor resumed; "
         "drop --checkpoint and --resume, or use --compute real");
+  if (!resume_sha256.empty() && resume.empty())
+    throw UsageError("--resume-sha256 names the state of a checkpoint, but there is none to start from; give --resume FILE.h5");
   if (save_interval > 0 && checkpoint.empty())
     throw UsageError("--checkpoint-interval " + str(save_interval) +
                      " without a file; name it with --checkpoint FILE.h5");

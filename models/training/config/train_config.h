@@ -31,6 +31,7 @@ struct TrainConfig {
   std::string schedule = "1f1b";
   int virtual_stages = 1;
   std::string token_slices = "1";  ///< how sequences are cut along their tokens for schedule terapipe: "4" equal slices, "32,16,16" these
+  int boundary_stages = 0;         ///< on one rank: the model's backward boundary messages between so many stages are coded; 0: none
   std::string tensor_parallel = "1d";  ///< how the mesh.tp ranks split a layer: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ
   bool sequence_parallel = false;
   bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
@@ -60,6 +61,7 @@ struct TrainConfig {
   std::string checkpoint;           ///< file to save to; empty: none
   std::int64_t save_interval = 0;   ///< steps between checkpoints; 0: only at the end
   std::string resume;               ///< checkpoint to start from
+  std::string resume_sha256;        ///< what checkpoint_content() must say of it; empty: anything (cells of a sweep: refused)
   bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
   bool reset_replica_state = false; ///< likewise what an optimizer keeps replica by replica, under another number of them
 
@@ -67,6 +69,8 @@ struct TrainConfig {
   std::set<TrafficClass> omitted() const;
   /// Tokens of each slice, `seq` in all; one entry where sequences stay whole. UsageError when token_slices does not fit `seq`.
   std::vector<int> slices() const;
+  /// Of the pipeline, be it of ranks or within one.
+  int stages() const { return boundary_stages > 0 ? boundary_stages : mesh.pp; }
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
   /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule, what no device does.

@@ -1,5 +1,5 @@
 // Uniform quantisation with one scale per hidden channel, over all tokens of the message; Bian et al.
-// (arXiv 2301.02654) as in papers/activation_compression.md section 2.2, and AQ-SGD's packing (section 2.6).
+// (arXiv 2301.02654) as in docs/papers/activation_compression.md, "The codecs", and AQ-SGD's packing ("AQ-SGD" there).
 // X [rows, h], bits B in 1..8, half = 2^(B-1):
 //   scale[c] = half(max_rows |x[:, c]|)            (norm=l2: half(2 sqrt(mean x^2)))
 //   y        = round_half_even(x / half(scale + 1e-6) * half), clipped to [-half, half - 1];  code = y + half
@@ -68,7 +68,7 @@ class Quantize final : public Codec {
     const auto columns = static_cast<std::size_t>(shape.columns());
     std::uint16_t* scales = scale_bits_.as<std::uint16_t>(columns);
     make_scales(x, key, scales);
-    // The divisor is an f16 sum: the epsilon vanishes for scales from 2^-8 on (section 2.2).
+    // The divisor is an f16 sum: the epsilon vanishes for scales from 2^-8 on.
     float* divisors = column_.as<float>(2 * columns);
     float* inverses = divisors + columns;
     for (std::size_t c = 0; c < columns; ++c) {

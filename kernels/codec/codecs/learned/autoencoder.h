@@ -1,5 +1,5 @@
 // Linear auto-encoder of Bian et al., "Does compressing activations help model parallel training?"
-// (arXiv 2301.02654), as in papers/activation_compression.md section 2.2. X [rows, h], E [e, h], D [h, e]:
+// (arXiv 2301.02654), as in docs/papers/activation_compression.md, "The codecs". X [rows, h], E [e, h], D [h, e]:
 //   code = X E^T  [rows, e]        out = code D^T  [rows, h]
 // No bias and no nonlinearity, so codes of different ranks add up: one all-reduce of the code reduces X.
 // Trained with the model (prepare_training), every message of a named tensor has an E and a D of its own, as every

@@ -2,10 +2,10 @@
 // step of subspace iteration. M [n, m], r = min(n, m, rank):
 //   P = M Q;  P = sum over ranks;  P = orthonormalise(P);  Q = M^T P;  Q = sum over ranks;  out = P Q^T
 // The result is the SUM over ranks (a released all-reduce that divides by their number twice is off by that
-// factor; papers/activation_compression.md section 7, defect 1). As a message of one rank (Optimus-CC,
-// papers/optimus_cc.md section 2.1) the same without the sums: P [n, r] then Q [m, r] travel, r (n + m) values.
+// factor; docs/papers/activation_compression.md, "Defects of the released code" 1). As a message of one rank (Optimus-CC,
+// docs/papers/optimus_cc.md, "The method, as built here") the same without the sums: P [n, r] then Q [m, r] travel, r (n + m) values.
 // Warm start: Q of the last training message is the next start. Residual: local input minus *global* result.
-// A stack of s matrices of one shape (MessageKey::stack) has s P and s Q, and still two sums (section 2.5).
+// A stack of s matrices of one shape (MessageKey::stack) has s P and s Q, and still two sums.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -327,7 +327,7 @@ const bool registered = register_codec(
        o.warm_start = p.flag("warm_start");
        const std::string& orthogonalise = p.choice("orthogonalise");
        o.orthogonalise_start = orthogonalise != "p";
-       // Active in the released reducer at the time of the paper, commented out since (papers/optimus_cc.md section 2.5).
+       // Active in the released reducer at the time of the paper, commented out since (docs/released-forms.md).
        o.orthogonalise_summed = orthogonalise == "both" || (orthogonalise == "automatic" && form == Form::fair);
        o.rows = p.integer("rows");
        o.min_ratio = p.real("min_ratio");

@@ -1,4 +1,5 @@
-// Random-K sparsification (Bian et al., arXiv 2301.02654, papers/activation_compression.md section 2.2):
+// Random-K sparsification (Bian et al., arXiv 2301.02654,
+// docs/papers/activation_compression.md, "The codecs"):
 //   kept = k distinct random elements, k = count, or round(fraction * elements) and at least 1, at most all
 //   decoded = kept values at their positions, 0 elsewhere; unscaled (biased), or with unbiased=true times n /
 //   k

@@ -1,5 +1,5 @@
-// Top-K sparsification of a whole message (Bian et al., arXiv 2301.02654, papers/activation_compression.md
-// section 2.2; global top-k of |x| over the flattened tensor, not per token or sample):
+// Top-K sparsification of a whole message (Bian et al., arXiv 2301.02654, docs/papers/activation_compression.md, "The
+// codecs"; global top-k of |x| over the flattened tensor, not per token or sample):
 //   kept = the k elements of largest |x|, k = count, or round(fraction * elements) and at least 1, at most
 //   all;
 //          among equal magnitudes the lower position is kept

@@ -1,4 +1,4 @@
-#include "models/cost_model/grid_footprint.h"
+#include "models/gpt/grid_footprint.h"
 
 #include <array>
 #include <initializer_list>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/parallel/tensor/tensor_grid.h"
+#include "models/stage/geometry.h"
 
 namespace thinwire {
 
@@ -47,16 +48,13 @@ class Footprint {
   void reduce(GridUse use, int axis, std::int64_t elements) { note(use, axis, elements, elements, 0); }
 
   std::int64_t pool() const { return pool_; }
-  /// Buffers of the channels: conversions where the wire type is another than the model's, and two blocks of a ring that adds.
-  std::int64_t channel_bytes(std::int64_t size_of_model, std::int64_t size_of_wire) const {
-    std::int64_t bytes = 0;
+  /// Buffers of the channels: two blocks of a ring that adds, and what is converted where the wire's type is another than the model's.
+  void add_channels(PassMemory& memory) const {
     for (const auto& [line, m] : lines_) {
       const bool exact = line.first == GridUse::exact || line.first == GridUse::maximum;
-      const std::int64_t size = exact ? size_of_model : size_of_wire;
-      bytes += 2 * m.block * size;
-      if (size != size_of_model) bytes += (m.in + m.out) * size;
+      (exact ? memory.exact : memory.wire) += 2 * m.block;
+      if (!exact) memory.converted += m.in + m.out;
     }
-    return bytes;
   }
 
  private:

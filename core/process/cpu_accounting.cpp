@@ -1,0 +1,160 @@
+#include "core/process/cpu_accounting.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+
+namespace thinwire {
+namespace {
+
+/// The next number of `text`, which is cut off; empty where the next word is none.
+std::optional<double> next_number(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return static_cast<double>(value);
+}
+
+struct ProcessStat {
+  std::string_view name;
+  double parent = 0, user = 0, system = 0;  ///< ticks
+};
+// "PID (NAME) STATE PARENT ..."; a name may hold spaces and brackets, so that its end is the last one.
+std::optional<ProcessStat> parse_process(std::string_view text) {
+  const std::size_t open = text.find('('), close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open || close + 4 > text.size()) return std::nullopt;
+  ProcessStat stat;
+  stat.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest{std::string(text.substr(close + 4))};
+  // Fields 4 to 15 of proc(5); some of those between are signed.
+  std::array<double, 12> fields{};
+  for (double& field : fields)
+    if (!(rest >> field)) return std::nullopt;
+  stat.parent = fields[0], stat.user = fields[10], stat.system = fields[11];
+  return stat;
+}
+
+constexpr double kthreadd = 2;  // parent of all kernel threads
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+double ticks_per_second() {
+  return static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double carrying_now() {
+  double seconds = 0;
+  bool sees_kernel_threads = false;
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc", error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string text = text_of(entry->path().string() + "/stat");  // empty where the process has ended meanwhile
+    sees_kernel_threads |= is_kernel_thread(text);
+    seconds += parse_carrying_thread(text, ticks_per_second()).value_or(0);
+  }
+  return sees_kernel_threads ? seconds : cpu_unknown;
+}
+
+double own_now() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return cpu_unknown;
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+MachineCpu parse_proc_stat(std::string_view text, double ticks) {
+  if (!text.starts_with("cpu ")) {
+    const std::size_t line = text.find("\ncpu ");
+    if (line == std::string_view::npos) return {};
+    text.remove_prefix(line + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  text.remove_prefix(4);
+  // user, nice, system, idle, iowait, irq, softirq, steal; guests' time, which follows, is in user and nice already.
+  std::array<double, 8> fields{};
+  for (double& field : fields) {
+    const std::optional<double> number = next_number(text);
+    if (!number) return {};
+    field = *number / ticks;
+  }
+  return {fields[0] + fields[1] + fields[2], fields[5] + fields[6], fields[7]};
+}
+
+bool is_kernel_thread(std::string_view text) {
+  const std::optional<ProcessStat> process = parse_process(text);
+  return process && process->parent == kthreadd;
+}
+
+std::optional<double> parse_carrying_thread(std::string_view text, double ticks) {
+  const std::optional<ProcessStat> process = parse_process(text);
+  if (!process || process->parent != kthreadd) return std::nullopt;
+  for (const std::string_view kind : {"kworker/", "napi/", "irq/"})
+    if (process->name.starts_with(kind)) return (process->user + process->system) / ticks;
+  return std::nullopt;
+}
+
+CpuReading read_cpu(bool with_carrying) {
+  CpuReading reading;
+  reading.carrying_s = with_carrying ? carrying_now() : 0;
+  reading.machine = parse_proc_stat(text_of("/proc/stat"), ticks_per_second());
+  reading.own_s = own_now();
+  reading.at_s = 1e-9 * static_cast<double>(now_ns());
+  return reading;
+}
+
+CpuSpan span_between(const CpuReading& begin, const CpuReading& end, std::uint64_t kernel) {
+  CpuSpan span;
+  span.kernel = kernel;
+  span.wall_s = end.at_s - begin.at_s;
+  span.busy_s = end.machine.busy_s - begin.machine.busy_s;
+  span.interrupt_s = end.machine.interrupt_s - begin.machine.interrupt_s;
+  span.steal_s = end.machine.steal_s - begin.machine.steal_s;
+  // Threads of a pool end with their time: what is left of the rest is not less than nothing.
+  span.carrying_s = std::isnan(end.carrying_s - begin.carrying_s) ? cpu_unknown : std::max(0.0, end.carrying_s - begin.carrying_s);
+  span.own_s = end.own_s - begin.own_s;
+  return span;
+}
+
+Disturbance disturbance_of(std::span<const CpuSpan> ranks) {
+  std::vector<CpuSpan> machines;
+  for (const CpuSpan& rank : ranks) {
+    const auto known = std::find_if(machines.begin(), machines.end(), [&](const CpuSpan& m) { return m.kernel == rank.kernel; });
+    if (known == machines.end())
+      machines.push_back(rank);
+    else
+      known->own_s += rank.own_s;
+  }
+  Disturbance worst;
+  for (const CpuSpan& machine : machines) {
+    const double carrying = std::isnan(machine.carrying_s) ? 0 : machine.carrying_s;
+    const double cores = (machine.busy_s - machine.own_s - carrying + machine.steal_s) / machine.wall_s;
+    // One machine that does not tell leaves all unknown: it may be the one that was disturbed.
+    if (!(machine.wall_s >= least_disturbance_span_s) || std::isnan(cores)) return {cpu_unknown, machine};
+    if (!(worst.cores >= cores)) worst = {cores, machine};
+  }
+  return worst;
+}
+
+}  // namespace thinwire
