@@ -33,3 +33,7 @@ find_library(DNNL_LIBRARY dnnl REQUIRED)
 add_library(thinwire_onednn INTERFACE)
 target_include_directories(thinwire_onednn SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(thinwire_onednn INTERFACE ${DNNL_LIBRARY})
+
+pkg_check_modules(MUPARSER REQUIRED IMPORTED_TARGET muparser)
+add_library(thinwire_muparser INTERFACE)
+target_link_libraries(thinwire_muparser INTERFACE PkgConfig::MUPARSER)

@@ -27,6 +27,8 @@ foreach(folder experiments/studies experiments/machines plots docs packaging)
   install(DIRECTORY ${folder} DESTINATION ${share} PATTERN "__pycache__" EXCLUDE)
 endforeach()
 install(DIRECTORY results/published DESTINATION ${share}/results)
+install(FILES experiments/claims/registry.lock DESTINATION ${share}/experiments/claims)
+install(FILES docs/papers/claims.csv DESTINATION ${share}/docs/papers)
 install(FILES README.md LICENSE CITATION.cff DESTINATION ${share})
 install(FILES ARTIFACT.md DESTINATION ${share} OPTIONAL)
 

@@ -138,6 +138,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.memory, record.training.memory);
       keep(gathered.training.prediction, record.training.prediction);
       keep(gathered.training.timeline, record.training.timeline);
+      keep(gathered.training.attempts, record.training.attempts);
       // The sweep's own verdicts (FAILED, SKIPPED) name the sweep as their program.
       if (record.provenance.program == record.program) gathered.builds[record.program].insert(record.provenance.binary_hash);
       Provenance& launch =
@@ -185,6 +186,35 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
           file.set_attribute("training", entropy, capture->float_attribute(object, entropy));
   });
   return report;
+}
+
+std::map<std::string, CellRecord> records_in(const std::string& collected) {
+  const h5::File file = h5::File::open_read(collected);
+  require_schema(file);
+  const auto rows_of = [&]<typename Row>(const char* name, std::span<const ColumnOf<Row>> columns) {
+    return file.has(name) ? from_table(file.read_table(name), columns, collected + ": /" + name) : std::vector<Row>();
+  };
+  std::map<std::string, Provenance> launches;
+  for (const Provenance& p : rows_of("provenance", provenance_columns())) launches[p.launch] = p;
+  std::map<std::string, CellRecord> records;
+  for (const CellRow& row : rows_of("cells", cell_columns())) {
+    CellRecord& record = records[row.cell_id];
+    record.cell_id = row.cell_id, record.program = row.program, record.link = row.link;
+    record.ranks = static_cast<int>(row.ranks);
+    record.provenance = launches[row.launch];
+    record.rows.push_back(row);
+  }
+  for (const SampleRow& sample : rows_of("samples", sample_columns()))
+    if (const auto at = records.find(sample.cell_id); at != records.end()) at->second.samples.push_back(sample);
+  TrainingTables all;
+  for_each_training_table(all, [&]<typename Row>(const char* name, std::vector<Row>& rows, std::span<const ColumnOf<Row>> columns) { rows = rows_of(name, columns); });
+  const auto share = [&](auto member) {
+    for (auto& row : all.*member)
+      if (const auto at = records.find(row.cell_id); at != records.end()) (at->second.training.*member).push_back(row);
+  };
+  share(&TrainingTables::curve), share(&TrainingTables::metrics), share(&TrainingTables::time), share(&TrainingTables::traffic);
+  share(&TrainingTables::steps), share(&TrainingTables::memory), share(&TrainingTables::prediction), share(&TrainingTables::timeline), share(&TrainingTables::attempts);
+  return records;
 }
 
 }  // namespace thinwire::results

@@ -1,10 +1,11 @@
 // Merges the finished cells of a result folder into one tidy file.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
-#include "results/row.h"
+#include "results/record.h"
 
 namespace thinwire::results {
 
@@ -31,5 +32,10 @@ struct CollectReport {
 /// is not that of their file name, are left out and reported. Throws UsageError when rows stem from different
 /// corpora (their hashes and cell counts are named) unless allowed, EnvironmentError when OUT does not exist.
 CollectReport collect(const std::string& out, const CollectOptions& options = {});
+
+/// The cells of a collected file by id, as they were recorded, for whoever judges them again: rows, samples, tables of training runs and provenance.
+/// Parameters are not kept apart in such a file, and calibrations of links are shared between cells: both are empty. CorruptData for a damaged file,
+/// or one of another schema.
+std::map<std::string, CellRecord> records_in(const std::string& collected);
 
 }  // namespace thinwire::results

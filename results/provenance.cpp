@@ -92,7 +92,7 @@ const std::vector<std::string>& recorded_environment() {
                                                  "SLURM_JOB_ID",
                                                  "SLURM_JOB_PARTITION",
                                                  "SLURM_JOB_NUM_NODES",
-                                                 "THINWIRE_ATTEMPT",
+                                                 "THINWIRE_ATTEMPT", "THINWIRE_RULES",
                                                  "THINWIRE_LOG",
                                                  "THINWIRE_CUDA_MODULE"};
   return names;

@@ -318,6 +318,25 @@ std::span<const ColumnOf<TimelineRow>> timeline_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<AttemptRow>> attempt_columns() {
+  using R = AttemptRow;
+  static const ColumnOf<R> columns[] = {
+      {"cell_id", &R::cell_id, "as in /cells"},
+      {"attempt", &R::attempt, "from 1; a DISTURBED cell of a claim is repeated"},
+      {"disturbance_cores", &R::disturbance_cores, "(machine_cpu_s - own_cpu_s - carrying_cpu_s + steal_s) / wall_s of the machine where that is largest (NaN: not measured)"},
+      {"machine_cpu_s", &R::machine_cpu_s, "user, nice and system time of the whole machine"},
+      {"own_cpu_s", &R::own_cpu_s, "CPU time of the job's ranks on it"},
+      {"carrying_cpu_s", &R::carrying_cpu_s, "CPU time of kernel threads that carry the job's traffic; 0 where no kernel carries it, NaN where they are not to be seen"},
+      {"steal_s", &R::steal_s, "time that the hypervisor gave to others"},
+      {"interrupt_cpu_s", &R::interrupt_cpu_s, "time of interrupts and their bottom halves, which machine_cpu_s does not hold"},
+      {"wall_s", &R::wall_s, "from the cell's start to its end"},
+      {"used", &R::used, "1: the cell's rows are this attempt's; the others lie in OUT/attempts"},
+      {"launch", &R::launch, "that measured it"},
+      {"started", &R::started, "UTC, ISO 8601"},
+  };
+  return columns;
+}
+
 std::string to_json(const CellRow& row) {
   nlohmann::ordered_json json;
   for (const auto& column : cell_columns())

@@ -184,7 +184,19 @@ struct TimelineRow {
 };
 std::span<const ColumnOf<TimelineRow>> timeline_columns();
 
-/// What a training run adds to its record.
+/// One row of /attempts: one measurement of a cell, and how much of the machine's cores others took meanwhile (docs/measuring.md). Seconds are those of
+/// the machine that was disturbed most, NaN where it does not tell them.
+struct AttemptRow {
+  std::string cell_id;
+  std::int64_t attempt = 1;  ///< from 1
+  double disturbance_cores = not_measured;
+  double machine_cpu_s = not_measured, own_cpu_s = not_measured, carrying_cpu_s = not_measured, steal_s = not_measured, interrupt_cpu_s = not_measured, wall_s = not_measured;
+  std::int64_t used = 1;     ///< 1: the record's numbers are this attempt's
+  std::string launch, started;
+};
+std::span<const ColumnOf<AttemptRow>> attempt_columns();
+
+/// What a record may hold beside its rows: what a training run adds, and the attempts of any cell.
 struct TrainingTables {
   std::vector<TrainingCurveRow> curve;
   std::vector<TrainingMetricRow> metrics;
@@ -194,6 +206,7 @@ struct TrainingTables {
   std::vector<TrainingMemoryRow> memory;
   std::vector<TrainingPredictionRow> prediction;
   std::vector<TimelineRow> timeline;
+  std::vector<AttemptRow> attempts;
 };
 /// Calls visit(table name, vector, columns) for each of them: writing, reading and merging are one loop.
 template <typename Tables, typename Visit>
@@ -206,6 +219,7 @@ void for_each_training_table(Tables& tables, Visit&& visit) {
   visit("training_memory", tables.memory, training_memory_columns());
   visit("training_prediction", tables.prediction, training_prediction_columns());
   visit("timeline", tables.timeline, timeline_columns());
+  visit("attempts", tables.attempts, attempt_columns());
 }
 
 /// One JSON object per row on one line; NaN becomes null. The inverse accepts missing keys (defaults) and

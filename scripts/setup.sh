@@ -24,7 +24,7 @@ packages=(
   openmpi-bin libopenmpi-dev                                                      # ranks
   libhdf5-dev                                                                     # results
   libopenblas-openmp-dev libdnnl-dev libhwy-dev                                   # products and portable SIMD
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev    # command line, configuration, text
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libmuparser-dev    # command line, configuration, text
   libgtest-dev                                                                    # tests
   python3 python3-numpy python3-h5py python3-matplotlib                           # figures and report
   iproute2 util-linux procps                                                      # links in network namespaces

@@ -1,11 +1,20 @@
 #include "experiments/claims/cells.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "core/error.h"
+#include "core/process/log.h"
+#include "experiments/claims/attempts.h"
+#include "experiments/claims/registry.h"
 #include "experiments/run/lock.h"
 #include "experiments/study/summary.h"
+#include "results/collect.h"
+#include "results/files/files.h"
 
 namespace thinwire::claims {
 namespace {
@@ -32,13 +41,26 @@ std::vector<sweep::PlannedCell> distinct(std::span<const CellRequest> requests) 
   return cells;
 }
 
+/// Of the register under which a record was made; empty: of none.
+std::string rules_of(const results::CellRecord& record) {
+  const std::string key = "THINWIRE_RULES=", &text = record.provenance.environment;
+  const std::size_t at = text.rfind(key, 0) == 0 ? 0 : text.find("\n" + key);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = text.find('=', at) + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+std::string rules_path(const std::string& out, const std::string& hash) {
+  return out + "/rules/" + hash + ".lock";
+}
+
 bool is_bad(results::Status status) {
   return status == results::Status::failed || status == results::Status::timeout || status == results::Status::wrong;
 }
 
 }  // namespace
 
-std::vector<results::CellRecord> CellRunner::run(std::span<const CellRequest> requests) {
+void CellRunner::measure_missing(std::span<const CellRequest> requests) {
   const std::vector<sweep::PlannedCell> cells = distinct(requests);
   sweep::check_programs(paths_, cells, /*must_exist=*/true);
   sweep::make_out(paths_);
@@ -53,15 +75,99 @@ std::vector<results::CellRecord> CellRunner::run(std::span<const CellRequest> re
     if (report.asked_to_stop) throw Interrupted{SIGUSR1};
     if (report.stopped) throw RuntimeFailure(paths_.out + ": too many cells failed in a row; see logs/ there");
   }
+}
+
+void CellRunner::repeat_disturbed(std::span<const CellRequest> requests) {
+  // A cell that one claim asks for as timed and another does not, is timed.
+  std::vector<CellRequest> timed;
+  std::copy_if(requests.begin(), requests.end(), std::back_inserter(timed), [](const CellRequest& r) { return r.timed; });
+  while (!timed.empty()) {
+    std::vector<CellRequest> again;
+    {
+      const sweep::FolderLock lock(paths_.out);
+      std::set<std::string> seen;
+      for (const CellRequest& request : timed)
+        if (const std::string id = planned(request).cell_id; seen.insert(id).second && set_aside_if_disturbed(paths_.out, id)) again.push_back(request);
+    }
+    if (!again.empty()) {
+      log_info(std::to_string(again.size()) + (again.size() == 1 ? " timed cell was" : " timed cells were") + " DISTURBED and measured again");
+      measure_missing(again);
+    }
+    timed = std::move(again);
+  }
+}
+
+results::CellRecord CellRunner::record_of(const CellRequest& request, const std::string& id) const {
+  if (!archive_) return results::read_cell_record(results::record_path(paths_.out, id));
+  const auto found = archive_->find(id);
+  if (found == archive_->end())
+    throw NotCollected("the collected file lacks cell " + id.substr(0, 12) + " (" + request.program + " on " + request.link + " with " + request.parameters.canonical_json() + ")");
+  return found->second;
+}
+
+std::vector<results::CellRecord> CellRunner::run(std::span<const CellRequest> requests) {
+  if (plan_) {
+    plan(requests);
+  } else if (!archive_) {
+    measure_missing(requests);
+    repeat_disturbed(requests);
+  }
   std::vector<results::CellRecord> records;
   for (const CellRequest& request : requests) {
     const std::string id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
-    records.push_back(results::read_cell_record(results::record_path(paths_.out, id)));
+    records.push_back(record_of(request, id));
     if (const results::Status status = results::worst_status(records.back().rows); is_bad(status))
       throw RuntimeFailure("cell " + id.substr(0, 12) + " (" + request.program + " on " + request.link + ") is " + std::string(results::name_of(status)) + ": " +
                            reason_of(records.back()));
+    note_used(records.back(), request.timed);
   }
   return records;
+}
+
+void CellRunner::plan(std::span<const CellRequest> requests) {
+  std::set<std::string> seen;
+  for (const CellRequest& request : requests) {
+    const std::string id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
+    if (seen.insert(id).second && !results::is_finished(results::record_path(paths_.out, id))) plan_->cells.push_back(request);
+  }
+  if (!plan_->cells.empty()) throw PlanEnds();
+}
+
+void CellRunner::about_to_compute(const std::string& what) {
+  if (plan_) {
+    plan_->elsewhere.push_back(what);
+    throw PlanEnds();
+  }
+  if (archive_) throw NotCollected(what + " has no kept result, and nothing is run here");
+}
+
+void CellRunner::answer_from(const std::string& collected) {
+  archive_ = results::records_in(collected);
+  archive_folder_ = std::filesystem::absolute(collected).parent_path();
+}
+
+void CellRunner::run_under(const Registry& registry) {
+  const std::string path = rules_path(paths_.out, registry.hash);
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  results::write_file_atomically(path, to_text(registry));
+  // Programs record it in their provenance.
+  ::setenv("THINWIRE_RULES", registry.hash.c_str(), 1);
+}
+
+void CellRunner::note_used(const results::CellRecord& record, bool timed) {
+  timed &= results::worst_status(record.rows) != results::Status::skipped;  // nothing was measured
+  if (const auto known = std::find_if(used_.begin(), used_.end(), [&](const UsedCell& cell) { return cell.cell_id == record.cell_id; }); known != used_.end()) {
+    known->timed |= timed;
+    known->disturbance = disturbance_of(record), known->attempts = static_cast<int>(record.training.attempts.size());  // it may have been repeated since
+    return;
+  }
+  UsedCell cell{record.cell_id, record.provenance.started, {}, timed, disturbance_of(record), static_cast<int>(record.training.attempts.size())};
+  if (const std::string hash = rules_of(record); !hash.empty()) {
+    const std::string path = rules_path(archive_ ? archive_folder_ : paths_.out, hash);
+    if (!std::filesystem::exists(path)) throw CorruptData(path + " is missing, the register of rules under which cell " + record.cell_id.substr(0, 12) + " was made");
+    for (const auto& [id, rule] : registry_from(results::read_file(path), path).rules) cell.rules[id] = rule.hash;
+  }
+  used_.push_back(std::move(cell));
 }
 
 bool measured_well(const results::CellRecord& record) {

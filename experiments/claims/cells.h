@@ -1,14 +1,20 @@
 // Arms of claims as cells of programs: run by the sweep's runner, kept in one folder, shared between claims by their identity.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "experiments/claims/rule/rule.h"
+#include "core/error.h"
 #include "experiments/run/runner.h"
 #include "results/record.h"
 
 namespace thinwire::claims {
+
+struct Registry;
 
 struct CellRequest {
   std::string program;              ///< "train_gpt"
@@ -17,6 +23,7 @@ struct CellRequest {
   results::Parameters parameters;   ///< the program's long options
   double timeout = 300;             ///< seconds without news until the cell is a TIMEOUT
   std::vector<std::string> tags = {};
+  bool timed = true;                ///< its times are evidence: it is repeated where the machine was disturbed. Of losses and counters they are not
 };
 
 /// SIGINT, SIGTERM or SIGUSR1 ended the cells; what is finished stays. Not an Error: it says nothing about a claim.
@@ -24,12 +31,37 @@ struct Interrupted {
   int signal;
 };
 
+/// A cell that a claim's numbers are from.
+struct UsedCell {
+  std::string cell_id, started;
+  std::map<std::string, std::string> rules;  ///< hash of each claim's rule when the cell was made; empty: rules were not registered then
+  bool timed = false;              ///< asked for as timed, and measured
+  double disturbance = no_number;  ///< cores that others took meanwhile; NaN: unknown
+  int attempts = 0;                ///< measurements; 0: unknown
+};
+
+/// What is to be judged again from a collected file is not in it.
+class NotCollected : public RuntimeFailure {
+ public:
+  using RuntimeFailure::RuntimeFailure;
+};
+
+/// Ends the measurement of a claim that is only planned: what it asks for next depends on what was not measured yet. Not an Error.
+struct PlanEnds {};
+
+/// What a claim would measure.
+struct PlannedWork {
+  std::vector<CellRequest> cells;      ///< without a record yet, each once
+  std::vector<std::string> elsewhere;  ///< long computations of the program itself, in words
+};
+
 class CellRunner {
  public:
   /// `paths.out` holds the records: OUT/cells/*.h5, journals, logs, as `sweep run` leaves them.
   CellRunner(sweep::RunPaths paths, sweep::IfCodeChanged if_code_changed) : paths_(std::move(paths)), if_code_changed_(if_code_changed) {}
 
-  /// The records of the requests, in their order. Runs those that have none yet (and those FAILED, TIMEOUT or SKIPPED before).
+  /// The records of the requests, in their order. Runs those that have none yet (and those FAILED, TIMEOUT or SKIPPED before),
+  /// and timed ones again that were DISTURBED (attempts.h).
   /// A cell whose rows are SKIPPED or MISTRUSTED is returned as it is: ask measured_well(). RuntimeFailure naming the first cell that
   /// is FAILED, TIMEOUT or WRONG, with its reason; Interrupted.
   std::vector<results::CellRecord> run(std::span<const CellRequest> requests);
@@ -37,9 +69,34 @@ class CellRunner {
 
   const sweep::RunPaths& paths() const { return paths_; }
 
+  /// From now on nothing is run: requests are answered from this collected file (the registers of rules lie in rules/ beside
+  /// it), and NotCollected names the first that it lacks.
+  void answer_from(const std::string& collected);
+
+  /// From now on nothing is run: work that has no result yet is noted in `work`, and ends the measurement.
+  void only_plan(PlannedWork& work) { plan_ = &work; }
+  /// To be called before a long computation outside of cells that has no kept result. Throws PlanEnds where nothing is to be run, and
+  /// NotCollected where only a collected file answers.
+  void about_to_compute(const std::string& what);
+
+  /// Cells that are run from now on carry the hash of this register; its text is kept in OUT/rules/HASH.lock.
+  void run_under(const Registry& registry);
+  /// What run() has returned since forget_used(), each cell once.
+  const std::vector<UsedCell>& used() const { return used_; }
+  void forget_used() { used_.clear(); }
+
  private:
+  void measure_missing(std::span<const CellRequest> requests);
+  void plan(std::span<const CellRequest> requests);
+  results::CellRecord record_of(const CellRequest& request, const std::string& id) const;
+  void repeat_disturbed(std::span<const CellRequest> requests);
+  void note_used(const results::CellRecord& record, bool timed);
   sweep::RunPaths paths_;
   sweep::IfCodeChanged if_code_changed_;
+  PlannedWork* plan_ = nullptr;
+  std::vector<UsedCell> used_;
+  std::optional<std::map<std::string, results::CellRecord>> archive_;
+  std::string archive_folder_;
 };
 
 /// Whether all rows are OK (or have only a remark): neither SKIPPED nor MISTRUSTED.

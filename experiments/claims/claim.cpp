@@ -30,11 +30,6 @@ std::tuple<std::string, int, std::string> order_of(const std::string& id) {
 
 }  // namespace
 
-std::string name_of(Verdict verdict) {
-  constexpr std::array names = {"CONFIRMED", "REFUTED", "DIRECTION ONLY", "INCONCLUSIVE", "NOT DECIDABLE", "INVALID", "PASS", "FAIL"};
-  return names[static_cast<std::size_t>(verdict)];
-}
-
 std::string name_of(Basis basis) {
   constexpr std::array names = {"exact", "event model", "emulated link", "namespaces", "training", "device", "cost model", "published numbers"};
   return names[static_cast<std::size_t>(basis)];
@@ -51,8 +46,10 @@ Profile profile_named(const std::string& name) {
                    "`? (smoke, quick, standard, full)");
 }
 
-bool register_claim(Claim claim) {
-  const std::string id = claim.id;
+bool register_claim(Claim claim, std::source_location where) {
+  const std::string id = claim.id, file = where.file_name();
+  const std::size_t folder = file.rfind("experiments/claims/");
+  claim.source = folder == std::string::npos ? file : file.substr(folder);
   if (!registry().emplace(id, std::move(claim)).second) throw std::logic_error("the claim " + id + " is registered twice");
   return true;
 }

@@ -1,29 +1,15 @@
 // A paper's claim as an executable experiment: what it says, by which rule it is judged, and the judgement.
 #pragma once
 
-#include <cmath>
 #include <functional>
-#include <limits>
+#include <optional>
+#include <source_location>
 #include <string>
 #include <vector>
 
+#include "experiments/claims/rule/rule.h"
+
 namespace thinwire::claims {
-
-/// One set for all claims. pass and fail belong to exact claims (a fail is a defect of ours); invalid is no verdict: a control failed.
-/// inconclusive only after the doubled seeds; not_decidable only where the claim's page allows it, naming what is missing.
-enum class Verdict { confirmed, refuted, direction_only, inconclusive, not_decidable, invalid, pass, fail };
-/// "CONFIRMED", "DIRECTION ONLY", ...
-std::string name_of(Verdict verdict);
-
-constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
-
-/// A number that the verdict rests on. `low` and `high`: 95 % interval, NaN where the number is exact. `margin`: what the rule
-/// compares it with, NaN where there is none.
-struct Measure {
-  std::string name;
-  double value = no_number, low = no_number, high = no_number, margin = no_number;
-  std::string unit;
-};
 
 /// Numbers behind a verdict that a figure draws: one curve, one bar chart, one sweep. NaN where a row has no such number.
 struct Table {
@@ -36,9 +22,18 @@ struct Table {
   std::vector<Row> rows;
 };
 
+/// What was measured for a claim. The rule makes the verdict of it.
+struct Finding {
+  std::vector<Measure> measures;
+  std::vector<Table> tables = {};
+  std::string note = {};  ///< in words, beside what the rule says
+  /// Why the rule cannot be asked: INVALID, UNSTABLE, NOT DECIDABLE or SKIPPED, no other; `note` says why.
+  std::optional<Verdict> instead = std::nullopt;
+};
+
 struct Outcome {
   Verdict verdict = Verdict::invalid;
-  std::string because;            ///< the rule's inequality with its numbers, in words
+  std::string because;  ///< the clause that held with its numbers, and the finding's note
   std::vector<Measure> measures;
   std::vector<Table> tables = {};
 };
@@ -57,18 +52,31 @@ std::string name_of(Profile profile);
 /// UsageError with the nearest name.
 Profile profile_named(const std::string& name);
 
+/// A change of a rule that was made after results were seen, and before rules were registered (registry.h knows the later ones).
+struct PastChange {
+  std::string date, what, why;
+};
+
 struct Claim {
   std::string id;          ///< "optimus_cc.C4"; claims with parts append a letter ("optimus_cc.C5b")
   std::string statement;   ///< one sentence
   std::string provenance;  ///< of the statement: read, second-hand, recollected or derived, and where
-  std::string rule;        ///< when which verdict is given
   Basis basis = Basis::exact;
   Profile from = Profile::smoke;  ///< the smallest profile that judges it
-  std::function<Outcome(JudgeContext&)> judge;
+  Rule rule;
+  /// Of a verdict that rests on a model: the terms whose validation does not cover this use. The verdict is then MODEL ONLY.
+  std::string not_validated = {};
+  /// How many seeds or repetitions are measured; the next number where the rule still says INCONCLUSIVE, the last one in the profile `full`
+  /// at once. Empty: `measure` is asked once.
+  std::vector<int> seeds = {};
+  std::function<Finding(JudgeContext&)> measure;
+  std::vector<PastChange> past = {};
+  std::string figure = {};  ///< name of the figure that draws its numbers (plots/figures); empty: the margins alone are drawn
+  std::string source = {};  ///< file of the repository that registers it; filled by register_claim
 };
 
 /// Called by the last line of a claim's file. Throws std::logic_error for an id given twice.
-bool register_claim(Claim claim);
+bool register_claim(Claim claim, std::source_location where = std::source_location::current());
 /// Sorted by page, then number, then part.
 std::vector<const Claim*> all_claims();
 /// Those whose id begins with `pattern` at a boundary ("optimus_cc", "optimus_cc.C5" but not C50 for C5). UsageError with the nearest

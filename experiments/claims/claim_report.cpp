@@ -1,9 +1,7 @@
 #include "experiments/claims/claim_report.h"
 
-#include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -13,48 +11,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array verdicts = {Verdict::confirmed, Verdict::refuted,       Verdict::direction_only, Verdict::inconclusive,
-                                 Verdict::invalid,   Verdict::not_decidable, Verdict::pass,           Verdict::fail};
+constexpr int schema = 3;
 
 // JSON has no NaN.
 Json number(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }
 double number(const Json& value) { return value.is_null() ? no_number : value.get<double>(); }
-
-std::string now_utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-}  // namespace
-
-Judged judge(const Claim& claim, JudgeContext& context) {
-  Judged result{claim.id, claim.statement, claim.provenance, claim.rule, name_of(claim.basis), name_of(context.profile), "", {}};
-  try {
-    result.outcome = claim.judge(context);
-  } catch (const Error& error) {
-    result.outcome.because = std::string("could not be judged: ") + error.what();
-  }
-  result.when = now_utc();
-  return result;
-}
-
-bool keep_verdict(std::vector<Judged>& kept, const Judged& now) {
-  const auto old = std::find_if(kept.begin(), kept.end(), [&](const Judged& j) { return j.id == now.id; });
-  if (old == kept.end()) {
-    kept.push_back(now);
-    return true;
-  }
-  const bool must_show = old->outcome.verdict == Verdict::invalid || now.outcome.verdict == Verdict::fail;
-  if (!must_show && profile_named(old->profile) > profile_named(now.profile)) return false;
-  *old = now;
-  return true;
-}
-
-namespace {
 
 Json tables_to_json(const std::vector<Table>& tables) {
   Json all = Json::array();
@@ -85,77 +46,108 @@ std::vector<Table> tables_from_json(const Json& all) {
 
 }  // namespace
 
+namespace {
+
+Json earlier_to_json(const std::vector<EarlierVerdict>& earlier) {
+  Json all = Json::array();
+  for (const EarlierVerdict& e : earlier)
+    all.push_back({{"when", e.when}, {"profile", e.profile}, {"rule_hash", e.rule_hash}, {"rule", e.rule}, {"verdict", name_of(e.verdict)}, {"because", e.because}});
+  return all;
+}
+
+Json changes_to_json(const std::vector<PastChange>& changes) {
+  Json all = Json::array();
+  for (const PastChange& c : changes) all.push_back({{"date", c.date}, {"what", c.what}, {"why", c.why}});
+  return all;
+}
+
+Judged judged_from_json(const Json& j) {
+  Judged one;
+  for (auto& [field, key] : {std::pair{&one.id, "id"}, {&one.statement, "statement"}, {&one.provenance, "provenance"}, {&one.rule, "rule"}, {&one.basis, "basis"},
+                             {&one.profile, "profile"}, {&one.when, "when"}, {&one.rule_hash, "rule_hash"}, {&one.registered, "registered"},
+                             {&one.rule_changed, "rule_changed"}, {&one.command, "command"}, {&one.figure, "figure"}})
+    *field = j.at(key).get<std::string>();
+  (void)profile_named(one.profile);
+  one.cells = j.at("cells").get<std::vector<std::string>>();
+  for (const Json& c : j.at("changes")) one.changes.push_back({c.at("date"), c.at("what"), c.at("why")});
+  for (const Json& e : j.at("earlier"))
+    one.earlier.push_back({e.at("when"), e.at("profile"), e.at("rule_hash"), e.at("rule"), e.at("because"), verdict_named(e.at("verdict"))});
+  one.outcome.verdict = verdict_named(j.at("verdict"));
+  one.outcome.because = j.at("because");
+  for (const Json& m : j.at("measures"))
+    one.outcome.measures.push_back({m.at("name"), number(m.at("value")), number(m.at("low")), number(m.at("high")), number(m.at("margin")), m.at("unit"), m.at("symbol")});
+  one.outcome.tables = tables_from_json(j.at("tables"));
+  return one;
+}
+
+std::string text_of(const Measure& m) {
+  char line[256];
+  std::snprintf(line, sizeof line, "    %-52s %.6g", m.name.c_str(), m.value);
+  std::string text = line;
+  if (!m.unit.empty()) text += " " + m.unit;
+  if (!std::isnan(m.low) || !std::isnan(m.high)) {
+    std::snprintf(line, sizeof line, "  [%.4g, %.4g]", m.low, m.high);
+    text += line;
+  }
+  if (!std::isnan(m.margin)) {
+    std::snprintf(line, sizeof line, "  (rule: %.6g)", m.margin);
+    text += line;
+  }
+  return text + "\n";
+}
+
+/// What a reader must know of the rule before the numbers.
+std::string text_of_rule(const Judged& j) {
+  std::string text = "  rule " + j.rule_hash.substr(0, 12) + (j.registered.empty() ? ", NOT REGISTERED" : ", registered " + j.registered) + ": " + j.rule + "\n";
+  if (!j.rule_changed.empty()) text += "  RULE CHANGED AFTER RESULTS: " + j.rule_changed + "\n";
+  for (const PastChange& c : j.changes) text += "  changed " + c.date + ": " + c.what + ", because " + c.why + "\n";
+  return text;
+}
+
+}  // namespace
+
 std::string to_json(const std::vector<Judged>& judged) {
   Json all = Json::array();
   for (const Judged& j : judged) {
     Json measures = Json::array();
     for (const Measure& m : j.outcome.measures)
-      measures.push_back({{"name", m.name}, {"value", number(m.value)}, {"low", number(m.low)}, {"high", number(m.high)}, {"margin", number(m.margin)}, {"unit", m.unit}});
-    all.push_back({{"id", j.id}, {"statement", j.statement}, {"provenance", j.provenance}, {"rule", j.rule}, {"basis", j.basis}, {"profile", j.profile}, {"when", j.when},
-                   {"verdict", name_of(j.outcome.verdict)}, {"because", j.outcome.because}, {"measures", measures}, {"tables", tables_to_json(j.outcome.tables)}});
+      measures.push_back({{"name", m.name}, {"symbol", m.symbol}, {"value", number(m.value)}, {"low", number(m.low)}, {"high", number(m.high)}, {"margin", number(m.margin)}, {"unit", m.unit}});
+    all.push_back({{"id", j.id}, {"statement", j.statement}, {"provenance", j.provenance}, {"rule", j.rule}, {"rule_hash", j.rule_hash}, {"registered", j.registered},
+                   {"rule_changed", j.rule_changed}, {"changes", changes_to_json(j.changes)}, {"basis", j.basis}, {"profile", j.profile}, {"when", j.when},
+                   {"verdict", name_of(j.outcome.verdict)}, {"because", j.outcome.because}, {"measures", measures}, {"tables", tables_to_json(j.outcome.tables)},
+                   {"cells", j.cells}, {"command", j.command}, {"figure", j.figure}, {"earlier", earlier_to_json(j.earlier)}});
   }
-  return Json{{"schema", 2}, {"claims", all}}.dump(1) + "\n";
+  return Json{{"schema", schema}, {"claims", all}}.dump(1) + "\n";
 }
 
 std::vector<Judged> from_json(const std::string& text, const std::string& where) {
   std::vector<Judged> judged;
   try {
     const Json file = Json::parse(text);
-    if (file.at("schema") != 2) throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads 2; run the claims again");
-    for (const Json& j : file.at("claims")) {
-      Judged one{j.at("id"), j.at("statement"), j.at("provenance"), j.at("rule"), j.at("basis"), j.at("profile"), j.at("when"), {}};
-      try {
-        (void)profile_named(one.profile);
-      } catch (const UsageError& error) {
-        throw CorruptData(where + ": " + one.id + ": " + error.what());
-      }
-      bool known = false;
-      for (const Verdict v : verdicts)
-        if (j.at("verdict") == name_of(v)) {
-          one.outcome.verdict = v;
-          known = true;
-        }
-      if (!known) throw CorruptData(where + ": " + one.id + " has the unknown verdict " + j.at("verdict").dump());
-      one.outcome.because = j.at("because");
-      for (const Json& m : j.at("measures"))
-        one.outcome.measures.push_back({m.at("name"), number(m.at("value")), number(m.at("low")), number(m.at("high")), number(m.at("margin")), m.at("unit")});
-      one.outcome.tables = tables_from_json(j.at("tables"));
-      judged.push_back(std::move(one));
-    }
+    if (file.at("schema") != schema)
+      throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads " + std::to_string(schema) +
+                        "; move the file away and run the claims again (cells beside it are used again), or bring schema 2 over with results/migrate_claims.py");
+    for (const Json& j : file.at("claims")) judged.push_back(judged_from_json(j));
   } catch (const Json::exception& error) {
-    throw CorruptData(where + " is no file of claims (" + error.what() + "); run the claims again");
+    throw CorruptData(where + " is no file of claims (" + error.what() + "); move it away and run the claims again");
+  } catch (const UsageError& error) {
+    throw CorruptData(where + ": " + error.what());
   }
   return judged;
 }
 
 std::string to_text(const std::vector<Judged>& judged) {
   std::string text;
-  char line[256];
   for (const Judged& j : judged) {
-    text += j.id + "  " + name_of(j.outcome.verdict) + "  (" + j.basis + ", profile " + j.profile + ", at this scale)\n  " + j.statement + "  [" + j.provenance + "]\n";
-    for (const Measure& m : j.outcome.measures) {
-      std::snprintf(line, sizeof line, "    %-52s %.6g", m.name.c_str(), m.value);
-      text += line;
-      if (!m.unit.empty()) text += " " + m.unit;
-      if (!std::isnan(m.low) || !std::isnan(m.high)) {
-        std::snprintf(line, sizeof line, "  [%.4g, %.4g]", m.low, m.high);
-        text += line;
-      }
-      if (!std::isnan(m.margin)) {
-        std::snprintf(line, sizeof line, "  (rule: %.6g)", m.margin);
-        text += line;
-      }
-      text += "\n";
-    }
+    text += j.id + "  " + name_of(j.outcome.verdict) + "  (" + j.basis + ", profile " + j.profile + ")\n  " + j.statement + "  [" + j.provenance + "]\n";
+    if (!j.rule.empty()) text += text_of_rule(j);
+    for (const Measure& m : j.outcome.measures) text += text_of(m);
     text += "  " + j.outcome.because + "\n";
+    if (!j.cells.empty()) text += "  cells: " + std::to_string(j.cells.size()) + ", the first " + j.cells.front().substr(0, 12) + "\n";
+    text += "  again: " + j.command + "\n";
+    for (const EarlierVerdict& e : j.earlier) text += "  earlier: " + e.when.substr(0, 10) + " " + name_of(e.verdict) + " (profile " + e.profile + "): " + e.because + "\n";
   }
   return text;
-}
-
-int exit_status_of(const std::vector<Judged>& judged) {
-  for (const Judged& j : judged)
-    if (j.outcome.verdict == Verdict::fail) return static_cast<int>(ExitCode::wrong_result);
-  return 0;
 }
 
 }  // namespace thinwire::claims

@@ -1,4 +1,4 @@
-// What a judgement may use: how much it may cost, a folder, and cells.
+// What a measurement may use: how much it may cost, how many seeds, a folder, and cells.
 #pragma once
 
 #include <string>
@@ -13,12 +13,18 @@ class JudgeContext {
   JudgeContext(Profile under, std::string folder, CellRunner& runner) : profile(under), out(std::move(folder)), cells(runner) {}
 
   const Profile profile;
-  const std::string out;  ///< result folder of the claims; a judgement may keep files in out + "/" + its id
+  const std::string out;  ///< result folder of the claims; a measurement may keep files in out + "/" + its id
   CellRunner& cells;
 
-  /// Steps of a training arm and seeds of a paired comparison before they are doubled (optimus_cc.md section 9, profile `tiny`).
+  /// Seeds or repetitions to measure now (Claim::seeds); 1 for a claim that states none.
+  int seeds() const { return seeds_; }
+  void set_seeds(int seeds) { seeds_ = seeds; }
+
+  /// Steps of a training arm of the profile `tiny`.
   int steps() const { return profile == Profile::full ? 1000 : profile == Profile::standard ? 300 : 10; }
-  int seeds() const { return profile == Profile::full ? 10 : profile == Profile::standard ? 5 : 2; }
+
+ private:
+  int seeds_ = 1;
 };
 
 }  // namespace thinwire::claims

@@ -30,16 +30,8 @@ Interval paired_interval(std::span<const double> a, std::span<const double> b) {
   return interval_of(differences);
 }
 
-Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit) {
-  return {name, interval.mean, interval.low, interval.high, margin, unit};
-}
-
-Outcome with_doubled_seeds(const JudgeContext& context, const std::function<Outcome(int)>& judge) {
-  Outcome first = judge(context.seeds());
-  if (first.verdict != Verdict::inconclusive) return first;
-  Outcome doubled = judge(2 * context.seeds());
-  doubled.because = "after " + std::to_string(2 * context.seeds()) + " seeds (" + std::to_string(context.seeds()) + " were inconclusive): " + doubled.because;
-  return doubled;
+Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit, const std::string& symbol) {
+  return {name, interval.mean, interval.low, interval.high, margin, unit, symbol};
 }
 
 }  // namespace thinwire::claims

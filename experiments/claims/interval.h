@@ -1,7 +1,6 @@
-// Student's interval of a mean, and the rule of doubled seeds.
+// Student's interval of a mean.
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "experiments/claims/context.h"
@@ -19,9 +18,6 @@ Interval interval_of(std::span<const double> values);
 /// b[i] - a[i]; UsageError when the lengths differ.
 Interval paired_interval(std::span<const double> a, std::span<const double> b);
 
-Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit);
-
-/// Judges with the profile's seeds and, when that is inconclusive, once more with twice as many. `judge` gets the number of seeds.
-Outcome with_doubled_seeds(const JudgeContext& context, const std::function<Outcome(int seeds)>& judge);
+Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit, const std::string& symbol = "");
 
 }  // namespace thinwire::claims

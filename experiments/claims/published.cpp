@@ -3,22 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
 
 #include "core/error.h"
+#include "experiments/claims/registry.h"
 #include "results/csv.h"
 #include "results/files/files.h"
-#include "thinwire_version.h"
 
 namespace thinwire::claims {
 
 Published Published::open(const JudgeContext& context, const std::string& file) {
-  const std::string installed = context.cells.paths().bin + "/../share/thinwire/results/published/" + file,
-                    source = std::string(THINWIRE_SOURCE_FOLDER) + "/results/published/" + file;
-  std::error_code unreadable;
-  const std::string path = std::filesystem::exists(installed, unreadable) ? installed : source;
-  if (!std::filesystem::exists(path, unreadable))
-    throw EnvironmentError("The papers' numbers are not there: neither " + installed + " nor " + source + " exists; install thinwire whole, or keep its source tree.");
+  const std::string path = shared_file(context.cells.paths().bin, "results/published/" + file);
   results::Table like;
   for (const char* column : {"paper", "artifact", "row", "column", "value", "unit", "provenance", "source", "note"})
     like.columns.push_back({column, std::vector<std::string>()});

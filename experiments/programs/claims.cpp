@@ -9,7 +9,12 @@
 #include "core/process/main_guard.h"
 #include "core/process/log.h"
 #include "experiments/claims/claim_report.h"
+#include "experiments/claims/plan.h"
+#include "experiments/claims/registry.h"
+#include "experiments/claims/unbuilt.h"
+#include "results/collect.h"
 #include "results/files/files.h"
+#include "results/provenance.h"
 
 namespace {
 
@@ -19,7 +24,9 @@ using namespace thinwire::claims;
 struct Options {
   std::vector<std::string> patterns;
   std::string out = "out/claims", profile = "smoke", bin, lab, if_code_changed = "error";
-  bool json = false;
+  bool json = false, check = false;
+  std::string date, what, why, cells_of;
+  std::vector<std::string> times;
 };
 
 std::vector<const Claim*> chosen(const Options& options) {
@@ -32,18 +39,47 @@ std::vector<const Claim*> chosen(const Options& options) {
 
 std::string file_of(const Options& options) { return options.out + "/claims.json"; }
 
+/// Of the pages that were asked for.
+std::vector<ListedClaim> not_built(const Options& options) {
+  std::vector<ListedClaim> listed = claims_not_built(sweep::default_bin());
+  if (options.patterns.empty()) return listed;
+  std::erase_if(listed, [&](const ListedClaim& claim) {
+    return std::none_of(options.patterns.begin(), options.patterns.end(), [&](const std::string& pattern) { return claim.id == pattern || claim.id.starts_with(pattern + "."); });
+  });
+  return listed;
+}
+
+std::vector<const Claim*> chosen_or_none(const Options& options);
+
 int list(const Options& options) {
   if (options.json) {
     nlohmann::json all = nlohmann::json::array();
-    for (const Claim* claim : chosen(options))
-      all.push_back({{"id", claim->id}, {"statement", claim->statement}, {"provenance", claim->provenance}, {"rule", claim->rule},
-                     {"basis", name_of(claim->basis)}, {"from", name_of(claim->from)}});
+    for (const Claim* claim : chosen_or_none(options))
+      all.push_back({{"id", claim->id}, {"statement", claim->statement}, {"provenance", claim->provenance}, {"rule", claim->measure ? text_of(claim->rule) : ""},
+                     {"rule_hash", claim->measure ? rule_hash(*claim) : ""}, {"built", static_cast<bool>(claim->measure)}, {"figure", claim->figure}, {"basis", name_of(claim->basis)}, {"from", name_of(claim->from)}});
+    for (const ListedClaim& claim : not_built(options))
+      all.push_back({{"id", claim.id}, {"statement", claim.statement}, {"provenance", claim.provenance}, {"rule", ""}, {"rule_hash", ""}, {"built", false}, {"figure", ""},
+                     {"basis", ""}, {"from", "full"}});
     std::puts(nlohmann::json{{"schema", 1}, {"claims", all}}.dump(1).c_str());
     return 0;
   }
-  for (const Claim* claim : chosen(options))
+  for (const Claim* claim : chosen_or_none(options))
     std::printf("%-18s %-14s %-9s %s\n", claim->id.c_str(), name_of(claim->basis).c_str(), name_of(claim->from).c_str(), claim->statement.c_str());
+  for (const ListedClaim& claim : not_built(options)) std::printf("%-18s %-14s %-9s %s\n", claim.id.c_str(), "NOT BUILT YET", "", claim.statement.c_str());
   return 0;
+}
+
+/// As chosen(), but a page of which nothing is built yet is no wrong word.
+std::vector<const Claim*> chosen_or_none(const Options& options) {
+  if (options.patterns.empty()) return all_claims();
+  std::vector<const Claim*> claims;
+  for (const std::string& pattern : options.patterns) {
+    Options one = options;
+    one.patterns = {pattern};
+    if (!not_built(one).empty() && std::none_of(all_claims().begin(), all_claims().end(), [&](const Claim* c) { return c->id.starts_with(pattern); })) continue;
+    for (const Claim* claim : chosen(one)) claims.push_back(claim);
+  }
+  return claims;
 }
 
 int print(const Options& options, const std::vector<Judged>& judged) {
@@ -62,10 +98,34 @@ CellRunner cells_of(const Options& options) {
   return {paths, static_cast<sweep::IfCodeChanged>(found - known.begin())};
 }
 
+Registry registry_of(const std::string& bin) {
+  const std::string path = shared_file(bin, registry_file);
+  return registry_from(results::read_file(path), path);
+}
+
+int lock(const Options& options) {
+  const std::string path = shared_file(sweep::default_bin(), registry_file);
+  const Registry registry = registry_of(sweep::default_bin());
+  if (options.check) {
+    const std::vector<std::string> wrong = unregistered(registry, all_claims());
+    for (const std::string& line : wrong) std::printf("%s\n", line.c_str());
+    if (!wrong.empty()) throw UsageError(path + " is not up to date: `claims lock --what TEXT --why TEXT` registers the rules as they are");
+    return 0;
+  }
+  const std::string date = options.date.empty() ? results::timestamp_now().substr(0, 10) : options.date;
+  results::write_file_atomically(path, to_text(updated(registry, all_claims(), date, options.what, options.why)));
+  return 0;
+}
+
 int run(const Options& options) {
   const Profile profile = profile_named(options.profile);
   CellRunner cells = cells_of(options);
   JudgeContext context(profile, std::filesystem::absolute(options.out), cells);
+  const Registry registry = registry_of(cells.paths().bin);
+  if (options.cells_of.empty())
+    cells.run_under(registry);
+  else
+    cells.answer_from(options.cells_of);
   std::vector<Judged> all;
   if (std::filesystem::exists(file_of(options))) all = from_json(results::read_file(file_of(options)), file_of(options));
   std::vector<Judged> now;
@@ -74,14 +134,30 @@ int run(const Options& options) {
       log_info(claim->id + " is judged from the profile " + name_of(claim->from) + " upwards");
       continue;
     }
+    if (!claim->measure) continue;  // `claims list` shows what is not built
     log_info(claim->id + ": " + claim->statement);
-    now.push_back(judge(*claim, context));
+    try {
+      now.push_back(judge(*claim, context, registry));
+    } catch (const NotCollected& missing) {
+      log_info(claim->id + " is not judged again: " + missing.what());
+      continue;
+    }
     const bool kept = keep_verdict(all, now.back());
     log_info(claim->id + ": " + name_of(now.back().outcome.verdict) + (kept ? "" : "; the verdict of a larger profile stays in " + file_of(options)));
     results::make_folder(options.out);
     results::write_file_atomically(file_of(options), to_json(all));  // what is judged stays, whatever happens to the rest
   }
   return print(options, now);
+}
+
+int plan(const Options& options) {
+  CellRunner cells = cells_of(options);
+  JudgeContext context(profile_named(options.profile), std::filesystem::absolute(options.out), cells);
+  CellTimes times;
+  for (const std::string& file : options.times)
+    times.add(CellTimes(results::records_in(file)));
+  std::fputs(to_text(plan_claims(chosen(options), context, times)).c_str(), stdout);
+  return 0;
 }
 
 int show(const Options& options) {
@@ -107,9 +183,17 @@ int dispatch(int argc, char** argv) {
   CLI::App* list_command = add_command("list", "ids, bases, smallest profiles and statements");
   CLI::App* run_command = add_command("run", "judge, keep the verdicts in OUT/claims.json, print them");
   CLI::App* show_command = add_command("show", "print the verdicts that were kept");
-  for (CLI::App* command : {run_command, show_command}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
+  CLI::App* plan_command = add_command("plan", "what `run` would measure, and how long such cells took before; starts nothing");
+  plan_command->add_option("--times", options.times, "collected files to take the cells' times from");
+  CLI::App* lock_command = app.add_subcommand("lock", "register the rules as they are in experiments/claims/registry.lock; a changed rule keeps its history");
+  lock_command->add_flag("--check", options.check, "write nothing; an error where a rule is not the registered one");
+  lock_command->add_option("--date", options.date, "day of registration (default: today, UTC)");
+  lock_command->add_option("--what", options.what, "what was changed in the rules that changed");
+  lock_command->add_option("--why", options.why, "why");
+  for (CLI::App* command : {run_command, show_command, plan_command}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
   for (CLI::App* command : {list_command, run_command, show_command}) command->add_flag("--json", options.json, "as JSON");
-  run_command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
+  for (CLI::App* command : {run_command, plan_command}) command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
+  run_command->add_option("--cells-of", options.cells_of, "a collected file: run nothing, judge again what it holds");
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
   run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
@@ -121,6 +205,8 @@ int dispatch(int argc, char** argv) {
     throw UsageError("claims: " + std::string(error.what()) + ". All options: claims --help, claims COMMAND --help");
   }
   if (list_command->parsed()) return list(options);
+  if (lock_command->parsed()) return lock(options);
+  if (plan_command->parsed()) return plan(options);
   if (!run_command->parsed()) return show(options);
   try {
     return run(options);

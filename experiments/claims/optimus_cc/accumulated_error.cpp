@@ -1,9 +1,8 @@
 // optimus_cc.C11: what a weight gradient loses over a mini-batch, with and without lazy error propagation.
-#include <cstdio>
-
 #include "core/statistics.h"
 #include "experiments/claims/interval.h"
 #include "experiments/claims/optimus_cc/cells/boundary_probe.h"
+#include "experiments/claims/optimus_cc/cells/rule_arms.h"
 
 namespace thinwire::claims {
 namespace {
@@ -29,12 +28,26 @@ Interval over_seeds(const std::vector<ProbedSeed>& seeds, int checkpoint, int la
   return interval_of(values);
 }
 
-Outcome judge_seeds(const std::vector<ProbedSeed>& seeds) {
-  Outcome o;
-  const Interval all = over_seeds(seeds, -1, -1);
-  o.measures.push_back(measure_of("median R", all, 0.9, "ratio"));
+Rule make_rule() {
+  Rule rule = probe_rule();
+  rule.settings["mini-batches"] = std::to_string(probe_mini_batches) + " at each point, with frozen weights";
+  rule.quantities.push_back({"error", "R = ||G_LEP - G_true|| / ||G_noLEP - G_true|| of a weight gradient summed over a mini-batch, the residual carried over, weight matrices of the stages before "
+                                      "the last boundary; median over matrices, mini-batches and points of one seed; mean over seeds, 95 % interval by Student's t"});
+  rule.constants = {{"none", 1, "ratio: LEP changes nothing"}, {"smallest", 0.1, "ratio: the smallest change worth naming"}};
+  rule.scatter = {{"error", "none", "smallest"}};
+  rule.clauses.push_back({Verdict::confirmed, "error.high < none - smallest"});
+  rule.clauses.push_back({Verdict::not_reproduced, "error.low > none"});
+  rule.smallest_effect = "smallest";
+  return rule;
+}
+
+Finding measure(JudgeContext& context, const Rule& rule) {
+  const std::vector<ProbedSeed> seeds = probed_seeds(context, context.seeds());
+  Finding o;
+  const double margin = rule.constant("none") - rule.constant("smallest");
+  o.measures.push_back(measure_of("median R", over_seeds(seeds, -1, -1), margin, "ratio", "error"));
   for (std::size_t c = 0; c < probe_percent.size(); ++c)
-    o.measures.push_back(measure_of("median R at " + std::to_string(probe_percent[c]) + " %", over_seeds(seeds, static_cast<int>(c), -1), 0.9, "ratio"));
+    o.measures.push_back(measure_of("median R at " + std::to_string(probe_percent[c]) + " %", over_seeds(seeds, static_cast<int>(c), -1), margin, "ratio"));
   Table depth{"R by depth", {"layers before the boundary", "R", "low", "high"}, {}}, matrices{"R by weight matrix", {"layer", "R"}, {}};
   for (int layer = probe_boundary - 1; layer >= 0; --layer) {
     const Interval i = over_seeds(seeds, -1, layer);
@@ -49,24 +62,24 @@ Outcome judge_seeds(const std::vector<ProbedSeed>& seeds) {
     matrices.rows.push_back({probe_matrices()[m].name, {static_cast<double>(probe_matrices()[m].layer), median(values)}});
   }
   o.tables = {depth, matrices};
-  o.verdict = all.high < 0.9 ? Verdict::confirmed : all.low > 1 ? Verdict::refuted : Verdict::inconclusive;
-  char text[160];
-  std::snprintf(text, sizeof text, "median R %.3f, 95 %% interval [%.3f, %.3f] (confirmed below 0.9, refuted above 1); %zu seeds", all.mean, all.low, all.high, seeds.size());
-  o.because = text;
+  o.measures.push_back(learned_measure(seeds));
   return o;
 }
 
-const bool registered =
-    register_claim({.id = "optimus_cc.C11",
-                    .statement = "Lazy error propagation lowers the error that a weight gradient accumulates over a mini-batch.",
-                    .provenance = "derived",
-                    .rule = "weights frozen after 10, 50 and 100 % of training, 50 mini-batches each, messages of the last boundary of rank 2 (residual carried over): R = ||G_LEP - G_true|| / "
-                            "||G_noLEP - G_true|| per weight matrix of the stages before it; median per seed: CONFIRMED if its upper bound < 0.9, REFUTED if its lower bound > 1",
-                    .basis = Basis::training,
-                    .from = Profile::standard,
-                    .judge = [](JudgeContext& context) {
-                      return with_doubled_seeds(context, [&](int seeds) { return judge_seeds(probed_seeds(context, seeds)); });
-                    }});
+Claim claim() {
+  const Rule rule = make_rule();
+  return {.id = "optimus_cc.C11",
+          .statement = "Lazy error propagation lowers the error that a weight gradient accumulates over a mini-batch.",
+          .provenance = "derived",
+          .basis = Basis::training,
+          .from = Profile::standard,
+          .rule = rule,
+          .seeds = {5, 10},
+          .measure = [rule](JudgeContext& context) { return measure(context, rule); },
+          .past = {one_control()}};
+}
+
+const bool registered = register_claim(claim());
 
 }  // namespace
 }  // namespace thinwire::claims

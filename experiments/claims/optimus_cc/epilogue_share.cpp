@@ -8,7 +8,7 @@
 namespace thinwire::claims {
 namespace {
 
-Outcome judge(JudgeContext&) {
+Finding measure(JudgeContext&) {
   int schedules = 0, wrong_count = 0, disagreements = 0;
   double share_4_16 = no_number;
   for (int p = 2; p <= 8; ++p)
@@ -29,23 +29,27 @@ Outcome judge(JudgeContext&) {
       disagreements += sent != received;
       if (p == 4 && m == 16) share_4_16 = static_cast<double>(sent) / all;
     }
-  Outcome o;
-  o.measures = {{"schedules counted", static_cast<double>(schedules), no_number, no_number, no_number, ""},
-                {"with another count than P(P-1)/2", static_cast<double>(wrong_count), no_number, no_number, 0, ""},
-                {"with ends that disagree", static_cast<double>(disagreements), no_number, no_number, 0, ""},
-                {"share at P = 4, M = 16", share_4_16, no_number, no_number, 0.125, ""}};
-  const bool holds = wrong_count == 0 && disagreements == 0 && share_4_16 == 0.125;
-  o.verdict = holds ? Verdict::pass : Verdict::fail;
-  o.because = holds ? "every count is P(P-1)/2 of M(P-1), a share of P/(2M); both ends agree" : "a count differs from P(P-1)/2, or the ends disagree";
-  return o;
+  Finding f;
+  f.measures = {{"schedules counted", static_cast<double>(schedules), no_number, no_number, no_number, ""},
+                {"with another count than P(P-1)/2", static_cast<double>(wrong_count), no_number, no_number, 0, "", "others"},
+                {"with ends that disagree", static_cast<double>(disagreements), no_number, no_number, 0, "", "disagreements"},
+                {"share at P = 4, M = 16", share_4_16, no_number, no_number, 0.125, "", "share"}};
+  return f;
 }
 
-const bool registered = register_claim({.id = "optimus_cc.C4",
-                                        .statement = "Epilogue-only compresses the fraction P/(2M) of the backward sends.",
-                                        .provenance = "derived from the released code",
-                                        .rule = "PASS if the count is P(P-1)/2 for M >= P-1 (sum of min(P-s, M) below) and both ends agree, P = 2..8, M = 1..32",
-                                        .basis = Basis::exact,
-                                        .judge = judge});
+const bool registered = register_claim(
+    {.id = "optimus_cc.C4",
+     .statement = "Epilogue-only compresses the fraction P/(2M) of the backward sends.",
+     .provenance = "derived from the released code",
+     .basis = Basis::exact,
+     .rule = {.settings = {{"schedule", "1f1b"}, {"P", "2 to 8"}, {"M", "1 to 32"}},
+              .quantities = {{"others", "schedules whose number of compressed backward sends is not P(P-1)/2, for M below P - 1 the sum of min(P - s, M) over stages s"},
+                             {"disagreements", "schedules whose receivers count otherwise than its senders"},
+                             {"share", "compressed of all backward sends at P = 4, M = 16"}},
+              .constants = {{"expected", 0.125, "P/(2M) at P = 4, M = 16"}},
+              .clauses = {{Verdict::pass, "others == 0 && disagreements == 0 && share == expected"}},
+              .otherwise = Verdict::fail},
+     .measure = measure});
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -1,16 +1,15 @@
 // optimus_cc.C10: errors of messages against differences of activations, the check behind the paper's Fig. 11. That mean(e) vanishes says
 // little: every branch behind the boundary begins with a layernorm, through which each token's gradient sums to zero over the hidden axis.
 #include <cmath>
-#include <cstdio>
 
 #include "experiments/claims/interval.h"
 #include "experiments/claims/optimus_cc/cells/boundary_probe.h"
+#include "experiments/claims/optimus_cc/cells/rule_arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace optimus_cc;
-constexpr double margin = 0.02, control_bound = 1e-3;
 
 /// Over seeds: mean over pairs of one number.
 template <typename Member>
@@ -33,10 +32,40 @@ Table figure(const ProbedSeed& seed) {
   return t;
 }
 
-Outcome judge_seeds(const std::vector<ProbedSeed>& seeds) {
-  Outcome o;
-  bool inside = true, outside = false;
-  double control = 0, largest_cosine = 0, largest_ratio = 0;
+/// "cosine_10": of a quantity at each point of the training.
+std::vector<std::string> at_each_point(const std::string& quantity) {
+  std::vector<std::string> symbols;
+  for (const int percent : probe_percent) symbols.push_back(quantity + "_" + std::to_string(percent));
+  return symbols;
+}
+
+Rule make_rule() {
+  Rule rule = probe_rule();
+  rule.settings["pairs"] = "210 at each point, of successive micro-batches of a mini-batch; X is the last stage's input";
+  const std::vector<std::string> cosine = at_each_point("cosine"), error = at_each_point("error"), difference = at_each_point("difference");
+  for (std::size_t c = 0; c < probe_percent.size(); ++c) {
+    const std::string how = " after " + std::to_string(probe_percent[c]) + " % of training, mean over a seed's pairs, mean over seeds, 95 % interval by Student's t";
+    rule.quantities.push_back({cosine[c], "cosine of a message's error e_i and X_i - X_{i+1}" + how});
+    rule.quantities.push_back({error[c], "|mean| / root mean square of e" + how});
+    rule.quantities.push_back({difference[c], "|mean| / root mean square of X_i - X_{i+1}" + how});
+    rule.scatter.push_back({cosine[c], "none", "margin"});
+  }
+  rule.quantities.push_back({"control", "largest |cos(e, M) - ||e|| / ||M|||, which is 0 if e is the error of the message M"});
+  rule.constants = {{"none", 0, "uncorrelated"}, {"margin", 0.02, "the smallest correlation, or mean in root mean squares, worth naming"}, {"control_bound", 1e-3, "float32 sums"}};
+  rule.clauses.insert(rule.clauses.begin(), {Verdict::invalid, "control > control_bound"});
+  rule.clauses.push_back({Verdict::confirmed, of_each("min", cosine, ".low") + " > -margin && " + of_each("max", cosine, ".high") + " < margin && " + of_each("max", error) + " < margin && " +
+                                                  of_each("max", difference) + " < margin"});
+  rule.clauses.push_back({Verdict::not_reproduced, of_each("max", cosine, ".low") + " > margin || " + of_each("min", cosine, ".high") + " < -margin || " + of_each("max", error, ".low") +
+                                                       " > margin || " + of_each("max", difference, ".low") + " > margin"});
+  rule.smallest_effect = "margin";
+  return rule;
+}
+
+Finding measure(JudgeContext& context, const Rule& rule) {
+  const std::vector<ProbedSeed> seeds = probed_seeds(context, context.seeds());
+  const double margin = rule.constant("margin");
+  Finding o;
+  double control = 0;
   std::vector<double> gap;
   for (const ProbedSeed& s : seeds) {
     gap.push_back(s.unigram - s.loss);
@@ -49,46 +78,38 @@ Outcome judge_seeds(const std::vector<ProbedSeed>& seeds) {
     const Interval error = over_seeds(seeds, c, 0, [](const ErrorPair& p) { return p.error_ratio; });
     const Interval difference = over_seeds(seeds, c, 0, [](const ErrorPair& p) { return p.difference_ratio; });
     const double rms = std::sqrt(over_seeds(seeds, c, 0, [](const ErrorPair& p) { return p.cosine * p.cosine; }).mean);
-    o.measures.push_back(measure_of("mean cosine of e_i and X_i - X_{i+1}" + at, cosine, margin, ""));
+    o.measures.push_back(measure_of("mean cosine of e_i and X_i - X_{i+1}" + at, cosine, margin, "", at_each_point("cosine")[c]));
     o.measures.push_back({"RMS of the cosine" + at, rms, no_number, no_number, no_number, ""});
-    o.measures.push_back(measure_of("|mean(e)|/rms(e)" + at, error, margin, ""));
-    o.measures.push_back(measure_of("|mean(dX)|/rms(dX)" + at, difference, margin, ""));
-    inside = inside && cosine.low > -margin && cosine.high < margin && error.mean < margin && difference.mean < margin;
-    outside = outside || cosine.low > margin || cosine.high < -margin || error.low > margin || difference.low > margin;
-    largest_cosine = std::max(largest_cosine, std::abs(cosine.mean));
-    largest_ratio = std::max({largest_ratio, error.mean, difference.mean});
+    o.measures.push_back(measure_of("|mean(e)|/rms(e)" + at, error, margin, "", at_each_point("error")[c]));
+    o.measures.push_back(measure_of("|mean(dX)|/rms(dX)" + at, difference, margin, "", at_each_point("difference")[c]));
     for (std::size_t k = 0; k < probe_activations().size(); ++k) {
       const Interval i = over_seeds(seeds, c, k, [](const ErrorPair& p) { return p.cosine; });
       others.rows.push_back({probe_activations()[k], {static_cast<double>(probe_percent[c]), i.mean, i.low, i.high, std::sqrt(over_seeds(seeds, c, k, [](const ErrorPair& p) { return p.cosine * p.cosine; }).mean), over_seeds(seeds, c, k, [](const ErrorPair& p) { return p.difference_ratio; }).mean}});
     }
   }
-  o.measures.push_back({"control: cos(e, M) against ||e||/||M||", control, no_number, no_number, control_bound, "largest difference"});
+  o.measures.push_back({"control: cos(e, M) against ||e||/||M||", control, no_number, no_number, rule.constant("control_bound"), "largest difference", "control"});
   o.measures.push_back(measure_of("unigram entropy - training loss at the end", interval_of(gap), no_number, "nats per token"));
   o.tables = {figure(seeds.front()), others};
-  char text[224];
-  if (!(control <= control_bound)) {
-    o.because = "the control failed: cos(e, M) is not ||e||/||M||, so e is not the error of M";
-    return o;
-  }
-  o.verdict = inside ? Verdict::confirmed : outside ? Verdict::refuted : Verdict::inconclusive;
-  std::snprintf(text, sizeof text, "largest of three checkpoints: mean cosine %.4f, ratio of mean to RMS %.4f (both to stay within 0.02); %zu seeds, %zu pairs each", largest_cosine,
-                largest_ratio, seeds.size(), seeds.front().checkpoints.front().pairs.front().size());
-  o.because = text;
+  o.measures.push_back(learned_measure(seeds));
+  o.note = std::to_string(seeds.front().checkpoints.front().pairs.front().size()) + " pairs each";
   return o;
 }
 
-const bool registered =
-    register_claim({.id = "optimus_cc.C10",
-                    .statement = "Errors of messages and differences of successive activations are uncorrelated, with means near zero.",
-                    .provenance = "the check [read: megatron/schedules.py], its outcome [recollected]",
-                    .rule = "last stage, all backward messages, 210 pairs after 10, 50 and 100 % of training, means over a seed's pairs: CONFIRMED if each mean cosine has its interval "
-                            "inside +-0.02 and |mean|/rms of e and of dX are below 0.02 (means over pairs); REFUTED if an interval lies wholly outside; INVALID unless "
-                            "cos(e, M) = ||e||/||M||",
-                    .basis = Basis::training,
-                    .from = Profile::standard,
-                    .judge = [](JudgeContext& context) {
-                      return with_doubled_seeds(context, [&](int seeds) { return judge_seeds(probed_seeds(context, seeds)); });
-                    }});
+Claim claim() {
+  const Rule rule = make_rule();
+  return {.id = "optimus_cc.C10",
+          .statement = "Errors of messages and differences of successive activations are uncorrelated, with means near zero.",
+          .provenance = "the check [read: megatron/schedules.py], its outcome [recollected]",
+          .basis = Basis::training,
+          .from = Profile::standard,
+          .rule = rule,
+          .seeds = {5, 10},
+          .measure = [rule](JudgeContext& context) { return measure(context, rule); },
+          .past = {one_control()},
+          .figure = "optimus_cc_errors"};
+}
+
+const bool registered = register_claim(claim());
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -1,6 +1,5 @@
 // optimus_cc.C13: naive compression harms quality, the full stack does not.
 #include <algorithm>
-#include <cstdio>
 
 #include "experiments/claims/optimus_cc/cells/arms.h"
 
@@ -9,53 +8,62 @@ namespace {
 
 using namespace optimus_cc;
 
-Outcome judge_seeds(JudgeContext& context, int seeds) {
-  Outcome o;
-  Interval full, harm;
+/// Arms: dense, the full stack, then naive ones at the profile's ranks, half of them, a quarter.
+Rule make_rule() {
   std::vector<Arm> arms = {dense(), full_stack()};
-  bool harmless_at_all = true;
-  std::string tried;
-  for (int divisor = 1; divisor <= 4; divisor *= 2) {  // the profile's ranks, half, a quarter
-    arms.push_back(naive(std::max(1, boundary_rank / divisor), gradient_rank / divisor));
-    const std::vector<std::vector<double>> of = losses(context, arms, seeds);
-    full = paired_interval(of[0], of[1]);
-    harm = paired_interval(of[0], of.back());
-    o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", harm, delta, "nats per token"));
-    tried = arms.back().name;
-    harmless_at_all = harmless_at_all && harm.high < delta;
-    o.because = invalid_because(of[0], full, delta);
-    if (!o.because.empty() || harm.low > delta) break;
-  }
-  o.measures.push_back(measure_of("L(CB+FE+SC) - L(dense)", full, delta, "nats per token"));
-  if (context.profile == Profile::full) {  // not part of the verdict: the other treatment of the residual
-    arms.push_back(full_stack(Lep::drop));
-    const Interval dropped = paired_interval(losses(context, {dense()}, seeds)[0], losses(context, {arms.back()}, seeds)[0]);
-    o.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", dropped, no_number, "nats per token"));
-  }
-  o.tables = tables_of(context, arms, seeds);
-  if (!o.because.empty()) return o;
-  if (harm.low > delta && full.high < delta)
-    o.verdict = Verdict::confirmed;
-  else if (full.low > delta || harmless_at_all)
-    o.verdict = Verdict::refuted;
-  else
-    o.verdict = Verdict::inconclusive;
-  char text[240];
-  std::snprintf(text, sizeof text, "the full stack changes the loss by %+.4f [%+.4f, %+.4f] nat, %s by %+.4f [%+.4f, %+.4f], %d seeds, %d steps, margin %.2f", full.mean,
-                full.low, full.high, tried.c_str(), harm.mean, harm.low, harm.high, seeds, context.steps(), delta);
-  o.because = text + remark_on_scatter(full);
-  return o;
+  for (int divisor = 1; divisor <= 4; divisor *= 2) arms.push_back(naive(std::max(1, boundary_rank / divisor), gradient_rank / divisor));
+  Rule rule = training_rule(arms);
+  rule.quantities.push_back({"full", "final validation loss of CB+FE+SC less that of the arm dense, nats per token, paired over seeds, 95 % interval by Student's t"});
+  rule.quantities.push_back({"harm", "the same of the naive arms, tried in their order until the lower bound is above margin; of several the largest, value and bounds each"});
+  rule.constants.insert(rule.constants.end(), {quality_margin(), resolution()});
+  rule.scatter = {{"full", "margin", "resolution"}, {"harm", "margin", "resolution"}};
+  rule.clauses.push_back({Verdict::confirmed, "harm.low > margin && full.high < margin"});
+  rule.clauses.push_back({Verdict::not_reproduced, "full.low > margin || harm.high < margin"});
+  rule.smallest_effect = "margin";
+  return rule;
 }
 
-const bool registered = register_claim(
-    {.id = "optimus_cc.C13",
-     .statement = "Naive compression harms quality, the full stack CB+FE+SC does not.",
-     .provenance = "read: the paper's abstract page",
-     .rule = "CONFIRMED if L(naive) - L(none) has a lower bound > 0.02 nat and L(full) - L(none) an upper bound < 0.02; REFUTED if full's lower bound > 0.02 or naive's upper "
-             "bound < 0.02 at all ranks tried (the profile's, half, a quarter)",
-     .basis = Basis::training,
-     .from = Profile::standard,
-     .judge = [](JudgeContext& context) { return with_doubled_seeds(context, [&](int seeds) { return judge_seeds(context, seeds); }); }});
+Finding measure(JudgeContext& context, const Rule& rule) {
+  Finding f;
+  std::vector<Arm> arms = {rule.arms[0], rule.arms[1]};
+  const double margin = rule.constant("margin");
+  std::vector<std::vector<double>> of;
+  Interval most;
+  for (std::size_t i = 2; i < rule.arms.size() && !(most.low > margin); ++i) {
+    arms.push_back(rule.arms[i]);
+    of = losses(context, arms, context.seeds());
+    const Interval harm = paired_interval(of[0], of.back());
+    f.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", harm, margin, "nats per token"));
+    most.mean = std::fmax(most.mean, harm.mean), most.low = std::fmax(most.low, harm.low), most.high = std::fmax(most.high, harm.high);
+  }
+  f.measures.push_back(measure_of("largest harm of a naive arm", most, margin, "nats per token", "harm"));
+  f.measures.push_back(measure_of("L(CB+FE+SC) - L(dense)", paired_interval(of[0], of[1]), margin, "nats per token", "full"));
+  for (Measure& control : control_measures(arms, of)) f.measures.push_back(std::move(control));
+  if (context.profile == Profile::full) {  // not part of the verdict: the other treatment of the residual
+    arms.push_back(full_stack(Lep::drop));
+    const Interval dropped = paired_interval(of[0], losses(context, {arms.back()}, context.seeds())[0]);
+    f.measures.push_back(measure_of("L(" + arms.back().name + ") - L(dense)", dropped, no_number, "nats per token"));
+  }
+  f.tables = tables_of(context, arms, context.seeds());
+  f.note = std::to_string(context.steps()) + " steps";
+  return f;
+}
+
+Claim claim() {
+  const Rule rule = make_rule();
+  return {.id = "optimus_cc.C13",
+          .statement = "Naive compression harms quality, the full stack CB+FE+SC does not.",
+          .provenance = "read: the paper's abstract page",
+          .basis = Basis::training,
+          .from = Profile::standard,
+          .rule = rule,
+          .seeds = {5, 10},
+          .measure = [rule](JudgeContext& context) { return measure(context, rule); },
+          .past = changes_of_scatter(),
+          .figure = "optimus_cc_stacks"};
+}
+
+const bool registered = register_claim(claim());
 
 }  // namespace
 }  // namespace thinwire::claims

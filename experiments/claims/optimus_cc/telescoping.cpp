@@ -98,25 +98,29 @@ std::pair<double, double> worst(bool propagates) {
   return {weights, biases};
 }
 
-Outcome judge(JudgeContext&) {
+Finding measure(JudgeContext&) {
   const auto [with, bias] = worst(true);
   const double without = worst(false).first;
-  Outcome o;
-  o.measures = {{"weight gradient against the formula, with propagation", with, no_number, no_number, bound, "relative"},
-                {"the same without", without, no_number, no_number, bound, "relative"},
-                {"bias gradient against e_0 - e_M", bias, no_number, no_number, bound, "relative"}};
-  const bool holds = with <= bound && without <= bound && bias <= bound;
-  o.verdict = holds ? Verdict::pass : Verdict::fail;
-  o.because = holds ? "all three stay within 1e-10" : "a gradient differs from the formula by more than 1e-10";
-  return o;
+  Finding f;
+  f.measures = {{"weight gradient against the formula, with propagation", with, no_number, no_number, bound, "relative", "propagated"},
+                {"the same without", without, no_number, no_number, bound, "relative", "dropped"},
+                {"bias gradient against e_0 - e_M", bias, no_number, no_number, bound, "relative", "biases"}};
+  return f;
 }
 
-const bool registered = register_claim({.id = "optimus_cc.C3",
-                                        .statement = "Errors handed from micro-batch to micro-batch telescope in the weight gradient.",
-                                        .provenance = "derived",
-                                        .rule = "PASS if measured and predicted gradient errors agree to 1e-10, M = 2..16, three mini-batches",
-                                        .basis = Basis::exact,
-                                        .judge = judge});
+const bool registered = register_claim(
+    {.id = "optimus_cc.C3",
+     .statement = "Errors handed from micro-batch to micro-batch telescope in the weight gradient.",
+     .provenance = "derived",
+     .basis = Basis::exact,
+     .rule = {.settings = {{"M", "2 to 16"}, {"mini-batches", "3"}, {"numbers", "float64, random layers; of a message its largest third arrives"}},
+              .quantities = {{"propagated", "largest relative distance of the weight gradient from G_true + sum (X_{i+1} - X_i)^T e_i + X_1^T e_0 - X_M^T e_M, errors handed on"},
+                             {"dropped", "the same from G_true - sum X_i^T e_i, errors dropped"},
+                             {"biases", "the same of the bias gradient's error from e_0 - e_M, errors handed on"}},
+              .constants = {{"bound", bound, "relative: rounding of float64 sums"}},
+              .clauses = {{Verdict::pass, "propagated <= bound && dropped <= bound && biases <= bound"}},
+              .otherwise = Verdict::fail},
+     .measure = measure});
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -5,6 +5,7 @@
 
 #include "experiments/claims/interval.h"
 #include "experiments/claims/optimus_cc/cells/boundary_probe.h"
+#include "experiments/claims/optimus_cc/cells/rule_arms.h"
 
 namespace thinwire::claims {
 namespace {
@@ -27,13 +28,29 @@ Interval ratio(const std::vector<ProbedSeed>& seeds, std::size_t warm, int check
   return interval_of(values);
 }
 
+Rule rule_of(bool propagates) {
+  Rule rule = probe_rule();
+  rule.settings["sends"] = std::to_string(probe_sends) + " at each point, the same gradients for both";
+  rule.settings["messages"] = propagates ? "the gradient and what the same codec lost of the message before" : "the bare gradient";
+  rule.arms = {{"reuse of Q", {{"codec", "powersgd:rank=2"}}}, {"new Q", {{"codec", "powersgd:rank=2,warm_start=false"}}}};
+  rule.quantities.push_back({"lost", "mean ||E|| / ||M|| over points and sends with reuse of Q over that with a new one; mean over seeds, 95 % interval by Student's t"});
+  rule.constants = {{"none", 1, "ratio: reuse changes nothing"}, {"smallest", 0.01, "ratio: the smallest change worth naming"}};
+  rule.scatter = {{"lost", "none", "smallest"}};
+  rule.clauses.push_back({Verdict::confirmed, "lost.high <= none - smallest"});
+  rule.clauses.push_back({Verdict::not_reproduced, "lost.low > none"});
+  rule.clauses.push_back({Verdict::direction_only, "lost.high < none"});
+  rule.smallest_effect = "smallest";
+  return rule;
+}
+
 /// `first`: which two of the four series (Checkpoint::lost) are compared.
-Outcome judge_seeds(const std::vector<ProbedSeed>& seeds, std::size_t first) {
-  Outcome o;
-  const Interval all = ratio(seeds, first, -1);
-  o.measures.push_back(measure_of("mean ||E||/||M|| with reuse of Q over that without", all, 1, "ratio"));
+Finding measure(JudgeContext& context, const Rule& rule, std::size_t first) {
+  const std::vector<ProbedSeed> seeds = probed_seeds(context, context.seeds());
+  const double none = rule.constant("none");
+  Finding o;
+  o.measures.push_back(measure_of("mean ||E||/||M|| with reuse of Q over that without", ratio(seeds, first, -1), none, "ratio", "lost"));
   for (std::size_t c = 0; c < probe_percent.size(); ++c)
-    o.measures.push_back(measure_of("the same at " + std::to_string(probe_percent[c]) + " %", ratio(seeds, first, static_cast<int>(c)), 1, "ratio"));
+    o.measures.push_back(measure_of("the same at " + std::to_string(probe_percent[c]) + " %", ratio(seeds, first, static_cast<int>(c)), none, "ratio"));
   std::array<double, 2> lost = {0, 0};
   for (std::size_t c = 0; c < probe_percent.size(); ++c) {
     Table t{"||E||/||M|| per send at " + std::to_string(probe_percent[c]) + " %", {"reuse of Q", "new Q"}, {}};
@@ -46,34 +63,30 @@ Outcome judge_seeds(const std::vector<ProbedSeed>& seeds, std::size_t first) {
     }
     o.tables.push_back(t);
   }
-  o.verdict = all.high < 1 ? Verdict::confirmed : all.low > 1 ? Verdict::refuted : Verdict::inconclusive;
-  char text[200];
-  std::snprintf(text, sizeof text, "a message loses %.3f of its norm with reuse, %.3f without: ratio %.3f, 95 %% interval [%.3f, %.3f]; %zu seeds, 3 x 200 sends each", lost[0], lost[1],
-                all.mean, all.low, all.high, seeds.size());
-  o.because = text;
+  o.measures.push_back(learned_measure(seeds));
+  char text[120];
+  std::snprintf(text, sizeof text, "a message loses %.3f of its norm with reuse, %.3f without", lost[0], lost[1]);
+  o.note = text;
   return o;
 }
 
-const char* const provenance = "read: megatron/p2p_communication.py, a comment that calls reuse of Q essential in most cases";
-const char* const rule =
-    "200 gradients of the last boundary at each of three checkpoints, the same for both, rank 2, with and without reuse of Q; ratio of the mean ||E||/||M||: CONFIRMED if its upper "
-    "bound < 1, REFUTED if its lower bound > 1";
-
-Claim claim(const char* id, const char* statement, std::size_t first) {
+Claim claim(const char* id, const char* statement, bool propagates) {
+  const Rule rule = rule_of(propagates);
+  const std::size_t first = propagates ? 0 : 2;
   return {.id = id,
           .statement = statement,
-          .provenance = provenance,
-          .rule = rule,
+          .provenance = "read: megatron/p2p_communication.py, a comment that calls reuse of Q essential in most cases",
           .basis = Basis::training,
           .from = Profile::standard,
-          .judge = [first](JudgeContext& context) {
-            return with_doubled_seeds(context, [&](int seeds) { return judge_seeds(probed_seeds(context, seeds), first); });
-          }};
+          .rule = rule,
+          .seeds = {5, 10},
+          .measure = [rule, first](JudgeContext& context) { return measure(context, rule, first); },
+          .past = {one_control(), {"2026-11-22", "the loss must fall by 1 % to be CONFIRMED; less is DIRECTION ONLY", "every claim names the smallest effect worth naming"}}};
 }
 
 // The page leaves open which messages: the bare gradients, or gradients with the residual that the same codec left, as CB sends them.
-const bool bare = register_claim(claim("optimus_cc.C16a", "Starting the power iteration from the last message's Q lowers what a message loses, without error propagation.", 2));
-const bool with_lep = register_claim(claim("optimus_cc.C16b", "The same where lazy error propagation adds to each message what the last one lost.", 0));
+const bool bare = register_claim(claim("optimus_cc.C16a", "Starting the power iteration from the last message's Q lowers what a message loses, without error propagation.", false));
+const bool with_lep = register_claim(claim("optimus_cc.C16b", "The same where lazy error propagation adds to each message what the last one lost.", true));
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -14,12 +14,12 @@ using namespace tensor_parallel;
 constexpr std::int64_t word = 8;
 constexpr double same = 1e-10, other = 0.1;
 
-Outcome judge(JudgeContext& context) {
+Finding measure(JudgeContext& context) {
   const std::vector<int> sides = {2, 3};
   std::vector<CellRequest> requests;
   for (const int q : sides) requests.push_back(check_request("chains", q * q * q, "3d"));
   const std::vector<results::CellRecord> records = context.cells.run(requests);
-  Outcome o;
+  Finding found;
   Table table{"chains of linears", {"q", "linears", "received per rank (elements)", "their collectives (elements)", "outside of them (bytes, all ranks)", "distance in the expected layout",
                                     "distance in the other layout"}, {}};
   std::int64_t outside = 0;
@@ -51,32 +51,31 @@ Outcome judge(JudgeContext& context) {
       }
     }
   }
-  o.measures = {{"bytes received outside of the linears' collectives", static_cast<double>(outside), no_number, no_number, 0, "bytes"},
-                {"largest relative L2 of outputs, read in the expected layout, and of gradients", worst, no_number, no_number, same, ""},
-                {"smallest relative L2 of outputs read in the other layout (control)", control, no_number, no_number, other, ""}};
-  o.tables = {std::move(table)};
+  found.measures = {{"bytes received outside of the linears' collectives", static_cast<double>(outside), no_number, no_number, 0, "bytes", "outside"},
+                {"largest relative L2 of outputs, read in the expected layout, and of gradients", worst, no_number, no_number, same, "", "worst"},
+                {"smallest relative L2 of outputs read in the other layout (control)", control, no_number, no_number, other, "", "control"}};
+  found.tables = {std::move(table)};
   char text[700];
   std::snprintf(text, sizeof text, "%d chains of 1 to 4 linears, forward and backward, three policies: %lld bytes outside of their collectives; outputs lie in the input's layout after an even number, in "
                                    "the swapped one after an odd number (%.1e; in the other layout %.2f and more)", chains, static_cast<long long>(outside), worst, control);
-  o.because = text;
-  if (!(control > other)) {
-    o.verdict = Verdict::invalid;
-    o.because += ". The control failed: the other layout is not told from the expected one";
-    return o;
-  }
-  o.verdict = outside == 0 && worst <= same ? Verdict::pass : Verdict::fail;
-  return o;
+  found.note = text;
+  return found;
 }
 
 const bool registered = register_claim(
     {.id = "tensor_parallel.C3",
      .statement = "3-D tensor parallelism needs no new layout between consecutive linears.",
      .provenance = "read: the direction swap of the released code (ColossalAI parallel_3d); derived",
-     .rule = "q = 2, 3, chains of 1 to 4 bias-free linears, forward and backward: PASS iff 0 bytes travel outside of the six collectives of each linear (eight when gathered again, nine "
-             "literally) and the output has the input's layout for an even number, the swapped one for an odd number",
      .basis = Basis::exact,
      .from = Profile::standard,
-     .judge = judge});
+     .rule = {.settings = {{"q", "2 and 3"}, {"chains", "1 to 4 linears without bias, forward and backward; gathered tensors kept, gathered again once and literally"}},
+              .quantities = {{"outside", "bytes received outside of the linears' own collectives (six of each, eight when gathered again, nine literally), all ranks"},
+                             {"worst", "largest relative L2 of outputs, read in the input's layout after an even number of linears and in the swapped one after an odd number, and of gradients"},
+                             {"control", "smallest relative L2 of outputs read in the other layout: it must be told from the expected one"}},
+              .constants = {{"same", same, "relative L2: rounding of float64"}, {"other", other, "relative L2: another layout is no rounding"}},
+              .clauses = {{Verdict::invalid, "control <= other"}, {Verdict::pass, "outside == 0 && worst <= same"}},
+              .otherwise = Verdict::fail},
+     .measure = measure});
 
 }  // namespace
 }  // namespace thinwire::claims

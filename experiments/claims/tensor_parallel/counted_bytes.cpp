@@ -84,7 +84,7 @@ void add_layers(Account& account, const results::CellRecord& record, const GridS
   }
 }
 
-Outcome judge(JudgeContext& context) {
+Finding measure(JudgeContext& context) {
   const std::vector<int> ranks = {4, 8, 9, 16, 27};
   std::vector<CellRequest> requests;
   for (const int p : ranks)
@@ -96,30 +96,34 @@ Outcome judge(JudgeContext& context) {
       add_linears(account, records[2 * i], shape);
       if (shape.kind != GridKind::one_d) add_layers(account, records[2 * i + 1], shape);
     }
-  Outcome o;
-  o.measures = {{"largest difference of received bytes, all ranks together", static_cast<double>(account.largest), no_number, no_number, 0, "bytes"},
-                {"most - least bytes that a rank receives in a linear", static_cast<double>(account.spread), no_number, no_number, 0, "bytes"},
-                {"passes compared", static_cast<double>(account.compared), no_number, no_number, no_number, ""}};
-  o.tables = {std::move(account.table)};
-  o.verdict = account.off == 0 && account.compared > 0 && account.spread == 0 ? Verdict::pass : Verdict::fail;
+  Finding found;
+  found.measures = {{"largest difference of received bytes, all ranks together", static_cast<double>(account.largest), no_number, no_number, 0, "bytes", "largest"},
+                {"most - least bytes that a rank receives in a linear", static_cast<double>(account.spread), no_number, no_number, 0, "bytes", "spread"},
+                {"passes compared", static_cast<double>(account.compared), no_number, no_number, no_number, "", "compared"}};
+  found.tables = {std::move(account.table)};
   char text[700];
   if (account.off == 0)
     std::snprintf(text, sizeof text, "%d passes of operators on 4, 8, 9, 16 and 27 ranks: counted messages equal the formulas to the byte, and all ranks receive equally much in a linear", account.compared);
   else
     std::snprintf(text, sizeof text, "%d of %d passes differ, most by %lld bytes (%s)", account.off, account.compared, static_cast<long long>(account.largest), account.where.c_str());
-  o.because = text;
-  if (account.spread != 0) o.because += "; ranks receive unequally much in a linear";
-  return o;
+  found.note = text;
+  if (account.spread != 0) found.note += "; ranks receive unequally much in a linear";
+  return found;
 }
 
 const bool registered = register_claim(
     {.id = "tensor_parallel.C4",
      .statement = "The bytes that a rank receives are those of the cost formulas.",
      .provenance = "derived, as the formulas; those of 3-D linears by a simulation of the grid, too",
-     .rule = "1-D, 2-D, 2.5-D, 3-D (P, H; keep, again, literally again) at p = 4, 8, 9, 16, 27, each operator: PASS iff counted messages differ from the formula by 0 bytes everywhere",
      .basis = Basis::exact,
      .from = Profile::standard,
-     .judge = judge});
+     .rule = {.settings = {{"ranks", "4, 8, 9, 16, 27"}, {"grids", "1-D, 2-D, 2.5-D, 3-D (layouts P and H; keep, again, literally again)"}, {"operators", "linear, head, bias, layernorm, embedding, cross-entropy"}},
+              .quantities = {{"largest", "counted bytes of a pass of an operator, all ranks, minus those of the formula: the largest difference of all passes"},
+                             {"spread", "most - least bytes that a rank receives in a linear, the largest"},
+                             {"compared", "passes compared"}},
+              .clauses = {{Verdict::pass, "largest == 0 && spread == 0 && compared > 0"}},
+              .otherwise = Verdict::fail},
+     .measure = measure});
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -60,9 +60,9 @@ bool holds(const GridShape& shape, bool swapped, WeightCut cut, Table* table, st
   return x.tiles() && w.tiles() && y.tiles() && bias.tiles();
 }
 
-Outcome judge(JudgeContext&) {
-  Outcome o;
-  bool tile = true;
+Finding measure(JudgeContext&) {
+  Finding found;
+  int untiled = 0;
   std::int64_t spread = 0;
   int boxes = 0;
   for (const GridShape& shape : {GridShape{GridKind::three_d, {2, 2, 2}}, GridShape{GridKind::three_d, {3, 3, 3}}, GridShape{GridKind::three_d, {4, 4, 4}},
@@ -73,25 +73,29 @@ Outcome judge(JudgeContext&) {
         Table table{"rank map of " + shape.describe(),
                     {"i", "j", "l", "X elements", "W elements", "Y elements", "bias elements", "first element of bias", "X elements, classical", "W elements, classical", "Y elements, classical"},
                     {}};
-        tile = holds(shape, swapped, cut, drawn ? &table : nullptr, spread) && tile;
-        if (drawn) o.tables.push_back(std::move(table));
+        untiled += !holds(shape, swapped, cut, drawn ? &table : nullptr, spread);
+        if (drawn) found.tables.push_back(std::move(table));
         ++boxes;
       }
-  o.measures = {{"most - least elements of X, W or Y over ranks", static_cast<double>(spread), no_number, no_number, 0, "elements"}};
-  o.verdict = tile && spread == 0 ? Verdict::pass : Verdict::fail;
+  found.measures = {{"most - least elements of X, W or Y over ranks", static_cast<double>(spread), no_number, no_number, 0, "elements", "spread"}, {"layouts that do not tile", static_cast<double>(untiled), no_number, no_number, 0, "", "untiled"}};
   char text[200];
   std::snprintf(text, sizeof text, "%d layouts (cubes of 2, 3, 4, boxes 2x3x4 and 4x1x2, both orientations, both cuts): %s, most - least %lld elements", boxes,
-                tile ? "X, W, Y and the bias are tiled, each element on one rank" : "an element lies on no rank or on several", static_cast<long long>(spread));
-  o.because = text;
-  return o;
+                untiled == 0 ? "X, W, Y and the bias are tiled, each element on one rank" : "an element lies on no rank or on several", static_cast<long long>(spread));
+  found.note = text;
+  return found;
 }
 
 const bool registered = register_claim({.id = "tensor_parallel.M2",
                                         .statement = "The layouts of a 3-D linear tile X, W, Y and the bias, and every rank holds as much.",
                                         .provenance = "derived: a check of ours, no claim of a paper (C1 measures what is stored)",
-                                        .rule = "PASS if every element of each lies on exactly one rank and all ranks hold equally many of X, W, Y",
                                         .basis = Basis::exact,
-                                        .judge = judge});
+                                        .rule = {.settings = {{"layouts", "cubes of 2, 3, 4, boxes 2x3x4 and 4x1x2, both orientations, both cuts"}},
+                                                 .quantities = {{"untiled", "layouts in which an element of X, W, Y or the bias lies on no rank or on several"},
+                                                                {"spread", "most - least elements of X, W or Y over ranks, the largest of all layouts"}},
+                                                 .clauses = {{Verdict::pass, "untiled == 0 && spread == 0"}},
+                                                 .otherwise = Verdict::fail},
+                                        .measure = measure,
+                                        .figure = "tensor_parallel_cube"});
 
 }  // namespace
 }  // namespace thinwire::claims

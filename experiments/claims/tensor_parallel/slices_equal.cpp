@@ -170,10 +170,10 @@ double distance(const Gradients& a, const Gradients& b) {
   return std::sqrt(difference / norm);
 }
 
-Outcome judge(JudgeContext&) {
+Finding measure(JudgeContext&) {
   const std::vector<Batch> batches = data();
   const Gradients reference = whole(batches);
-  Outcome o;
+  Finding found;
   Table table{"distance of the gradients", {"stages", "slices", "relative L2"}, {}};
   double worst = 0;
   for (const int stages : {2, 4})
@@ -183,21 +183,24 @@ Outcome judge(JudgeContext&) {
       worst = std::max(worst, std::isnan(d) ? INFINITY : d);
       table.rows.push_back({"K = " + std::to_string(stages) + ", " + format_slices(slices), {static_cast<double>(stages), static_cast<double>(slices.size()), d}});
     }
-  o.measures = {{"largest relative distance of all gradients", worst, no_number, no_number, bound, "relative L2"}};
-  o.verdict = worst <= bound ? Verdict::pass : Verdict::fail;
+  found.measures = {{"largest relative distance of all gradients", worst, no_number, no_number, bound, "relative L2", "worst"}};
   char text[160];
   std::snprintf(text, sizeof text, "%zu cuts over 2 and 4 stages, with dropout: at most %.1e from the unsliced model (1e-10 allowed)", table.rows.size(), worst);
-  o.because = text;
-  o.tables.push_back(std::move(table));
-  return o;
+  found.note = text;
+  found.tables.push_back(std::move(table));
+  return found;
 }
 
 const bool registered = register_claim({.id = "tensor_parallel.C15",
                                         .statement = "TeraPipe equals unsliced training.",
                                         .provenance = "read: the authors' code takes one synchronous optimizer step over all slices",
-                                        .rule = "PASS if the relative L2 distance of all gradients is at most 1e-10 in f64; 2 layers, K = 2 and 4, uniform and uneven slices",
                                         .basis = Basis::exact,
-                                        .judge = judge});
+                                        .rule = {.settings = {{"model", "2 layers, dropout 0.1, f64"}, {"stages", "2 and 4"}, {"slices", "one, equal and unequal ones, 7 cuts of 24 tokens"}},
+                                                 .quantities = {{"worst", "relative L2 distance of all gradients from those of the whole model in one go, the largest of all cuts"}},
+                                                 .constants = {{"bound", bound, "relative L2: rounding of float64"}},
+                                                 .clauses = {{Verdict::pass, "worst <= bound"}},
+                                                 .otherwise = Verdict::fail},
+                                        .measure = measure});
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -43,8 +43,8 @@ const std::vector<Vector>& vectors() {
   return all;
 }
 
-Outcome judge(JudgeContext&) {
-  Outcome o;
+Finding measure(JudgeContext&) {
+  Finding found;
   int wrong_vectors = 0;
   for (const Vector& v : vectors()) {
     const SliceTime time = [&](int s, int c) { return v.time(s, c); };
@@ -61,21 +61,24 @@ Outcome judge(JudgeContext&) {
     const SliceTime time = [&](int s, int c) { return 0.5 + 1e-6 * static_cast<double>(random.below(static_cast<std::uint64_t>(100 + 64 * s + c), 1000000)) * s; };
     worst = std::max(worst, std::abs(best_slices(time, length, stages).step - least_of_all_cuts(time, length, stages)));
   }
-  o.measures = {{"largest |difference| to the best of all cuts", worst, no_number, no_number, bound, "time units"},
+  found.measures = {{"largest |difference| to the best of all cuts", worst, no_number, no_number, bound, "time units", "worst"},
                 {"instances", instances, no_number, no_number, no_number, ""},
-                {"vectors of section 8 with another optimum or uniform time", static_cast<double>(wrong_vectors), no_number, no_number, 0, ""}};
-  o.verdict = worst <= bound && wrong_vectors == 0 ? Verdict::pass : Verdict::fail;
-  o.because = o.verdict == Verdict::pass ? "equal to the best of all 2^(L-1) cuts in 200 random instances, L up to 12, K 2 to 12, and in the three vectors"
-                                         : "a cut was better than that of the dynamic program, or a vector of section 8 is not met";
-  return o;
+                {"vectors of section 8 with another optimum or uniform time", static_cast<double>(wrong_vectors), no_number, no_number, 0, "", "wrong_vectors"}};
+  found.note = "the best of all 2^(L-1) cuts in 200 random instances, L up to 12, K 2 to 12, and the three vectors of section 8";
+  return found;
 }
 
 const bool registered = register_claim({.id = "tensor_parallel.C16",
                                         .statement = "The TeraPipe dynamic program is optimal.",
                                         .provenance = "derived; the program is as read in the authors' code",
-                                        .rule = "PASS if |T - best of all 2^(L-1) cuts| <= 1e-9 for 200 random t(s, c), L <= 12, K = 2..12, and the three vectors of section 8 are met",
                                         .basis = Basis::exact,
-                                        .judge = judge});
+                                        .rule = {.settings = {{"instances", std::to_string(instances) + " random t(s, c), L up to 12, K from 2 to 12"}},
+                                                 .quantities = {{"worst", "|step of the dynamic program's slices - least step of all 2^(L-1) cuts|, the largest of the random instances"},
+                                                                {"wrong_vectors", "vectors of section 8 of the page of which slices, step or a uniform time differ by more than the bound"}},
+                                                 .constants = {{"bound", bound, "units of time: rounding"}},
+                                                 .clauses = {{Verdict::pass, "worst <= bound && wrong_vectors == 0"}},
+                                                 .otherwise = Verdict::fail},
+                                        .measure = measure});
 
 }  // namespace
 }  // namespace thinwire::claims

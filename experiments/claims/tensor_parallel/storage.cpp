@@ -11,12 +11,12 @@ using namespace tensor_parallel;
 
 constexpr std::int64_t word = 8;  // float64
 
-Outcome judge(JudgeContext& context) {
+Finding measure(JudgeContext& context) {
   const std::vector<int> sides = {2, 3, 4};
   std::vector<CellRequest> requests;
   for (const int q : sides) requests.push_back(check_request("linears", q * q * q, "3d"));
   const std::vector<results::CellRecord> records = context.cells.run(requests);
-  Outcome o;
+  Finding found;
   Table table{"stored elements per rank", {"q", "X", "W", "Y", "X + W + Y over 1/q^3 of them", "most - least", "saved gathered", "(S_X + S_W)/q^2"}, {}};
   std::int64_t spread = 0, off = 0, saved_by_others = 0, saved_off = 0;
   double saved_least = no_number, saved_most = no_number;
@@ -53,31 +53,36 @@ Outcome judge(JudgeContext& context) {
                                        static_cast<double>(kept.most) / word, static_cast<double>(promised)}});
     }
   }
-  o.measures = {{"most - least elements of a tensor over ranks", static_cast<double>(spread), no_number, no_number, 0, "elements"},
-                {"largest distance of q^3 x stored from the whole tensor", static_cast<double>(off), no_number, no_number, 0, "bytes"},
-                {"saved beside the shards, gathering again", static_cast<double>(saved_by_others), no_number, no_number, 0, "bytes"},
-                {"saved beside the shards, keep, from (S_X + S_W)/q^2", static_cast<double>(saved_off), no_number, no_number, 0, "elements"},
+  found.measures = {{"most - least elements of a tensor over ranks", static_cast<double>(spread), no_number, no_number, 0, "elements", "spread"},
+                {"largest distance of q^3 x stored from the whole tensor", static_cast<double>(off), no_number, no_number, 0, "bytes", "off"},
+                {"saved beside the shards, gathering again", static_cast<double>(saved_by_others), no_number, no_number, 0, "bytes", "saved_by_others"},
+                {"saved beside the shards, keep, from (S_X + S_W)/q^2", static_cast<double>(saved_off), no_number, no_number, 0, "elements", "saved_off"},
                 {"gathered tensors saved by keep over q times the shards", saved_most, saved_least, saved_most, 1, "ratio"}};
-  o.tables = {std::move(table)};
-  o.verdict = spread == 0 && off == 0 && saved_by_others == 0 && saved_off == 0 ? Verdict::pass : Verdict::fail;
+  found.tables = {std::move(table)};
   char text[700];
   std::snprintf(text, sizeof text,
                 "%d cases (q = 2, 3, 4; layouts P and H; swapped): most - least %lld elements, X, W, Y are %s. Saved for the backward pass: gathering again nothing beside the "
                 "shards; keep holds q times the shards of X and W, which refutes the memory claim for that policy",
                 cases, static_cast<long long>(spread), off == 0 ? "1/q^3 each on every rank" : "not 1/q^3 each");
-  o.because = text;
-  return o;
+  found.note = text;
+  return found;
 }
 
 const bool registered = register_claim(
     {.id = "tensor_parallel.C1",
      .statement = "3-D tensor parallelism stores exactly 1/q^3 of X, W and Y on every rank.",
      .provenance = "read: \"perfect load balance\", abstract page of arXiv 2105.14450; shares derived from the released layouts",
-     .rule = "q = 2, 3 and 4 (64 oversubscribed ranks), all layouts: PASS iff every rank stores total/q^3 of each tensor exactly; gathering again must save nothing more, keep "
-             "(S_X + S_W)/q^2",
      .basis = Basis::exact,
      .from = Profile::standard,
-     .judge = judge});
+     .rule = {.settings = {{"q", "2, 3 and 4 (64 oversubscribed ranks)"}, {"layouts", "P and H, swapped and not; gathered tensors kept, gathered again once and literally"}},
+              .quantities = {{"spread", "most - least elements of X, W or Y over ranks, the largest of all layouts"},
+                             {"off", "bytes by which q^3 times what a rank stores of X, W or Y misses the whole tensor, the largest"},
+                             {"saved_by_others", "bytes saved for the backward pass beside the shards where tensors are gathered again, the most of a rank"},
+                             {"saved_off", "elements by which what keep saves misses (S_X + S_W)/q^2, the largest"}},
+              .clauses = {{Verdict::pass, "spread == 0 && off == 0 && saved_by_others == 0 && saved_off == 0"}},
+              .otherwise = Verdict::fail},
+     .measure = measure,
+     .figure = "tensor_parallel_cube"});
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -11,9 +11,8 @@ using namespace tensor_parallel;
 
 constexpr const char *paper = "Tesseract", *artifact = "strong scaling";
 const std::string best = "Tesseract, 64 GPUs, [4,4,4]", line = "Megatron-LM, 64 GPUs, [64]", square = "Optimus, 64 GPUs, [8,8]";
+constexpr double half = 0.005;  // of the last digit that the headline prints
 constexpr double tflops_of_a100 = 19.5;  // fp32, vendor's data sheet; the card is second-hand
-
-bool rounds_to(double value, double printed) { return std::abs(std::round(100 * value) / 100 - printed) < 1e-9; }
 
 /// `faster` over `slower` where a higher number is better; times are inverted.
 double ratio(const Published& p, const std::string& column, bool time, const std::string& other) {
@@ -23,6 +22,26 @@ double ratio(const Published& p, const std::string& column, bool time, const std
 
 double headline(const Published& p, bool over_line) {
   return p.read(paper, "headline", "64 GPUs", over_line ? "strong scaling over 1-D" : "strong scaling over 2-D");
+}
+
+void add_printed(Finding& found, const Published& p) {
+  for (const bool over_line : {true, false})
+    found.measures.push_back({std::string("headline over ") + (over_line ? "1-D" : "2-D"), headline(p, over_line), no_number, no_number, no_number, "x", over_line ? "printed_1d" : "printed_2d"});
+}
+
+/// The ratios `of` the table round to the headline's two decimals.
+Rule rounds(const std::vector<std::pair<std::string, std::string>>& of) {
+  Rule rule{.quantities = {{"printed_1d", "the headline over 1-D (results/published)"}, {"printed_2d", "the headline over 2-D (results/published)"}},
+            .constants = {{"half", half, "x: half a unit of the last digit that the headline prints"}},
+            .otherwise = Verdict::refuted};
+  std::string all;
+  for (const auto& [symbol, what] : of)
+    for (const char* over : {"_1d", "_2d"}) {
+      rule.quantities.push_back({symbol + over, what + (over[1] == '1' ? "1-D" : "2-D") + " at 64 GPUs, rows of the table of strong scaling"});
+      all += (all.empty() ? "" : " && ") + ("abs(" + symbol + over + " - printed" + over + ") <= half");
+    }
+  rule.clauses = {{Verdict::confirmed, all}};
+  return rule;
 }
 
 GridShape shape_of(const std::string& row) {
@@ -50,53 +69,50 @@ Table modelled(const Published& p) {
   return table;
 }
 
-Outcome judge_forward(JudgeContext& context) {
+Finding measure_forward(JudgeContext& context) {
   const Published p = Published::open(context, "tensor_parallel.csv");
-  Outcome o;
-  bool rounds = true;
+  Finding found;
   for (const bool over_line : {true, false})
     for (const auto& [column, time] : {std::pair<const char*, bool>{"forward time", true}, {"inference", false}}) {
       const double value = ratio(p, column, time, over_line ? line : square), claimed = headline(p, over_line);
-      rounds = rounds && rounds_to(value, claimed);
-      o.measures.push_back({std::string(column) + " over " + (over_line ? "1-D" : "2-D"), value, no_number, no_number, claimed, "x"});
+      found.measures.push_back({std::string(column) + " over " + (over_line ? "1-D" : "2-D"), value, no_number, no_number, claimed, "x", std::string(time ? "forward" : "inference") + (over_line ? "_1d" : "_2d")});
     }
-  o.verdict = rounds ? Verdict::confirmed : Verdict::refuted;
+  add_printed(found, p);
   char text[256];
-  std::snprintf(text, sizeof text, "forward %.3f and %.3f, inference %.3f and %.3f; the [4,4,4] row has batch %.0f, the others %.0f", o.measures[0].value, o.measures[2].value, o.measures[1].value,
-                o.measures[3].value, p.read(paper, artifact, best, "batch size"), p.read(paper, artifact, line, "batch size"));
-  o.because = text;
-  o.tables.push_back(modelled(p));
-  return o;
+  std::snprintf(text, sizeof text, "forward %.3f and %.3f, inference %.3f and %.3f; the [4,4,4] row has batch %.0f, the others %.0f", found.measures[0].value, found.measures[2].value, found.measures[1].value,
+                found.measures[3].value, p.read(paper, artifact, best, "batch size"), p.read(paper, artifact, line, "batch size"));
+  found.note = text;
+  found.tables.push_back(modelled(p));
+  return found;
 }
 
-Outcome judge_training(JudgeContext& context) {
+Finding measure_training(JudgeContext& context) {
   const Published p = Published::open(context, "tensor_parallel.csv");
-  Outcome o;
-  bool rounds = true;
+  Finding found;
   for (const bool over_line : {true, false}) {
     const double value = ratio(p, "throughput", false, over_line ? line : square), claimed = headline(p, over_line);
-    rounds = rounds && rounds_to(value, claimed);
-    o.measures.push_back({std::string("throughput over ") + (over_line ? "1-D" : "2-D"), value, no_number, no_number, claimed, "x"});
+    found.measures.push_back({std::string("throughput over ") + (over_line ? "1-D" : "2-D"), value, no_number, no_number, claimed, "x", over_line ? "throughput_1d" : "throughput_2d"});
   }
-  o.verdict = rounds ? Verdict::confirmed : Verdict::refuted;
+  add_printed(found, p);
   char text[200];
-  std::snprintf(text, sizeof text, "training throughput is %.3f of 1-D and %.3f of 2-D; the headline's ratios are those of forward passes (C10a)", o.measures[0].value, o.measures[1].value);
-  o.because = text;
-  return o;
+  std::snprintf(text, sizeof text, "training throughput is %.3f of 1-D and %.3f of 2-D; the headline's ratios are those of forward passes (C10a)", found.measures[0].value, found.measures[1].value);
+  found.note = text;
+  return found;
 }
 
 const bool registered = register_claim({.id = "tensor_parallel.C10a",
                                         .statement = "Tesseract's strong scaling is 1.38x of 1-D and 1.53x of 2-D at 64 GPUs, forward and in inference.",
                                         .provenance = "read: abstract, and a picture of the paper's table",
-                                        .rule = "CONFIRMED if forward and inference ratios of the table's 64-GPU rows round to the headline's",
                                         .basis = Basis::published,
-                                        .judge = judge_forward});
+                                        .rule = rounds({{"forward", "time of the forward pass, Tesseract's [4,4,4] against "}, {"inference", "inference throughput, Tesseract's [4,4,4] against "}}),
+                                        .measure = measure_forward,
+                                        .figure = "tensor_parallel_tesseract"});
 const bool registered_too = register_claim({.id = "tensor_parallel.C10c",
                                             .statement = "Tesseract's strong scaling is 1.38x of 1-D and 1.53x of 2-D at 64 GPUs in training throughput.",
                                             .provenance = "derived: the headline (read, abstract) applied to the throughput of the table (read, a picture of it)",
-                                            .rule = "CONFIRMED if throughput ratios of the table's 64-GPU rows round to the headline's",
                                             .basis = Basis::published,
-                                            .judge = judge_training});
+                                            .rule = rounds({{"throughput", "training throughput, Tesseract's [4,4,4] against "}}),
+                                            .measure = measure_training});
 
 }  // namespace
 }  // namespace thinwire::claims

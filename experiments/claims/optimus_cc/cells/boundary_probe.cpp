@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "experiments/claims/optimus_cc/cells/rule_arms.h"
 #include "models/training/boundary_compression.h"
 #include "models/data/batches.h"
 #include "models/data/corpus.h"
@@ -296,12 +297,42 @@ std::vector<ProbedSeed> probed_seeds(const JudgeContext& context, int seeds) {
     const std::filesystem::path path = folder / ("seed" + std::to_string(seed) + "-steps" + std::to_string(context.steps()) + ".json");
     std::optional<ProbedSeed> known = kept(path);
     if (!known) {
+      context.cells.about_to_compute("the boundary probe of seed " + std::to_string(seed) + " (a training in this process, minutes)");
       known = probe(seed, context.steps());
       results::write_file_atomically(path.string(), to_json(*known).dump());
     }
     list.push_back(std::move(*known));
   }
   return list;
+}
+
+Rule probe_rule() {
+  const TrainConfig c = probe_config(1, 300);
+  const auto text = [](std::int64_t n) { return std::to_string(n); };
+  std::string looked_at;
+  for (const int percent : probe_percent) looked_at += (looked_at.empty() ? "" : ", ") + std::to_string(percent);
+  Rule rule;
+  rule.settings = {{"pp", text(c.mesh.pp)},
+                   {"layers", text(c.model.layers)},
+                   {"hidden", text(c.model.hidden)},
+                   {"heads", text(c.model.heads)},
+                   {"seq", text(c.seq)},
+                   {"micro-batch", text(c.micro_batch)},
+                   {"global-batch", text(c.global_batch)},
+                   {"comm-dtype", "f32"},
+                   {"learning-rate", digits(c.trainer.schedule.peak)},
+                   {"compress.pp_backward", c.compress.at(TrafficClass::pp_backward).codec},
+                   {"steps", "300 (1000 in the profile full)"},
+                   {"looked at", "the messages of the last boundary, after " + looked_at + " % of the steps"}};
+  rule.quantities = {{"learned", "entropy of the text's single bytes less the training loss at the end, least of the seeds, nats per token"}};
+  rule.clauses = {{Verdict::unstable, "learned <= 0"}};
+  return rule;
+}
+
+Measure learned_measure(const std::vector<ProbedSeed>& seeds) {
+  double least = no_number;
+  for (const ProbedSeed& s : seeds) least = std::fmin(least, s.unigram - s.loss);
+  return {"control: unigram entropy - training loss at the end, least of the seeds", least, no_number, no_number, no_number, "nats per token", "learned"};
 }
 
 }  // namespace thinwire::claims::optimus_cc

@@ -1,6 +1,6 @@
 // What the claims about the last boundary's errors (C10, C11, C16) look at: one trained model per seed, in one process, profile `tiny`
-// (papers/optimus_cc.md section 9) with D = 1, M = 8, all backward messages of rank 2 under lazy error propagation. Numbers are kept in
-// the result folder by seed, so a seed is trained once for all three claims.
+// (docs/papers/optimus_cc.md, "How training claims are judged") with D = 1, M = 8, all backward messages of rank 2 under lazy error
+// propagation. Numbers are kept in the result folder by seed, so a seed is trained once for all three claims.
 #pragma once
 
 #include <array>
@@ -53,5 +53,10 @@ std::vector<ProbeMatrix> probe_matrices();
 
 /// Seeds 1 .. `seeds`: from the folder where they are kept, else trained (minutes each).
 std::vector<ProbedSeed> probed_seeds(const JudgeContext& context, int seeds);
+
+/// What the rules on these models share: settings, and UNSTABLE where a model ended above the text's unigram entropy, which asks for
+/// learned_measure(). The rule's own quantities and clauses follow.
+Rule probe_rule();
+Measure learned_measure(const std::vector<ProbedSeed>& seeds);
 
 }  // namespace thinwire::claims::optimus_cc

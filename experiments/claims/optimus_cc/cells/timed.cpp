@@ -2,40 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "core/error.h"
 #include "core/statistics.h"
+#include "experiments/claims/optimus_cc/cells/rule_arms.h"
 #include "kernels/codec/registry.h"
 
 namespace thinwire::claims::optimus_cc {
 namespace {
-
-std::string digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.12g", value);
-  return text;
-}
-
-CellRequest request_of(const TimedArm& arm, int repetition) {
-  CellRequest r;
-  r.program = "train_gpt";
-  r.ranks = 4 * arm.replicas;
-  r.link = arm.link;
-  results::Parameters& p = r.parameters;
-  p.set("pp", 4);
-  p.set("dp", arm.replicas);
-  p.set("comm-dtype", "f32");
-  p.set("overlap", false);
-  p.set("compute", "timed");
-  p.set("serial-steps", 3);
-  p.set("steps", 10);
-  p.set("seed", repetition + 1);
-  p.set("plan", arm.name);
-  for (const auto& [name, value] : arm.settings) p.set(name, value);
-  r.tags = {"optimus_cc", "timed", arm.name};
-  return r;
-}
 
 void add(TimedStep& step, std::vector<double>& predictions, const results::CellRecord& record) {
   if (!measured_well(record) && step.untrusted.empty()) step.untrusted = reason_of(record);
@@ -58,6 +32,26 @@ void add(TimedStep& step, std::vector<double>& predictions, const results::CellR
 
 }  // namespace
 
+CellRequest timed_request(const TimedArm& arm, int repetition) {
+  CellRequest r;
+  r.program = "train_gpt";
+  r.ranks = 4 * arm.replicas;
+  r.link = arm.link;
+  results::Parameters& p = r.parameters;
+  p.set("pp", 4);
+  p.set("dp", arm.replicas);
+  p.set("comm-dtype", "f32");
+  p.set("overlap", false);
+  p.set("compute", "timed");
+  p.set("serial-steps", 3);
+  p.set("steps", 10);
+  p.set("seed", repetition + 1);
+  p.set("plan", arm.name);
+  for (const auto& [name, value] : arm.settings) p.set(name, value);
+  r.tags = {"optimus_cc", "timed", arm.name};
+  return r;
+}
+
 void state_passes(TimedArm& arm, double forward_us, double backward_us) {
   arm.settings["stage-forward-us"] = digits(forward_us);
   arm.settings["stage-backward-us"] = digits(backward_us);
@@ -74,14 +68,10 @@ void compress_gradients(TimedArm& arm, int count, int rank) {
   arm.settings["compress.dp_gradient.stages"] = count == 1 ? "0" : "0-" + std::to_string(count - 1);
 }
 
-int repetitions_of(const JudgeContext& context) {
-  return context.profile == Profile::full ? 4 : context.profile == Profile::standard ? 2 : 1;
-}
-
 std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<TimedArm>& arms, int repetitions) {
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < repetitions; ++repetition)  // in turn: what disturbs the machine for a while meets all arms
-    for (const TimedArm& arm : arms) requests.push_back(request_of(arm, repetition));
+    for (const TimedArm& arm : arms) requests.push_back(timed_request(arm, repetition));
   const std::vector<results::CellRecord> records = context.cells.run(requests);
   std::vector<TimedStep> steps(arms.size());
   std::vector<std::vector<double>> predictions(arms.size());

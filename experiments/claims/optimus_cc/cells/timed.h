@@ -30,8 +30,8 @@ struct TimedStep {
 
 /// Runs what is missing: P = 4, `repetitions` cells per arm that differ in the seed of their data.
 std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<TimedArm>& arms, int repetitions);
-/// 1 in quick, 2 in standard, 4 in full.
-int repetitions_of(const JudgeContext& context);
+/// The cell of a repetition, for a rule's arms (rule_arms.h).
+CellRequest timed_request(const TimedArm& arm, int repetition = 0);
 
 /// Typical value (median of the means of all pairs) and 95 % interval by Wilcoxon's signed ranks; steps of a shared machine have outliers
 /// on one side, which a mean follows.

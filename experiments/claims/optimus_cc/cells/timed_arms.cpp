@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "experiments/claims/optimus_cc/cells/rule_arms.h"
+
 namespace thinwire::claims::optimus_cc {
 namespace {
 
@@ -61,6 +63,12 @@ TimedArm stack_arm(int stack, const std::string& link, const std::string& omit) 
   if (stack >= 3) compress_gradients(arm, 3, selective_rank);
   if (!omit.empty()) arm.settings["omit"] = omit;
   return arm;
+}
+
+void add_timed_arms(Rule& rule, const std::vector<TimedArm>& arms) {
+  std::vector<NamedRequest> requests;
+  for (const TimedArm& arm : arms) requests.push_back({arm.name, timed_request(arm)});
+  add_arms(rule, requests);
 }
 
 }  // namespace thinwire::claims::optimus_cc

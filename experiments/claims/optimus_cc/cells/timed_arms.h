@@ -31,4 +31,7 @@ inline constexpr std::array stack_names = {"Base", "CB", "CB+FE", "CB+FE+SC"};
 TimedArm stack_arm(int stack, const std::string& link, const std::string& omit = "");
 inline const std::string stack_link = "emulated:400mbit,latency=50us";
 
+/// The arms with the settings of their cells, under a name that is theirs alone.
+void add_timed_arms(Rule& rule, const std::vector<TimedArm>& arms);
+
 }  // namespace thinwire::claims::optimus_cc

@@ -76,8 +76,8 @@ std::string describe(const Assumption& a) {
   return text;
 }
 
-PairOfRatios judge_pair(const std::vector<Assumption>& points, const std::function<double(const Assumption&)>& first, double claimed_first,
-                        const std::function<double(const Assumption&)>& second, double claimed_second) {
+PairOfRatios pair_of_ratios(const std::vector<Assumption>& points, const std::function<double(const Assumption&)>& first, double claimed_first,
+                            const std::function<double(const Assumption&)>& second, double claimed_second) {
   if (points.empty()) throw UsageError("no machine of the box gives the published 1-D step; there is nothing to judge by");
   PairOfRatios result;
   for (const Assumption& a : points) {
@@ -86,13 +86,26 @@ PairOfRatios judge_pair(const std::vector<Assumption>& points, const std::functi
     if (!(distance >= result.distance)) result.nearest = a, result.first = one, result.second = two, result.distance = distance;
     result.first_range.add(one), result.second_range.add(two);
   }
-  if (result.distance <= both_within)
-    result.verdict = Verdict::confirmed;
-  else if (result.first_range.high <= 1 || result.second_range.high <= 1)
-    result.verdict = Verdict::refuted;
-  else if (result.first_range.low > 1 && result.second_range.low > 1)
-    result.verdict = Verdict::direction_only;
   return result;
+}
+
+Rule pair_rule(const std::string& first, const std::string& second) {
+  const std::string on = ", on the machine that is nearest to both published ratios; low and high: smallest and largest over all machines that give the published 1-D step";
+  return {.quantities = {{"first", first + on}, {"second", second + on}, {"distance", "the larger relative distance of the two from the published ratios, on that machine"}},
+          .constants = {{"within", both_within, "of a ratio: section 9's band"},
+                        {"even", 1, "x: neither is faster"},
+                        {"worth", 0.05, "of a step: a smaller difference is not worth naming"}},
+          .clauses = {{Verdict::confirmed, "distance <= within && first >= even + worth && second >= even + worth"},
+                      {Verdict::not_reproduced, "first.high <= even || second.high <= even"},
+                      {Verdict::direction_only, "first.low > even && second.low > even"}},
+          .otherwise = Verdict::not_decidable,
+          .smallest_effect = "worth"};
+}
+
+std::vector<Measure> measures_of(const PairOfRatios& pair, const std::string& name_first, double claimed_first, const std::string& name_second, double claimed_second) {
+  return {{name_first, pair.first, pair.first_range.low, pair.first_range.high, claimed_first, "x", "first"},
+          {name_second, pair.second, pair.second_range.low, pair.second_range.high, claimed_second, "x", "second"},
+          {"distance of the nearest machine from both", pair.distance, no_number, no_number, both_within, "of the ratio", "distance"}};
 }
 
 SizedRun WeakScaling::run(const std::string& row) const {

@@ -1,11 +1,13 @@
-// Section 9, C6: what the authors' machine may have been. The papers say which cards it had, not what they reached; so the cost model is
-// asked over a box of machines and of what is not said of the runs, and only points are kept that give the published 1-D step.
+// tensor_parallel.C6 (docs/papers/tensor_parallel.md, "How timing claims are judged"): what the authors' machine may have been. The papers
+// say which cards it had, not what they reached; so the cost model is asked over a box of machines and of what is not said of the runs, and
+// only points are kept that give the published 1-D step.
 #pragma once
 
 #include <functional>
 #include <vector>
 
 #include "experiments/claims/published.h"
+#include "experiments/claims/rule/rule.h"
 #include "models/cost_model/grid_cost.h"
 
 namespace thinwire::claims::tensor_parallel {
@@ -48,16 +50,28 @@ Spread spread_of(const std::vector<Assumption>& points, const std::function<doub
 /// "pipelined, keep, s = 512, 12 TFLOP/s, 3.3 GB/s, 15 us".
 std::string describe(const Assumption& a);
 
-/// Two speed-ups are asked for at once (C6, C12). CONFIRMED iff one point gives both within 15 %, REFUTED iff one of them is at most 1 at
-/// all points, DIRECTION ONLY iff both are above 1 at all points, else NOT DECIDABLE: what decides is not known of the authors' runs.
+/// Two speed-ups are asked for at once (C6, C12b): of one machine, and over all.
 struct PairOfRatios {
-  Verdict verdict = Verdict::not_decidable;
   Assumption nearest;             ///< the point whose worse ratio is relatively nearest to the claimed one
   double first = no_number, second = no_number, distance = no_number;  ///< of that point
   Spread first_range, second_range;
 };
-PairOfRatios judge_pair(const std::vector<Assumption>& points, const std::function<double(const Assumption&)>& first, double claimed_first,
-                        const std::function<double(const Assumption&)>& second, double claimed_second);
+PairOfRatios pair_of_ratios(const std::vector<Assumption>& points, const std::function<double(const Assumption&)>& first, double claimed_first,
+                            const std::function<double(const Assumption&)>& second, double claimed_second);
+/// What is asked of `first`, `second` and `distance`: both within a band on one machine; else both above 1 on all, or one at most 1 on all;
+/// else what decides is not known of the authors' runs.
+Rule pair_rule(const std::string& first, const std::string& second);
+/// Its measures under names for people; margins are the claimed ratios.
+std::vector<Measure> measures_of(const PairOfRatios& pair, const std::string& name_first, double claimed_first, const std::string& name_second, double claimed_second);
+
+/// Terms of the model in the claims that ask the box of machines: M1's check covers neither.
+inline constexpr const char* not_validated_terms =
+    "M1 validates, on 4 to 16 ranks at 1 Gbit/s, messages with SUMMA's blocks forwarded ahead along chains (chain_ahead) and products timed on one rank; here broadcasts are "
+    "pipelined or along trees and products are operations over a stated rate (TFLOP/s)";
+/// Of the claims that rest on them.
+inline PastChange became_model_only() {
+  return {"2026-11-22", "MODEL ONLY, whatever the clauses say; their verdict stands in the reason", "broadcast and FLOP terms are not validated for this use; the numbers were known"};
+}
 
 /// The 64-rank runs of the 3-D paper's table of weak scaling, and the 1-D step that calibrates the box.
 struct WeakScaling {

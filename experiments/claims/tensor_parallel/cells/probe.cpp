@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/error.h"
+#include "experiments/claims/interval.h"
 #include "models/cost_model/grid_cost.h"
 
 namespace thinwire::claims::tensor_parallel {
@@ -33,6 +34,7 @@ CellRequest check_request(const std::string& what, int ranks, const std::string&
   r.parameters.set("mode", mode);
   r.parameters.set("seed", seed);
   r.tags = {"tensor_parallel", "check"};
+  r.timed = false;
   return r;
 }
 
@@ -54,6 +56,7 @@ CellRequest unit_request(const UnitCell& cell) {
   for (const auto& [name, value] : {std::pair{"mode", cell.mode}, {"gather", cell.gather}, {"unit", cell.unit}}) r.parameters.set(name, value);
   for (const auto& [name, value] : {std::pair{"batch", cell.batch}, {"seq", cell.seq}, {"hidden", cell.hidden}, {"heads", cell.heads}, {"repetitions", cell.repetitions}})
     r.parameters.set(name, value);
+  if (cell.seed != 0) r.parameters.set("seed", cell.seed);  // 0 is the program's own: the first repetition is the cell of claims without any
   r.tags = {"tensor_parallel", "timed"};
   return r;
 }
@@ -81,19 +84,72 @@ const UnitTimes& of_kind(const std::vector<UnitTimes>& times, GridKind kind) {
 
 std::string emulated_link(double gbps) { return "emulated:" + text_of(gbps) + "gbit,latency=" + text_of(emulated_latency_us) + "us,frame=9000"; }
 
+std::string emulated_links(const std::vector<double>& gbps) {
+  std::string text;
+  for (const double rate : gbps) text += (text.empty() ? "" : "; ") + emulated_link(rate);
+  return text;
+}
+
 double model_step_ms(const GridShape& shape, const UnitCell& cell, double gbps, double alone_ms) {
   GridCostOptions options;
   options.broadcast = BroadcastForm::chain_ahead;
   options.vectors = true;
+  options.gather = parse_gather_policy(cell.gather);
   PassCost messages = layer_cost(shape, {static_cast<double>(cell.batch), static_cast<double>(cell.seq), static_cast<double>(cell.hidden), static_cast<double>(cell.heads)}, options).step();
   messages.flops = 0;
   const bool summa = shape.kind == GridKind::two_d || shape.kind == GridKind::two_and_half_d;
   return 1e3 * seconds_of({emulated_latency_us, gbps / 8, 1, 4}, messages) + alone_ms / shape.ranks() / (summa ? shape.sides[0] : 1);
 }
 
-std::string not_carried(const UnitTimes& line, int ranks, const UnitCell& cell, double gbps, double alone_ms) {
-  const double late = line.step_ms() / model_step_ms({GridKind::one_d, {ranks, 1, 1}}, cell, gbps, alone_ms);
-  return late <= 1.25 ? "" : "1-D takes " + text_of(std::round(100 * late) / 100) + " times what messages and products say";
+GridShape shape_of(const UnitTimes& times, int ranks) {
+  for (const GridShape& shape : grids_of(ranks))
+    if (times.method.rfind(shape.describe(), 0) == 0) return shape;
+  throw RuntimeFailure("`" + times.method + "` is no grid of " + std::to_string(ranks) + " ranks; judge with the programs of one build");
+}
+
+std::string left_out_rule() {
+  return "A point at which any scheme takes in the mean over " + text_of(carried_within) +
+         " times the model's step (messages one after the other, and the products that none hides), or whose link was mistrusted, is left out as a whole, listed and counted";
+}
+
+void Point::add(const UnitTimes& times, const GridShape& shape, const UnitCell& cell, double gbps, double alone_ms) {
+  if (!times.skipped.empty()) return;  // a grid that does not divide the sizes
+  if (!times.untrusted.empty() && untrusted_.empty()) untrusted_ = times.method + ": " + times.untrusted;
+  late_[times.method].push_back(times.step_ms() / model_step_ms(shape, cell, gbps, alone_ms));
+}
+
+double Point::latest() const {
+  double most = 0;
+  for (const auto& [method, late] : late_) most = std::max(most, interval_of(late).mean);
+  return most;
+}
+
+std::string Point::why_left_out() const {
+  if (!untrusted_.empty()) return untrusted_;
+  std::string why;
+  for (const auto& [method, late] : late_)
+    // Negated: a step that is no number is not carried either.
+    if (const double mean = interval_of(late).mean; !(mean <= carried_within))
+      why += (why.empty() ? "" : ", ") + method + " takes " + text_of(std::round(100 * mean) / 100);
+  return why.empty() ? "" : why + " times what messages and products say";
+}
+
+bool LeftOut::contains(const std::string& place, const Point& point) {
+  const std::string why = point.why_left_out();
+  if (why.empty()) {
+    ++judged_;
+    return false;
+  }
+  table_.rows.push_back({place + ": " + why, {point.latest()}});
+  places_ += (places_.empty() ? "" : "; ") + place + " (" + why + ")";
+  return true;
+}
+
+Measure LeftOut::measure() const { return {"points left out", static_cast<double>(table_.rows.size()), no_number, no_number, no_number, ""}; }
+
+std::string LeftOut::note() const {
+  const std::size_t out = table_.rows.size();
+  return std::to_string(out) + " of " + std::to_string(out + static_cast<std::size_t>(judged_)) + " points left out whole, not carried here" + (places_.empty() ? "" : ": " + places_);
 }
 
 std::string text_of(double value) {

@@ -2,6 +2,7 @@
 // bench_tensor_parallel.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct UnitCell {
   std::string link = "shm", mode = "all", gather = "again", unit = "layer";
   int batch = 16, seq = 64, hidden = 256, heads = 16;
   int repetitions = 5;
+  int seed = 0;  ///< of weights and inputs; cells of different repetitions of a claim differ in it alone
 };
 CellRequest unit_request(const UnitCell& cell);
 
@@ -48,15 +50,55 @@ const UnitTimes& of_kind(const std::vector<UnitTimes>& times, GridKind kind);
 
 /// What the claims of this page call a link of that rate: an emulated one of 20 us and frames of 9000 bytes, between which small messages go.
 std::string emulated_link(double gbps);
+/// Several of them, for a rule's settings.
+std::string emulated_links(const std::vector<double>& gbps);
 inline constexpr double emulated_latency_us = 20;
 
 /// What the cost model makes of the step of a layer, in milliseconds; `alone_ms`: of the same layer on one rank. A step is its messages one
 /// after the other, and the products that no message hides: SUMMA multiplies a block while the next one travels, so of q products one
 /// stays; the others wait for what they multiply.
 double model_step_ms(const GridShape& shape, const UnitCell& cell, double gbps, double alone_ms);
-/// Why an emulated link of this rate is not believed with so many ranks on these cores, which must move the bytes in the meantime: 1-D takes
-/// over 1.25 times the model's step. Empty: it is.
-std::string not_carried(const UnitTimes& line, int ranks, const UnitCell& cell, double gbps, double alone_ms);
+/// The grid of these times. RuntimeFailure where these ranks make no such grid.
+GridShape shape_of(const UnitTimes& times, int ranks);
+
+/// With many ranks on few cores, which must move the bytes in the meantime, an emulated link is not believed where a scheme takes over so
+/// many times the model's step.
+inline constexpr double carried_within = 1.25;
+/// What a rule says of it.
+std::string left_out_rule();
+
+/// A point of a comparison: the schemes at one link, batch and number of ranks, over repetitions. It is left out as a whole where a cell was
+/// mistrusted, or where any scheme, whichever it favours, takes in the mean over `carried_within` times the model's step.
+class Point {
+ public:
+  /// One repetition of a scheme; `cell`: its batch, sizes and policy; `alone_ms`: the same layer on one rank.
+  void add(const UnitTimes& times, const GridShape& shape, const UnitCell& cell, double gbps, double alone_ms);
+  /// Empty: it is judged.
+  std::string why_left_out() const;
+  /// Largest mean over repetitions of a scheme's step over the model's.
+  double latest() const;
+
+ private:
+  std::map<std::string, std::vector<double>> late_;  ///< by scheme
+  std::string untrusted_;
+};
+
+/// The points of a claim that were left out: listed and counted, beside those that were judged.
+class LeftOut {
+ public:
+  /// True, and listed, where the point cannot be judged.
+  bool contains(const std::string& place, const Point& point);
+  int judged() const { return judged_; }
+  Measure measure() const;
+  Table table() const { return table_; }
+  /// "2 of 6 points left out whole: ...".
+  std::string note() const;
+
+ private:
+  Table table_{"points left out", {"slowest scheme over the model (x)"}, {}};
+  std::string places_;
+  int judged_ = 0;
+};
 
 /// A number as people write it.
 std::string text_of(double value);

@@ -59,36 +59,38 @@ Table table_of(const MeasuredStage& stage) {
   return t;
 }
 
+CellRequest sliced_request(const StageSizes& s, const SlicedArm& arm, const std::string& link, int repetition) {
+  CellRequest r;
+  r.program = "train_gpt";
+  r.ranks = arm.stages;
+  r.link = link;
+  results::Parameters& p = r.parameters;
+  for (const auto& [name, value] : {std::pair{"pp", arm.stages}, {"layers", s.layers * arm.stages}, {"hidden", s.hidden}, {"heads", s.heads},
+                                    {"global-batch", arm.sequences}, {"micro-batch", arm.micro_batch}, {"eval-sequences", 1}, {"seed", repetition + 1}})
+    p.set(name, value);
+  int seq = 0;
+  for (const int tokens : arm.slices) seq += tokens;
+  p.set("seq", seq);
+  p.set("max-seq", seq);
+  p.set("comm-dtype", "f32");
+  p.set("schedule", "terapipe");
+  p.set("token-slices", arm.slices.size() == 1 ? "1" : format_slices(arm.slices));
+  p.set("plan", arm.name);
+  if (link == "shm") {
+    p.set("steps", 12);
+  } else {
+    p.set("compute", "timed");
+    p.set("serial-steps", 3);
+    p.set("steps", 6);
+  }
+  r.tags = {"tensor_parallel", "token slices", arm.name};
+  return r;
+}
+
 std::vector<SlicedStep> sliced_steps(JudgeContext& context, const StageSizes& s, const std::vector<SlicedArm>& arms, const std::string& link, int repetitions) {
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < repetitions; ++repetition)  // in turn: what disturbs the machine for a while meets all arms
-    for (const SlicedArm& arm : arms) {
-      CellRequest r;
-      r.program = "train_gpt";
-      r.ranks = arm.stages;
-      r.link = link;
-      results::Parameters& p = r.parameters;
-      for (const auto& [name, value] : {std::pair{"pp", arm.stages}, {"layers", s.layers * arm.stages}, {"hidden", s.hidden}, {"heads", s.heads},
-                                        {"global-batch", arm.sequences}, {"micro-batch", arm.micro_batch}, {"eval-sequences", 1}, {"seed", repetition + 1}})
-        p.set(name, value);
-      int seq = 0;
-      for (const int tokens : arm.slices) seq += tokens;
-      p.set("seq", seq);
-      p.set("max-seq", seq);
-      p.set("comm-dtype", "f32");
-      p.set("schedule", "terapipe");
-      p.set("token-slices", arm.slices.size() == 1 ? "1" : format_slices(arm.slices));
-      p.set("plan", arm.name);
-      if (link == "shm") {
-        p.set("steps", 12);
-      } else {
-        p.set("compute", "timed");
-        p.set("serial-steps", 3);
-        p.set("steps", 6);
-      }
-      r.tags = {"tensor_parallel", "token slices", arm.name};
-      requests.push_back(std::move(r));
-    }
+    for (const SlicedArm& arm : arms) requests.push_back(sliced_request(s, arm, link, repetition));
   const std::vector<results::CellRecord> records = context.cells.run(requests);
   std::vector<SlicedStep> steps(arms.size());
   for (std::size_t a = 0; a < arms.size(); ++a) {

@@ -29,12 +29,15 @@ struct SlicedArm {
   int stages = 2, sequences = 1, micro_batch = 1;
   std::vector<int> slices;
 };
+/// One repetition of it. `link` "shm": real compute, one core per stage; else timed compute over that link.
+CellRequest sliced_request(const StageSizes& sizes, const SlicedArm& arm, const std::string& link, int repetition);
+
 struct SlicedStep {
   double ms = no_number;      ///< median over repetitions of the median step
   double spread_ms = no_number;  ///< largest inter-quartile range of a repetition
   std::string untrusted;      ///< reason where a cell was mistrusted or skipped
 };
-/// `link` "shm": real compute, one core per stage; else timed compute over that link. `repetitions` cells per arm, in turn.
+/// `repetitions` cells per arm, in turn, that differ in the seed of their data.
 std::vector<SlicedStep> sliced_steps(JudgeContext& context, const StageSizes& sizes, const std::vector<SlicedArm>& arms, const std::string& link, int repetitions);
 
 /// T of the arm by the closed form: sum t + (K - 1) max t, t with both boundary messages of a slice (none over shm), and the optimizer once;

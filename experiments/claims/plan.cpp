@@ -1,0 +1,105 @@
+#include "experiments/claims/plan.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <set>
+
+#include "core/statistics.h"
+
+namespace thinwire::claims {
+namespace {
+
+/// Seconds since 1970 of "2026-11-22T10:11:12.123Z"; NaN for anything else.
+double seconds_of(const std::string& time) {
+  std::tm parts{};
+  double second = 0;
+  if (std::sscanf(time.c_str(), "%d-%d-%dT%d:%d:%lfZ", &parts.tm_year, &parts.tm_mon, &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &second) != 6) return no_number;
+  parts.tm_year -= 1900, parts.tm_mon -= 1;
+  return static_cast<double>(timegm(&parts)) + second;
+}
+
+std::string duration(double seconds) {
+  char text[32];
+  if (seconds < 90)
+    std::snprintf(text, sizeof text, "%.0f s", seconds);
+  else if (seconds < 5400)
+    std::snprintf(text, sizeof text, "%.0f min", seconds / 60);
+  else
+    std::snprintf(text, sizeof text, "%.1f h", seconds / 3600);
+  return text;
+}
+
+}  // namespace
+
+CellTimes::CellTimes(const std::map<std::string, results::CellRecord>& measured) {
+  std::map<std::string, int> cells_of;
+  for (const auto& [id, record] : measured) ++cells_of[record.provenance.launch];
+  for (const auto& [id, record] : measured) {
+    const double seconds = seconds_of(record.provenance.finished) - seconds_of(record.provenance.started);
+    if (std::isfinite(seconds) && seconds >= 0) seconds_[{record.program, record.ranks}].push_back(seconds / cells_of[record.provenance.launch]);
+  }
+}
+
+double CellTimes::seconds(const CellRequest& request) const {
+  const auto found = seconds_.find({request.program, request.ranks});
+  return found == seconds_.end() ? no_number : median(found->second);
+}
+
+void CellTimes::add(const CellTimes& other) {
+  for (const auto& [key, seconds] : other.seconds_) seconds_[key].insert(seconds_[key].end(), seconds.begin(), seconds.end());
+}
+
+std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times) {
+  std::vector<ClaimPlan> plans;
+  std::set<std::string> planned;
+  for (const Claim* claim : claims) {
+    if (!claim->measure || claim->from > context.profile) continue;
+    ClaimPlan plan{claim->id, {}};
+    PlannedWork work;
+    context.cells.only_plan(work);
+    context.set_seeds(claim->seeds.empty() ? 1 : claim->seeds.front());
+    try {
+      (void)claim->measure(context);
+    } catch (const PlanEnds&) {
+      plan.complete = claim->seeds.size() < 2;
+    } catch (const Error&) {  // judged INVALID or SKIPPED when it is run: nothing to measure
+    }
+    plan.work.elsewhere = work.elsewhere;
+    for (const CellRequest& request : work.cells) {
+      if (!planned.insert(results::cell_id(request.program, request.ranks, request.link, request.parameters)).second) continue;
+      plan.work.cells.push_back(request);
+      const double seconds = times.seconds(request);
+      if (std::isfinite(seconds))
+        plan.seconds += seconds;
+      else
+        ++plan.without_time;
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+std::string to_text(const std::vector<ClaimPlan>& plans) {
+  std::string text;
+  char line[160];
+  double seconds = 0;
+  std::size_t cells = 0, without = 0, nothing = 0;
+  for (const ClaimPlan& p : plans) {
+    if (p.work.cells.empty() && p.work.elsewhere.empty()) {
+      ++nothing;
+      continue;
+    }
+    cells += p.work.cells.size(), without += static_cast<std::size_t>(p.without_time), seconds += p.seconds;
+    std::snprintf(line, sizeof line, "%-22s %4zu cells  %8s%s%s\n", p.id.c_str(), p.work.cells.size(), p.work.cells.empty() ? "" : duration(p.seconds).c_str(),
+                  p.without_time > 0 ? " and cells nobody timed yet" : "", p.complete ? "" : "; more seeds where the rule stays INCONCLUSIVE");
+    text += line;
+    for (const std::string& what : p.work.elsewhere) text += "                       and " + what + "\n";
+  }
+  std::snprintf(line, sizeof line, "%zu cells to measure, %s as such cells took before%s; %zu claims need no new cell\n", cells, duration(seconds).c_str(),
+                without > 0 ? (", and " + std::to_string(without) + " cells nobody timed yet").c_str() : "", nothing);
+  return text + line;
+}
+
+}  // namespace thinwire::claims

@@ -1,0 +1,38 @@
+// What a run of claims would measure, before anything starts.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/claims/context.h"
+
+namespace thinwire::claims {
+
+/// Seconds that a cell of a program took on so many ranks: medians over the cells of a collected file. Cells of one launch share its time.
+class CellTimes {
+ public:
+  CellTimes() = default;
+  explicit CellTimes(const std::map<std::string, results::CellRecord>& measured);
+  /// NaN where no such cell was measured.
+  double seconds(const CellRequest& request) const;
+  void add(const CellTimes& other);
+
+ private:
+  std::map<std::pair<std::string, int>, std::vector<double>> seconds_;
+};
+
+struct ClaimPlan {
+  std::string id;
+  PlannedWork work;
+  bool complete = true;   ///< false: what follows depends on results that are not there yet (more seeds, points that pay)
+  double seconds = 0;     ///< of the cells whose time is known
+  int without_time = 0;   ///< cells whose time nobody measured
+};
+
+/// A cell that several claims share is planned once, for the first of them.
+std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times);
+/// A line per claim with something to measure, and the sum.
+std::string to_text(const std::vector<ClaimPlan>& plans);
+
+}  // namespace thinwire::claims
