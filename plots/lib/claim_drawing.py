@@ -1,5 +1,6 @@
 """What every figure of claims needs: where its numbers are from, and intervals behind points."""
 import math
+import re
 
 from plots.lib import words
 
@@ -13,11 +14,22 @@ def origin_note(tables):
     return f"{part}from the {words.listing(found)}, not from this run".capitalize()
 
 
+def settings_of(claims):
+    """What the arms share (sizes, tokens, steps, learning rate, seeds), a sentence for each set of claims with equal settings, from their rules."""
+    same = {}
+    for claim in {c.id: c for c in claims}.values():
+        found = re.search(r"Settings: (.*?)\.(?= Arms: |$)", claim.rule)
+        if found:
+            same.setdefault(found[1], []).append(claim.id)
+    return [f"Settings of {words.listing(ids, 12)}: {settings}." for settings, ids in same.items()]
+
+
 def finish(drawing, claims, tables):
     """Names the input and says what is not of this run."""
     drawing.sha256 = claims.hash_of(tables)
     if note := origin_note(tables):
         drawing.gaps.insert(0, f"{note} (claims {words.listing(sorted({t.claim.id for t in tables if t.claim.reference}), 20)}).")
+    drawing.seen += settings_of([t.claim for t in tables])
     for claim in {t.claim.id: t.claim for t in tables}.values():
         if claim.verdict == "INVALID":
             drawing.gaps.append(f"{claim.id} is INVALID, its numbers decide nothing: {claim.because}.")

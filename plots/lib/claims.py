@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from plots.lib.errors import CorruptData, EnvironmentFailure
 
-SCHEMA = 2
+SCHEMA = 3
 NAN = float("nan")
 
 
@@ -22,6 +22,7 @@ class Measure:
     high: float
     margin: float
     unit: str
+    symbol: str = ""  # its name in the rule; empty: no rule asks for it
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,14 @@ class Claim:
     because: str
     measures: list = field(default_factory=list)
     tables: list = field(default_factory=list)
+    rule_hash: str = ""
+    registered: str = ""  # day; empty: the rule it was judged by is not registered
+    rule_changed: str = ""  # why its cells do not count as made under this rule; empty: they do
+    changes: list = field(default_factory=list)  # of the rule: dictionaries date, what, why
+    cells: list = field(default_factory=list)
+    command: str = ""
+    figure: str = ""
+    earlier: list = field(default_factory=list)  # verdicts given before: dictionaries when, profile, verdict, because, rule, rule_hash
     reference: str = ""
 
     @property
@@ -185,19 +194,25 @@ def _parse(content, path):
     try:
         file = json.loads(content)
         if file["schema"] != SCHEMA:
-            raise CorruptData(f"{path}: schema {file['schema']} where this program reads {SCHEMA}; run the claims again")
+            raise CorruptData(f"{path}: schema {file['schema']} where this program reads {SCHEMA}; results/migrate_claims.py brings schema 2 over")
         return [_claim(entry) for entry in file["claims"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(f"{path} is no file of claims ({type(error).__name__}: {error}); run the claims again") from error
 
 
 def _claim(entry):
-    names = ("id", "statement", "provenance", "rule", "basis", "profile", "when", "verdict", "because")
+    names = (
+        "id", "statement", "provenance", "rule", "basis", "profile", "when", "verdict", "because",
+        "rule_hash", "registered", "rule_changed", "command", "figure",
+    )  # fmt: skip
     claim = Claim(**{name: str(entry[name]) for name in names})
     datetime.date.fromisoformat(claim.date)
     claim.measures = [
-        Measure(m["name"], *(_number(m[k]) for k in ("value", "low", "high", "margin")), m["unit"]) for m in entry["measures"]
+        Measure(m["name"], *(_number(m[k]) for k in ("value", "low", "high", "margin")), m["unit"], m["symbol"]) for m in entry["measures"]
     ]
+    claim.cells = [str(cell) for cell in entry["cells"]]
+    claim.changes = [{key: str(change[key]) for key in ("date", "what", "why")} for change in entry["changes"]]
+    claim.earlier = [{key: str(e[key]) for key in ("when", "profile", "verdict", "because", "rule", "rule_hash")} for e in entry["earlier"]]
     for t in entry["tables"]:
         columns = _distinct(t["columns"])
         rows = tuple((r["label"], dict(zip(columns, map(_number, r["values"])))) for r in t["rows"])

@@ -6,9 +6,8 @@ from plots.lib import words
 from plots.report import page
 
 COLOURS = {
-    "PASS": "yes", "CONFIRMED": "yes", "DIRECTION ONLY": "yes",
-    "FAIL": "fail", "REFUTED": "no", "INVALID": "no",
-    "INCONCLUSIVE": "open", "NOT DECIDABLE": "open",
+    "PASS": "yes", "CONFIRMED": "yes",
+    "FAIL": "fail", "REFUTED": "no", "NOT REPRODUCED AT THIS SCALE": "no", "INVALID": "no",
 }  # fmt: skip
 
 
@@ -22,11 +21,12 @@ def section(claims):
     own = [c for c in claims.ordered() if not c.reference]
     others = [c for c in claims.ordered() if c.reference]
     intro = (
-        "Statements of papers as executable experiments, each judged by a rule that was written before it ran. Every verdict is one"
-        " at this scale and on the basis that stands beside it: REFUTED says that a statement does not hold here, not that a paper"
-        " is wrong. PASS and FAIL belong to exact claims; a FAIL is a defect of this code. Provenance says where the statement is"
-        " from: read in the source, second-hand, derived by us, or recollected (from memory, unverified). Brackets are 95 %"
-        " intervals."
+        "Statements of papers as executable experiments. A verdict is what a registered rule makes of the numbers: the rule is data, its hash"
+        " and the day of its registration stand beside it, and where the cells were not made under that very rule, the row says so."
+        " PASS and FAIL belong to exact claims; a FAIL is a defect of this code. REFUTED is said of a paper's own arithmetic alone;"
+        " NOT REPRODUCED AT THIS SCALE of what was measured here, on the basis that stands beside it. MODEL ONLY rests on a model that nobody"
+        " validated for this use. Provenance says where the statement is from: read in the source, second-hand, derived by us, or"
+        " recollected (from memory, unverified). Brackets are 95 % intervals."
     )
     parts = [f"<p>{page.text(intro)}</p>\n"]
     if own:
@@ -48,7 +48,9 @@ def section(claims):
         profiles = {e["id"]: e["from"] for e in claims.listed}
         parts.append(_table("Reference, not this run", others, profiles))
     if open_:
-        rows = [[e["id"], e["statement"], e.get("basis", ""), f"--profile {e['from']}"] for e in open_]
+        rows = [
+            [e["id"], e["statement"], e.get("basis", ""), f"--profile {e['from']}" if e.get("built", True) else "NOT BUILT YET"] for e in open_
+        ]
         parts.append(
             "<h3>Not judged</h3>"
             + page.table("Judged from the named profile upwards", ["claim", "statement", "basis", "judged by"], rows)
@@ -64,7 +66,7 @@ def _counts(own):
 
 
 def _table(caption, claims, profiles=None):
-    header = ["claim", "statement, provenance", "basis", "metric [95 % interval]", "margin", "verdict, at this scale", "reason"]
+    header = ["claim", "statement, provenance", "basis", "metric [95 % interval]", "margin", "verdict", "reason", "rule and evidence"]
     body = "".join(_row(claim, (profiles or {}).get(claim.id, "")) for claim in claims)
     head = "".join(f"<th>{page.text(h)}</th>" for h in header)
     return (
@@ -86,9 +88,37 @@ def _row(claim, judged_from):
     return (
         f'<tr><td class="id">{page.text(claim.id)}{marks}</td><td>{page.text(claim.statement)}{source}</td>'
         f'<td class="w">{page.text(claim.basis)}</td><td class="m">{metrics}</td><td class="m">{margins}</td>'
-        f'<td><span class="{COLOURS.get(claim.verdict, "open")}">{page.text(claim.verdict)}</span><br><span class="soft">at this'
-        f' scale</span></td><td title="{page.text(claim.rule)}">{page.text(claim.because)}</td></tr>\n'
+        f'<td><span class="{COLOURS.get(claim.verdict, "open")}">{page.text(claim.verdict)}</span></td>'
+        f'<td>{page.text(claim.because)}</td><td class="w">{_evidence(claim)}</td></tr>\n'
     )
+
+
+def _evidence(claim):
+    """Rule, hash, date, changes, earlier verdicts, cells, figure and command of a row, folded but for what must be seen."""
+    parts = []
+    if claim.rule_changed:
+        parts.append(f'<div class="no">rule changed after results: {page.text(claim.rule_changed)}</div>')
+    registered = f"registered {claim.registered}" if claim.registered else "NOT REGISTERED"
+    parts.append(f"<div>rule <code>{page.text(claim.rule_hash[:12] or 'none')}</code>, {page.text(registered)}</div>")
+    folded = [f"<div>{page.text(claim.rule)}</div>"]
+    folded += [f"<div>changed {page.text(c['date'])}: {page.text(c['what'])}, because {page.text(c['why'])}</div>" for c in claim.changes]
+    if claim.cells:
+        first = f"{claim.cells[0][:12]} to {claim.cells[-1][:12]}" if len(claim.cells) > 1 else claim.cells[0][:12]
+        folded.append(f"<div>{words.count(len(claim.cells), 'cell')}: <code>{page.text(first)}</code></div>")
+    folded.append(f"<div><code>{page.text(claim.command)}</code></div>")
+    summary = "rule, cells, command"
+    if claim.changes:
+        summary += f", {words.count(len(claim.changes), 'change')}"
+    parts.append(f"<details><summary>{summary}</summary>{''.join(folded)}</details>")
+    for e in claim.earlier:
+        parts.append(f'<div class="soft">earlier, {page.text(e["when"][:10])}: {page.text(e["verdict"])}</div>')
+    parts.append(f'<div><a href="#{page.text(figure_of(claim))}">figure</a></div>')
+    return "".join(parts)
+
+
+def figure_of(claim):
+    """Name of the figure that draws a claim: its own, or the one of all margins."""
+    return claim.figure or "margins"
 
 
 def value(measure):
