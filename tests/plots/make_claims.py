@@ -21,7 +21,7 @@ STACKS = ("Base", "CB", "CB+FE", "CB+FE+SC")
 
 
 def measure(name, value, low=None, high=None, margin=None, unit=""):
-    return {"name": name, "value": value, "low": low, "high": high, "margin": margin, "unit": unit}
+    return {"name": name, "value": value, "low": low, "high": high, "margin": margin, "unit": unit, "symbol": ""}
 
 
 def table(name, columns, rows):
@@ -32,7 +32,8 @@ def claim(identifier, verdict="CONFIRMED", basis="training", tables=(), measures
     return {
         "id": identifier, "statement": f"Statement of {identifier}.", "provenance": "read: the paper's abstract page", "rule": "a rule",
         "basis": basis, "profile": profile, "when": "2026-11-20T10:11:12Z", "verdict": verdict, "because": f"because of {identifier}",
-        "measures": list(measures), "tables": list(tables), **more,
+        "measures": list(measures), "tables": list(tables), "rule_hash": "0123456789abcdef", "registered": "2026-11-19", "rule_changed": "", "changes": [],
+        "cells": [], "command": f"claims run {identifier}", "figure": "", "earlier": [], **more,
     }  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def uniform(rng):
         ["stages K", "SC (ms)", "uniform rank", "uniform (ms)"],
         [(f"SC {k} stages rank 16", [k, 200.0 - 20 * k, rank, 201.0 - 20 * k]) for k, rank in ranks.items()],
     )
-    return claim("optimus_cc.C9", "REFUTED", tables=[*losses(rng, arms), times])
+    return claim("optimus_cc.C9", "NOT REPRODUCED AT THIS SCALE", tables=[*losses(rng, arms), times])
 
 
 def stages(missing=()):
@@ -276,7 +277,7 @@ def write(folder, claims, listed=None):
     """FOLDER/claims.json, and FOLDER/list.json where `listed` ({id: smallest profile}) is given. Returns FOLDER."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "claims.json"), "w", encoding="utf-8") as stream:
-        json.dump({"schema": 2, "claims": claims}, stream)
+        json.dump({"schema": 3, "claims": claims}, stream)
     if listed is not None:
         entries = [
             {"id": i, "statement": f"Statement of {i}.", "provenance": "derived", "rule": "", "basis": "training", "from": profile}

@@ -46,7 +46,7 @@ inline std::vector<double> top_k(const std::vector<float>& x, std::size_t k) {
   return out;
 }
 
-/// Section 2.2 of papers/activation_compression.md.
+/// docs/papers/activation_compression.md, "The codecs".
 struct Quantized {
   std::vector<double> scale;              // [columns]
   std::vector<std::vector<int>> codes;    // [rows][columns]

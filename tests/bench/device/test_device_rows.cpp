@@ -9,6 +9,7 @@
 #include "bench/codec/reduction_break_even.h"
 #include "core/formulas.h"
 #include "kernels/codec/registry.h"
+#include "models/gpt/gpt.h"
 
 namespace thinwire::bench {
 namespace {
@@ -79,14 +80,14 @@ TEST(ModelFlops, OfGpt2IsTheFormulasNumber) {
   gpt2.vocab = 50257, gpt2.hidden = 768, gpt2.layers = 12, gpt2.heads = 12, gpt2.max_seq = 1024;
   EXPECT_EQ(gpt2.parameters(), 124439808);
   const double per_token = 6.0 * (124439808 - 1024 * 768) + 12.0 * 12 * 768 * 1024;
-  EXPECT_DOUBLE_EQ(model_flops_per_token(gpt2, 1024), per_token);
-  EXPECT_DOUBLE_EQ(model_gflops(gpt2, 1024, 8192, 0.5), per_token * 8192 / 0.5 * 1e-9);
+  EXPECT_DOUBLE_EQ(model_flops_per_token("gpt", gpt2, 1024), per_token);
+  EXPECT_DOUBLE_EQ(model_gflops("gpt", gpt2, 1024, 8192, 0.5), per_token * 8192 / 0.5 * 1e-9);
 }
 
 TEST(ModelFlops, GrowWithTheSequenceByAttentionOnly) {
   GptConfig model;
   model.vocab = 100, model.hidden = 32, model.layers = 3, model.heads = 4, model.max_seq = 64;
-  EXPECT_DOUBLE_EQ(model_flops_per_token(model, 64) - model_flops_per_token(model, 32), 12.0 * 3 * 32 * 32);
+  EXPECT_DOUBLE_EQ(model_flops_per_token("gpt", model, 64) - model_flops_per_token("gpt", model, 32), 12.0 * 3 * 32 * 32);
 }
 
 }  // namespace

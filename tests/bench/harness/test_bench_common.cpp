@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "bench/harness/bench_program.h"
 #include "bench/codec/codec_check.h"
@@ -286,6 +287,86 @@ TEST(Recorder, WritesOneVerifiedRecordPerCellAndAJournal) {
   }
   comm->barrier();
   if (comm->rank() == 0) std::filesystem::remove_all(out);
+}
+
+// All ranks share this machine. Per second of wall time each takes 1 s of a core, others 0.2, the hypervisor 0.05: 0.25 cores of disturbance.
+CpuReading played_reading(double at) {
+  const double ranks = testing::size();
+  return {at, {(ranks + 0.2) * at, 0.01 * at, 0.05 * at}, at, 0};
+}
+
+TEST(Recorder, TellsWhatOthersTookOfTheMachineMeanwhile) {
+  Communicator* const comm = &testing::world();
+  const std::string out = folder() + "_out";
+  {
+    RecorderOptions options;
+    options.program = "bench_test";
+    options.out = out;
+    options.launch = "launch1";
+    double now = 0;
+    bool asked_for_threads = false;
+    options.read_cpu = [&](bool with_carrying) {
+      asked_for_threads |= with_carrying;
+      return played_reading(now += 10);
+    };
+    Recorder recorder(options, *comm);
+    std::vector<Cell> cells(4);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      results::Parameters parameters;
+      parameters.set("batch", static_cast<int>(i));
+      cells[i].cell_id = results::cell_id("bench_test", comm->size(), "shm", parameters);
+      recorder.declare(cells[i].cell_id, parameters);
+    }
+    Measured measured, skipped;
+    measured.rows.emplace_back();
+    skipped.rows.emplace_back();
+    skipped.rows[0].status = "SKIPPED";
+    recorder.start(cells[0]);  // at 10
+    recorder.start(cells[1]);  // at 20: cells of a group overlap
+    recorder.finish(cells[0], measured);
+    recorder.finish(cells[1], measured);
+    recorder.finish(cells[2], measured);  // was never started
+    recorder.start(cells[3]);
+    recorder.finish(cells[3], skipped);
+    comm->barrier();
+    for (const std::size_t i : {0u, 1u}) {
+      const auto attempts = results::read_cell_record(results::record_path(out, cells[i].cell_id)).training.attempts;
+      ASSERT_EQ(attempts.size(), 1u) << i;
+      EXPECT_NEAR(attempts[0].disturbance_cores, 0.25, 1e-9);
+      EXPECT_DOUBLE_EQ(attempts[0].wall_s, 20);
+      EXPECT_DOUBLE_EQ(attempts[0].own_cpu_s, 20 * comm->size()) << "of all ranks";
+      EXPECT_NEAR(attempts[0].steal_s, 1, 1e-9);
+      EXPECT_NEAR(attempts[0].interrupt_cpu_s, 0.2, 1e-9);
+      EXPECT_EQ(attempts[0].carrying_cpu_s, 0);
+      EXPECT_EQ(attempts[0].attempt, 1);
+      EXPECT_EQ(attempts[0].used, 1);
+      EXPECT_EQ(attempts[0].launch, "launch1");
+    }
+    for (const std::size_t i : {2u, 3u}) EXPECT_TRUE(results::read_cell_record(results::record_path(out, cells[i].cell_id)).training.attempts.empty()) << i;
+    EXPECT_FALSE(asked_for_threads) << "shared memory is carried by no kernel thread";
+  }
+  comm->barrier();
+  if (comm->rank() == 0) std::filesystem::remove_all(out);
+  comm->barrier();
+}
+
+TEST(DisturbanceMeter, AsksForKernelThreadsOncePerMachineWhereTheKernelCarries) {
+  Communicator* const comm = &testing::world();
+  double now = 0;
+  int asked = 0;
+  DisturbanceMeter meter(*comm, true, [&](bool with_carrying) {
+    asked += with_carrying ? 1 : 0;
+    CpuReading reading = played_reading(now += 10);
+    if (with_carrying) reading.carrying_s = 0.15 * now;  // of what others took, this was ours
+    return reading;
+  });
+  meter.start("cell");
+  const std::optional<results::AttemptRow> row = meter.finish("cell");
+  ASSERT_TRUE(row);
+  EXPECT_NEAR(row->disturbance_cores, 0.10, 1e-9);
+  EXPECT_NEAR(row->carrying_cpu_s, 1.5, 1e-9);
+  EXPECT_EQ(asked, comm->rank() == 0 ? 2 : 0);
+  EXPECT_FALSE(meter.finish("cell")) << "it has ended";
 }
 
 TEST(Guarded, TurnsARefusalIntoARowOnAllRanks) {

@@ -12,7 +12,10 @@
 #include "bench/training/train_program.h"
 #include "bench/training/train_report.h"
 #include "bench/training/train_tables.h"
+#include "models/stage/model_kind.h"
+#include "models/store/parameter_store.h"
 #include "models/training/config/train_options.h"
+#include "models/training/step_schedule.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::bench {
@@ -304,7 +307,7 @@ TEST(TrainTables, UtilisationIsModelFlopsOverThePeakOfRealSteps) {
   EXPECT_TRUE(std::isnan(timed.mfu)) << "replayed computing says nothing about hardware";
   run.config.compute = ComputeMode::real, run.oversubscription = 1;
   const results::TrainingTimeRow real = training_tables(run).time[0];
-  EXPECT_DOUBLE_EQ(real.gflops, model_gflops(run.config.model, run.config.seq, run.config.global_batch * run.config.seq, 0.012));
+  EXPECT_DOUBLE_EQ(real.gflops, model_gflops(run.config.model_kind, run.config.model, run.config.seq, run.config.global_batch * run.config.seq, 0.012));
   EXPECT_DOUBLE_EQ(real.mfu, real.gflops / 50);
   EXPECT_EQ(real.peak, "stated");
   run.oversubscription = 2;
@@ -313,6 +316,84 @@ TEST(TrainTables, UtilisationIsModelFlopsOverThePeakOfRealSteps) {
   EXPECT_FALSE(std::isnan(training_tables(run).time[0].mfu)) << "what they share is shared in the peak, too";
   run.device = "emulated on the host (no GPU)";
   EXPECT_TRUE(std::isnan(training_tables(run).time[0].mfu));
+}
+
+/// A store that nobody trains with: what is said of it is all that is asked.
+void register_gathering_store() {
+  static const bool registered = [] {
+    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .releases = true, .shards_gradients = true};
+    info.classes = {TrafficClass::param_all_gather};
+    info.make_f32 = [](const StoreContext<float>&) { return std::unique_ptr<ParameterStore<float>>(); };
+    info.make_f64 = [](const StoreContext<double>&) { return std::unique_ptr<ParameterStore<double>>(); };
+    info.footprint = [](std::int64_t split, std::int64_t whole, int ranks) {
+      return StoreFootprint{.weights = split / ranks + whole, .gradients = split + whole, .owned = split / ranks + whole};
+    };
+    return register_store(std::move(info));
+  }();
+  ASSERT_TRUE(registered);
+}
+
+// Two layers on two replicas: what is gathered and reduced stands in the schedule, by the sizes of the units, and nowhere else.
+TEST(TrainPrediction, GathersOfAShardedStoreAreCountedWhereTheScheduleHasThem) {
+  register_gathering_store();
+  TrainRun run;
+  run.config.mesh = {1, 1, 2};
+  run.config.zero_stage = 93;
+  run.config.overlap = false;
+  run.config.model.layers = 2, run.config.model.vocab = 50, run.config.model.hidden = 8, run.config.model.heads = 2, run.config.model.max_seq = run.config.seq = 10;
+  run.config.global_batch = 4, run.config.micro_batch = 1;  // two micro-batches each
+  const auto record = [](TrafficClass traffic, std::int64_t operations, std::int64_t bytes) {
+    TrafficRecord t;
+    t.traffic = traffic, t.codec = "none", t.operations = operations, t.total.link_bytes = bytes;
+    return t;
+  };
+  StepRecord s;
+  s.forward_us = 400, s.backward_us = 800, s.compute_us = 1250;
+  s.traffic = {record(TrafficClass::dp_gradient, 1, 2000), record(TrafficClass::grad_reduce_scatter, 10, 20000), record(TrafficClass::param_all_gather, 20, 40000)};
+  run.ranks = {{s, s}, {s, s}};
+  ClusterMachine machine;
+  machine.between = {3, 8};
+  const StepCosts costs = step_costs(run, machine);
+  EXPECT_DOUBLE_EQ(costs.gradient_us[0], 2 * 3 + 2) << "the vectors alone";
+  ASSERT_TRUE(costs.unshard_us && costs.reduce_us);
+  double gathered = 0, reduced = 0;
+  const Schedule schedule = training_schedule(run.config);
+  for (const Instruction& i : schedule.stage[0]) {
+    if (i.kind == InstructionKind::unshard) gathered += costs.unshard_us(0, i.chunk, i.unit);
+    if (i.kind == InstructionKind::reduce) reduced += costs.reduce_us(0, i.chunk, i.unit);
+  }
+  EXPECT_NEAR(gathered, 20 * 3 + 40, 1e-9);
+  EXPECT_NEAR(reduced, 10 * 3 + 20, 1e-9);
+  EXPECT_NEAR(costs.unshard_us(0, 0, 0) / costs.unshard_us(0, 0, 1), (50.0 + 10) * 8 / (12 * 8 * 8), 1e-12) << "the embedding's tables against a layer's matrices";
+  EXPECT_GE(predict_step(schedule, costs).step_us, 1200 + 8);
+  run.config.zero_stage = 0;
+  EXPECT_FALSE(step_costs(run, machine).unshard_us) << "a store of whole parameters";
+}
+
+// Shards, and of the gathered matrices the most that are held at once: never more than all of them, never less than the largest unit's.
+TEST(TrainProgram, MemoryOfAShardedStoreCountsWhatIsGatheredAtOnce) {
+  register_gathering_store();
+  TrainConfig c = make_train_config({{"dp", "2"}, {"global-batch", "4"}});
+  const std::int64_t h = c.model.hidden, whole = estimate_memory(c, {}).weights;
+  c.zero_stage = 93;
+  const std::int64_t layer = 12 * h * h * 4, matrices = c.model.layers * layer + (c.model.vocab + c.model.max_seq) * h * 4;
+  // keep = layer, one pass ahead: two neighbouring layers at once.
+  EXPECT_EQ(estimate_memory(c, {}).weights, whole - matrices / 2 + 2 * layer);
+}
+
+// A model that does not say what it is in numbers has no utilisation, not a GPT's, and the report says why.
+TEST(TrainTables, UtilisationOfAModelWithoutGeometryIsSkippedInWords) {
+  static const RegisterModel undeclared({"undeclared", "a test's", nullptr, nullptr});
+  TrainRun run = example();
+  run.config.model_kind = "undeclared";
+  run.config.compute = ComputeMode::real, run.oversubscription = 1;
+  run.peak_gflops = 50, run.peak = "stated";
+  const results::TrainingTables tables = training_tables(run);
+  EXPECT_TRUE(std::isnan(tables.time[0].gflops));
+  EXPECT_TRUE(std::isnan(tables.time[0].mfu));
+  const std::string text = describe_run(run, tables, "");
+  EXPECT_NE(text.find("model FLOPs        skipped: --model undeclared declares no geometry"), std::string::npos) << text;
+  EXPECT_NE(testing::message_of<UsageError>([&] { (void)describe_memory(run.config); }).find("declares no geometry"), std::string::npos);
 }
 
 TEST(TrainTables, ACellHasOneRowPerClassAndCodec) {

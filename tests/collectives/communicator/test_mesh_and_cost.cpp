@@ -209,7 +209,7 @@ TEST(Links, RatesAndBucketsFollowFromTheName) {
   EXPECT_EQ(token_bucket_bytes("netns:1gbit"), 60000);   // 480 us
 }
 
-// papers/optimus_cc.md section 8, vector 7: Megatron-LM puts replicas before stages.
+// docs/papers/optimus_cc.md, "Worked examples" 7: Megatron-LM puts replicas before stages.
 TEST(FusedEmbeddingGroups, JoinTheReplicasThatHoldTheSameRowsOfTheVocabulary) {
   EXPECT_EQ(fused_embedding_groups({8, 4, 4, "tp-dp-pp"}, Form::fair)[1], (std::vector<int>{1, 9, 17, 25, 97, 105, 113, 121}));
   EXPECT_EQ(fused_embedding_groups({2, 2, 2, "tp-dp-pp"}, Form::fair), (std::vector<std::vector<int>>{{0, 2, 4, 6}, {1, 3, 5, 7}}));

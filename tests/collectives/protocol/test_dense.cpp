@@ -386,10 +386,29 @@ TEST(DenseChannel, ImpossibleRequestsAreUsageErrorsOnEveryRank) {
   EXPECT_THROW(channel.all_reduce({x.data(), Shape{2, 3}}, {y.data(), Shape{3, 2}}, key_of("x")), UsageError);
   EXPECT_THROW(channel.all_reduce({z.data(), Shape{6}}, {z.data(), Shape{6}}, key_of("x")), UsageError);
   EXPECT_THROW(channel.send({x.data(), Shape{6}}, world().size(), key_of("x")), UsageError);
-  EXPECT_THROW(channel.send({x.data(), Shape{6}}, world().rank(), key_of("x")), UsageError);
+  if (world().size() > 1) {
+    EXPECT_THROW(channel.send({x.data(), Shape{6}}, world().rank(), key_of("x")), UsageError);
+  }
   EXPECT_THROW(channel.reduce({x.data(), Shape{6}}, {y.data(), Shape{6}}, -1, key_of("x")), UsageError);
   ChannelOptions no_such{.codec = "noen"};
   EXPECT_THROW(Channel(world(), no_such), UsageError);
+}
+
+// As both ends of a boundary in one process: it is metered like a message between two.
+TEST(DenseChannel, ARankAloneSendsToItself) {
+  const auto alone = world().split(world().rank(), 0);
+  ChannelOptions o;
+  o.traffic = TrafficClass::pp_backward, o.comm_dtype = DType::f32;
+  Channel channel(*alone, o);
+  std::vector<float> x(100000), y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const Shape shape{static_cast<std::int64_t>(x.size())};
+  Operation sent = channel.send({x.data(), shape}, 0, key_of("x"));
+  channel.receive({y.data(), shape}, 0, key_of("x")).wait();
+  sent.wait();
+  EXPECT_EQ(x, y);
+  EXPECT_EQ(channel.meter().operations(), 2);
+  EXPECT_EQ(channel.meter().total().link_bytes, 400000);
 }
 
 // Every operation of a dense channel in the tensors' own type: what moves keeps its bits, sums are those of that type.

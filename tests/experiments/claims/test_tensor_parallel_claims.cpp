@@ -1,12 +1,16 @@
 // labels: unit
-// Claims about tensor parallelism that arithmetic and the cost model decide: the derived numbers of papers/tensor_parallel.md section 9, and
+// Claims about tensor parallelism that arithmetic and the cost model decide: the derived numbers of docs/papers/tensor_parallel.md, "Claims", and
 // the papers' own numbers with their provenance.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "core/error.h"
+#include "experiments/claims/judge.h"
+#include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/machine_box.h"
+#include "experiments/claims/tensor_parallel/cells/probe.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::claims {
@@ -21,10 +25,10 @@ struct Smoke {
   CellRunner cells{{folder.path(), folder.path(), "", std::make_shared<sweep::Machine>()}, sweep::IfCodeChanged::error};
   JudgeContext context{Profile::smoke, folder.path(), cells};
   Outcome judge(const std::string& id) {
-    const auto claims = claims_named(id);
-    EXPECT_EQ(claims.size(), 1u) << id;
-    EXPECT_EQ(claims.front()->from, Profile::smoke) << id;
-    return claims.front()->judge(context);
+    const auto named = claims_named(id);
+    EXPECT_EQ(named.size(), 1u) << id;
+    EXPECT_EQ(named.front()->from, Profile::smoke) << id;
+    return claims::judge(*named.front(), context, {}).outcome;
   }
 };
 
@@ -89,29 +93,94 @@ TEST(MachineBox, KeepsOnlyMachinesThatGiveThePublishedStepAndItsEdges) {
   EXPECT_NEAR(kept.high, 1.25 * 1.56, 1e-9);
 }
 
-TEST(MachineBox, JudgesTwoRatiosByTheRule) {
+TEST(MachineBox, TwoRatiosAreJudgedByTheirRule) {
   const std::vector<Assumption> points(2);
-  const auto judged = [&](double first, double second) {
-    return judge_pair(points, [=](const Assumption&) { return first; }, 2, [=](const Assumption&) { return second; }, 1.5).verdict;
+  const auto judged = [&](const std::function<double(const Assumption&)>& first, const std::function<double(const Assumption&)>& second) {
+    return decide(pair_rule("a", "b"), measures_of(pair_of_ratios(points, first, 2, second, 1.5), "a", 2, "b", 1.5)).verdict;
   };
-  EXPECT_EQ(judged(2.29, 1.3), Verdict::confirmed);
-  EXPECT_EQ(judged(2.31, 1.5), Verdict::direction_only);
-  EXPECT_EQ(judged(2, 1), Verdict::refuted);
+  const auto always = [](double value) { return [=](const Assumption&) { return value; }; };
+  EXPECT_EQ(judged(always(2.29), always(1.3)), Verdict::confirmed);
+  EXPECT_EQ(judged(always(2.31), always(1.5)), Verdict::direction_only);
+  EXPECT_EQ(judged(always(2), always(1)), Verdict::not_reproduced);
+  // On one machine the grid wins, on the other it loses: what decides is not known.
   int call = 0;
   const auto mixed = [&call](const Assumption&) { return call++ % 2 == 0 ? 0.9 : 9.0; };
-  EXPECT_EQ(judge_pair(points, mixed, 2, [](const Assumption&) { return 9.0; }, 1.5).verdict, Verdict::not_decidable);
-  EXPECT_THROW((void)judge_pair({}, mixed, 2, mixed, 1.5), UsageError);
+  EXPECT_EQ(judged(mixed, always(9)), Verdict::not_decidable);
+  EXPECT_THROW((void)pair_of_ratios({}, mixed, 2, mixed, 1.5), UsageError);
+}
+
+UnitTimes times_of(const std::string& method, double step_ms) {
+  UnitTimes t{method, "", ""};
+  t.forward_ms = 0, t.backward_ms = step_ms;
+  return t;
+}
+
+// A filter of 1-D alone favours the others.
+TEST(CarriedPoints, AreLeftOutWholeWhereAnySchemeIsLate) {
+  const GridShape line{GridKind::one_d, {4, 1, 1}}, square{GridKind::two_d, {2, 2, 1}};
+  const UnitCell cell;
+  const double alone = 100, of_line = model_step_ms(line, cell, 1, alone), of_square = model_step_ms(square, cell, 1, alone);
+  Point fine, late;
+  for (const double factor : {1.1, 1.3}) fine.add(times_of("2d 2x2", factor * of_square), square, cell, 1, alone);  // 1.2 in the mean
+  fine.add(times_of("1d 4", of_line), line, cell, 1, alone);
+  EXPECT_EQ(fine.why_left_out(), "");
+  EXPECT_NEAR(fine.latest(), 1.2, 1e-12);
+  late.add(times_of("1d 4", of_line), line, cell, 1, alone);
+  late.add(times_of("2d 2x2", 1.3 * of_square), square, cell, 1, alone);
+  EXPECT_NE(late.why_left_out().find("2d 2x2 takes 1.3"), std::string::npos) << late.why_left_out();
+  Point mistrusted;
+  UnitTimes t = times_of("1d 4", of_line);
+  t.untrusted = "the link was late";
+  mistrusted.add(t, line, cell, 1, alone);
+  EXPECT_NE(mistrusted.why_left_out().find("the link was late"), std::string::npos);
+  LeftOut out;
+  EXPECT_FALSE(out.contains("first", fine));
+  EXPECT_TRUE(out.contains("second", late));
+  EXPECT_TRUE(out.contains("third", mistrusted));
+  EXPECT_EQ(out.judged(), 1);
+  EXPECT_EQ(out.measure().value, 2);
+  EXPECT_EQ(out.table().rows.size(), 2u);
+  EXPECT_EQ(out.note().find("2 of 3 points"), 0u) << out.note();
+}
+
+TEST(RuleArms, ShareWhatTheRequestsShareAndKeepWhatTheRuleStates) {
+  UnitCell cell;
+  cell.mode = "1d";
+  const CellRequest line = unit_request(cell);
+  cell.mode = "3d";
+  const Rule rule = with_arms({.settings = {{"ranks", "4, 8"}}}, {{"1-D", line}, {"3-D", unit_request(cell)}});
+  EXPECT_EQ(rule.settings.at("ranks"), "4, 8");
+  EXPECT_EQ(rule.settings.at("hidden"), "256");
+  EXPECT_EQ(rule.settings.at("program"), "bench_tensor_parallel");
+  ASSERT_EQ(rule.arms.size(), 2u);
+  EXPECT_EQ(rule.arms[1].settings, (std::map<std::string, std::string>{{"mode", "3d"}}));
+}
+
+TEST(Repetitions, OfAClaimDifferInTheSeedAndTheFirstIsTheCellWithoutOne) {
+  UnitCell cell;
+  EXPECT_FALSE(unit_request(cell).parameters.has("seed"));
+  cell.seed = 2;
+  EXPECT_EQ(unit_request(cell).parameters.integer("seed"), 2);
+}
+
+TEST(TensorParallelClaims, HaveRulesThatCanBeApplied) {
+  for (const Claim* claim : claims_named("tensor_parallel")) {
+    EXPECT_EQ(defect_of(claim->rule), "") << claim->id;
+    EXPECT_GT(text_of(claim->rule).size(), 40u) << claim->id;
+    EXPECT_TRUE(claim->basis == Basis::exact || claim->basis == Basis::published || !claim->rule.smallest_effect.empty()) << claim->id << " names no smallest effect";
+  }
 }
 
 TEST(TensorParallelClaims, HaveTheExpectedVerdictsAndNumbers) {
   Smoke smoke;
   const Outcome bytes = smoke.judge("tensor_parallel.C5a");
-  EXPECT_EQ(bytes.verdict, Verdict::confirmed);
-  EXPECT_NE(bytes.because.find("thin"), std::string::npos);
+  EXPECT_EQ(bytes.verdict, Verdict::direction_only) << "4 % fewer under 3-D";
+  EXPECT_NEAR(measure_named(bytes, "largest 3-D / 2-D at the paper's batches").value, 0.961, 0.001);
   EXPECT_NEAR(measure_named(bytes, "batch below which 2d 8x8 receives more than 1-D (s = 512)").value, 11.3, 0.05);
 
   const Outcome speed = smoke.judge("tensor_parallel.C6");
-  EXPECT_EQ(speed.verdict, Verdict::direction_only);
+  EXPECT_EQ(speed.verdict, Verdict::model_only);
+  EXPECT_NE(speed.because.find("DIRECTION ONLY"), std::string::npos) << speed.because;
   // The page's 1.7-4.3 and 1.01 to 4.1 leave latency out.
   EXPECT_NEAR(measure_named(speed, "1-D / 3-D by the model").low, 1.7, 0.05);
   EXPECT_NEAR(measure_named(speed, "1-D / 3-D by the model").high, 4.3, 0.15);
@@ -124,12 +193,14 @@ TEST(TensorParallelClaims, HaveTheExpectedVerdictsAndNumbers) {
   EXPECT_EQ(table.verdict, Verdict::refuted);
   int off = 0;
   for (const Measure& m : table.measures) off += m.value > m.margin;
-  EXPECT_EQ(off, 1);
+  EXPECT_EQ(off, 2) << "a row, and the largest of all rows";
   EXPECT_GT(measure_named(table, "3-D, 64 GPUs").value, 0.13);
 
   const Outcome line = smoke.judge("tensor_parallel.C9a"), cube = smoke.judge("tensor_parallel.C9b");
-  EXPECT_EQ(line.verdict, Verdict::confirmed);
-  EXPECT_EQ(cube.verdict, Verdict::refuted);
+  EXPECT_EQ(line.verdict, Verdict::model_only);
+  EXPECT_NE(line.because.find("by the model CONFIRMED"), std::string::npos) << line.because;
+  EXPECT_EQ(cube.verdict, Verdict::model_only);
+  EXPECT_NE(cube.because.find("by the model NOT REPRODUCED"), std::string::npos) << cube.because;
   EXPECT_NEAR(measure_named(line, "growth by bytes alone").value, 4.50, 0.005);
   EXPECT_NEAR(measure_named(cube, "growth by bytes alone").value, 1.52, 0.005);
   EXPECT_NEAR(measure_named(cube, "growth by operations alone").value, 1.94, 0.005);
@@ -141,14 +212,15 @@ TEST(TensorParallelClaims, HaveTheExpectedVerdictsAndNumbers) {
   EXPECT_NEAR(training.measures[0].value, 1.85, 0.006);
   EXPECT_NEAR(training.measures[1].value, 1.52, 0.005);
   const Outcome optimus = smoke.judge("tensor_parallel.C12a");
-  EXPECT_EQ(optimus.verdict, Verdict::confirmed);
+  EXPECT_EQ(optimus.verdict, Verdict::refuted) << "1.79 where 1.78 is printed";
   EXPECT_NEAR(optimus.measures[0].value, 1.482, 0.0006);
   EXPECT_NEAR(optimus.measures[1].value, 1.79, 0.005);
-  EXPECT_EQ(smoke.judge("tensor_parallel.C12b").verdict, Verdict::direction_only);
+  EXPECT_EQ(smoke.judge("tensor_parallel.C12b").verdict, Verdict::model_only);
   const Outcome batch = smoke.judge("tensor_parallel.C13a");
-  EXPECT_EQ(batch.verdict, Verdict::confirmed);
+  EXPECT_EQ(batch.verdict, Verdict::not_decidable);
+  EXPECT_NEAR(measure_named(batch, "largest batch, 2-D / 1-D").value, 43.52, 0.01);
   EXPECT_NEAR(measure_named(batch, "batches of the published runs, 2-D / 1-D").value, 12.8, 1e-9);
-  EXPECT_EQ(smoke.judge("tensor_parallel.C14a").verdict, Verdict::confirmed);
+  EXPECT_EQ(smoke.judge("tensor_parallel.C14a").verdict, Verdict::not_decidable);
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(ErrorFeedback, DeliversAConstantGradientThatPlainTopKDrops) {
 }
 
 TEST(ErrorFeedback, FollowsTheTelescopingVectors) {
-  // papers/optimus_cc.md section 8, vector 3: keep the largest element; d = (2,1), (1,2), (2,1), (1,1).
+  // docs/papers/optimus_cc.md, "Worked examples" 3: keep the largest element; d = (2,1), (1,2), (2,1), (1,1).
   CodecStack stack = make_codec("topk:fraction=0.5+ef");
   const std::vector<std::vector<float>> d = {{2, 1}, {1, 2}, {2, 1}, {1, 1}}, expected = {{2, 0}, {0, 3}, {3, 0}, {0, 2}};
   for (int i = 0; i < 4; ++i) EXPECT_EQ(send_message(stack, d[static_cast<std::size_t>(i)], {1, 2}, key_of(i)), expected[static_cast<std::size_t>(i)]);

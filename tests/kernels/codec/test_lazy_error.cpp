@@ -1,5 +1,6 @@
 // labels: unit
-// Lazy error propagation against worked examples and conservation (papers/optimus_cc.md sections 2.2 and 8).
+// Lazy error propagation against worked examples and conservation (docs/papers/optimus_cc.md, "The method, as built here" and "Worked
+// examples").
 #include <gtest/gtest.h>
 
 #include "kernels/codec/message.h"

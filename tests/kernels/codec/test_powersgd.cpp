@@ -94,12 +94,12 @@ TEST(PowerSgd, EqualsTheFloat64ReferenceOverWarmStartedSteps) {
   }
 }
 
-// papers/gradient_compression.md section 8: P = (1, 3)/sqrt(10), Q = (10, 14)/sqrt(10). The published start is
+// docs/papers/gradient_compression.md, "Worked examples": P = (1, 3)/sqrt(10), Q = (10, 14)/sqrt(10). The published start is
 // Q = (1, 0); ours is random, so the maths is checked on the reference that the codec is checked against.
 TEST(PowerSgd, ReferenceReproducesThePublishedVectors) {
   const auto out = reference_step({1, 2, 3, 4}, 2, 2, {1, 0}, 1);
   EXPECT_LT(relative_difference(out, std::vector<double>{1, 1.4, 3, 4.2}), 1e-12);
-  // papers/optimus_cc.md section 8, vector 1, and its second call with lazy error propagation and warm start.
+  // docs/papers/optimus_cc.md, "Worked examples" 1, and its second call with lazy error propagation and warm start.
   std::vector<double> q;
   const auto first = reference_step({3, 0, 0, 1, 0, 0}, 3, 2, {1, 1}, 1, &q);
   EXPECT_LT(relative_difference(first, std::vector<double>{2.7, 0.3, 0.9, 0.1, 0, 0}), 1e-12);
@@ -275,7 +275,7 @@ TEST(PowerSgd, RowsOfItsOwnSeeTheTensorAsAnotherMatrixOfTheSameElements) {
   EXPECT_LT(relative_difference(testing::reduce_by_rounds(two, {x, x}, {24, 4}, key_of()), std::vector<float>(testing::reduce_by_rounds(two, {x, x}, {8, 12}, key_of()))), 1e-6);
 }
 
-// papers/optimus_cc.md section 2.5: the re-orthonormalisation of Q, active at the time of the paper, changes rounding only.
+// docs/released-forms.md: the re-orthonormalisation of Q, active at the time of the paper, changes rounding only.
 TEST(PowerSgd, ReleasedSumsLeaveTheStartAsItIs) {
   const Shape shape{40, 30};
   const auto x = normal_numbers(shape.elements(), 9), y = normal_numbers(shape.elements(), 10);

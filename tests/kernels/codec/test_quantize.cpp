@@ -1,6 +1,6 @@
 // labels: unit
 // Per-channel quantisation against its float64 reference and the published vectors of
-// papers/activation_compression.md section 8 (1, 2, 3).
+// docs/papers/activation_compression.md, "Worked examples" 1, 2, 3.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -220,7 +220,8 @@ TEST(Quantize, ReleasedFormIsF16Arithmetic) {
   }
 }
 
-TEST(Quantize, PayloadBytesAreThoseOfThePaper) {  // section 6: Q1/Q2/Q3 12.5/25/50 % of f16 bytes + 2h bytes
+// docs/papers/activation_compression.md, "Sizes": Q1/Q2/Q3 12.5/25/50 % of f16 bytes + 2h bytes
+TEST(Quantize, PayloadBytesAreThoseOfThePaper) {
   const Shape shape{4096, 1024};
   const std::size_t dense = 2 * 4096 * 1024;
   EXPECT_EQ(make_codec("quantize:bits=2").codec->max_payload_bytes(shape), dense / 8 + 2048);

@@ -139,7 +139,7 @@ TEST(TopK, LargeTensorsThatBypassTheCachesEqualTheReference) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], static_cast<float>(expected[i])) << i;
 }
 
-TEST(TopK, WithAllElementsKeptIsLosslessAndSendsNoPositions) {  // section 8, vector 5
+TEST(TopK, WithAllElementsKeptIsLosslessAndSendsNoPositions) {  // docs/papers/activation_compression.md, "Worked examples" 5
   const Shape shape{31, 17};
   const auto x = normal_numbers(shape.elements(), 3);
   EXPECT_EQ(round_trip("topk:fraction=1,values=f32", x, shape), x);
@@ -149,7 +149,7 @@ TEST(TopK, WithAllElementsKeptIsLosslessAndSendsNoPositions) {  // section 8, ve
 }
 
 TEST(TopK, PayloadBytesAreThoseOfThePaper) {
-  // Section 2.1: a kept element costs 2 + 8 bytes released; section 6: T1 at 32 x 512, h = 1024 is 1.64 MB.
+  // docs/papers/activation_compression.md, "Sizes": a kept element costs 2 + 8 bytes released; T1 at 32 x 512, h = 1024 is 1.64 MB.
   const Shape shape{32 * 512, 1024};
   EXPECT_EQ(make_codec("topk:count=160000", Form::released).codec->max_payload_bytes(shape), 1'600'000u);
   EXPECT_EQ(make_codec("topk:count=160000,index=int32").codec->max_payload_bytes(shape), 960'000u);
@@ -179,7 +179,7 @@ TEST(TopK, ScatterAddSumsOverRanks) {
   for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(sum[i], expected[i], 1e-6) << i;
 }
 
-TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // section 8, vector 5
+TEST(MaskedBackward, OnlyTheKeptPositionsTravelAndReturn) {  // docs/papers/activation_compression.md, "Worked examples" 5
   const Shape shape{63, 129};
   for (const char* expression :
        {"topk:fraction=0.1", "topk:fraction=0.1,index=int32", "randomk:fraction=0.1"})

@@ -1,5 +1,6 @@
 // labels: unit
-// Cost of tensor-parallel layers against the derived numbers of papers/tensor_parallel.md section 3.3 and the counted volumes of section 8.
+// Cost of tensor-parallel layers against the derived numbers and the counted volumes of
+// docs/papers/tensor_parallel.md, "Cost" and "Worked examples".
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +23,7 @@ const GridCostOptions keep = options(GatherPolicy::keep), again = options(Gather
 
 const GridShape line = grid_of(GridKind::one_d, 64), square = grid_of(GridKind::two_d, 64), cube = grid_of(GridKind::three_d, 64);
 
-/// Million elements per sequence and layer on the critical path, two decimals as the page prints them.
+/// Million elements per sequence and layer on the critical path, two decimals as docs/tensor-parallel.md prints them.
 double millions(const GridShape& shape, double batch, const GridCostOptions& o, bool recompute) {
   return layer_cost(shape, {batch, seq, hidden, 128}, o).step(recompute).time_elements / batch * 1e-6;
 }
@@ -64,7 +65,7 @@ TEST(GridCost, CrossesThatOf1DAtTheDerivedBatches) {
   EXPECT_EQ(crossover_batch(line, seq, hidden, {}), 0);
 }
 
-// Section 3.3 derives: re-gather by 6 % only at b = 384 and 2 % in the limit.
+// "Cost" derives: re-gather by 6 % only at b = 384 and 2 % in the limit.
 TEST(GridCost, In3DIsBelow2DAtEveryBatch) {
   for (const double batch : {1.0, 8.0, 30.0, 384.0, 1e6})
     for (const GridCostOptions& o : {keep, again, literal}) EXPECT_LT(millions(cube, batch, o, false), millions(square, batch, {}, false)) << batch;
@@ -73,7 +74,7 @@ TEST(GridCost, In3DIsBelow2DAtEveryBatch) {
   EXPECT_NEAR(millions(cube, 384, keep, false) / millions(square, 384, {}, false), 0.63, 0.005);
 }
 
-// Section 3.1, unequal sides as the MindSpore documentation has them: 2[b s e (x-1) + b s h (y-1) + h e (z-1)] / (xyz) for a pair whose
+// "Cost", unequal sides as the MindSpore documentation has them: 2[b s e (x-1) + b s h (y-1) + h e (z-1)] / (xyz) for a pair whose
 // first matrix product is counted.
 TEST(GridCost, OfABoxFollowsItsSides) {
   const double rows = 24, in = 30, out = 60;
@@ -109,7 +110,7 @@ TEST(GridCost, OfALinearIsThatOfTheTable) {
   EXPECT_DOUBLE_EQ(linear_cost({GridKind::two_d, {4, 4, 1}}, rows, in, out, false, tree).step().elements, 3 * 3.0 / 16 * (sx + sw));
 }
 
-// Section 3.1: bias diagonal (q-1)/q N/q^2 + (q-1) N/q^2 each way; layernorm 2(q-1)/q 2M/q^2; embedding (q-1)(Vh+Mh)/q^3; head
+// "Cost": bias diagonal (q-1)/q N/q^2 + (q-1) N/q^2 each way; layernorm 2(q-1)/q 2M/q^2; embedding (q-1)(Vh+Mh)/q^3; head
 // (q-1)(Mh+Vh+MV)/q^3.
 TEST(GridCost, OfVectorsEmbeddingHeadAndLossInACubeAreTheDerivedOnes) {
   for (const int side : {2, 3, 4}) {
@@ -137,7 +138,7 @@ TEST(GridCost, AloneMovesNothingAndComputesAll) {
   }
 }
 
-// Section 3.3: weights 12 h^2/p; inputs of linears 7bsh/q^2 (2-D), 7bsh/(d q^2), 7bsh/q^3, 7bsh/q^2 when kept; 1-D 2bsh + 5bsh/p.
+// "Cost": weights 12 h^2/p; inputs of linears 7bsh/q^2 (2-D), 7bsh/(d q^2), 7bsh/q^3, 7bsh/q^2 when kept; 1-D 2bsh + 5bsh/p.
 TEST(GridMemory, IsThatOfTheTable) {
   const LayerShape l{8, 16, 48, 4};
   const double sx = 8 * 16 * 48, h2 = 48 * 48;

@@ -1,5 +1,5 @@
 // labels: unit
-// The step model against worked examples (papers/optimus_cc.md section 8) and closed forms.
+// The step model against worked examples (docs/papers/optimus_cc.md, "Worked examples") and closed forms.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -175,7 +175,7 @@ std::string shipped(const std::string& name) {
   return std::string(source == nullptr ? "." : source) + "/experiments/predict/" + name + ".toml";
 }
 
-// papers/optimus_cc.md section 6: sizes per rank at T = 8, micro-batch 8, f32.
+// docs/papers/optimus_cc.md, "Set-up and sizes": sizes per rank at T = 8, micro-batch 8, f32.
 TEST(ClusterModel, HasTheSizesOfTheWorkedModels) {
   struct Case {
     const char* model;

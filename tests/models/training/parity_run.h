@@ -23,7 +23,7 @@ inline RunCurve single_device_curve(const TrainConfig& c, const Corpus& corpus) 
   world();  // shares the cores out before the first product
   Gpt<double> model(c.model);
   Trainer<double> trainer(model, c.trainer);
-  const BatchSampler training(corpus.training(), c.model.seed, "data.training"), validation(corpus.validation(), c.model.seed, "data.validation");
+  const BatchSampler training(corpus.training(), c.model.seed, "data.training"), validation(corpus.validation(), validation_seed, "data.validation");
   RunCurve curve;
   for (std::int64_t s = 0; s < c.steps; ++s) {
     const Batch batch = training.batch(static_cast<std::uint64_t>(s), 0, c.global_batch, c.seq);

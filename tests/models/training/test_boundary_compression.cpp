@@ -1,8 +1,8 @@
 // labels: mpi
 // ranks: 4
 // timeout: 120
-// One process that codes the boundary gradients of a whole model loses what a pipeline of ranks loses (papers/optimus_cc.md section 8,
-// vector 10), and refuses what it cannot repeat.
+// One process that codes the boundary gradients of a whole model loses what a pipeline of ranks loses
+// (docs/papers/optimus_cc.md, "Worked examples" 10), and refuses what it cannot repeat.
 #include "models/training/boundary_compression.h"
 
 #include "models/data/batches.h"

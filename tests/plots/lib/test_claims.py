@@ -24,7 +24,7 @@ class Reading(unittest.TestCase):
 
     def test_damaged_files_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            for content in ("{", "{}", json.dumps({"schema": 1, "claims": []}), json.dumps({"schema": 2, "claims": [{"id": "x"}]})):
+            for content in ("{", "{}", json.dumps({"schema": 2, "claims": []}), json.dumps({"schema": 3, "claims": [{"id": "x"}]})):
                 with open(os.path.join(folder, "claims.json"), "w", encoding="utf-8") as stream:
                     stream.write(content)
                 with self.assertRaises(CorruptData):

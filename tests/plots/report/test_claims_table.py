@@ -21,8 +21,21 @@ class Table(unittest.TestCase):
         html = claims_table.section(claims)
         for wanted in (
             "Statement of optimus_cc.C1a.", "<b>read</b>: the paper", "training", "L(x) - L(dense)", "0.01230 [0.00100, 0.0200] nats per token",
-            "0.02 nats per token", "INCONCLUSIVE", "at this scale", "because of optimus_cc.C1a", 'class="fail">FAIL', "FAIL: optimus_cc.C4",
+            "0.02 nats per token", "INCONCLUSIVE", "0123456789ab", "registered 2026-11-19", "claims run optimus_cc.C1a", "because of optimus_cc.C1a", 'class="fail">FAIL', "FAIL: optimus_cc.C4",
         ):  # fmt: skip
+            self.assertIn(wanted, html)
+
+    def test_a_rule_that_changed_after_results_and_earlier_verdicts_are_seen_without_unfolding(self):
+        changed = made.claim(
+            "optimus_cc.C1a", rule_changed="3 cells were made under another rule", changes=[{"date": "2026-11-20", "what": "margin 0.02", "why": "a slip"}],
+            earlier=[{"when": "2026-11-18T00:00:00Z", "profile": "standard", "verdict": "INCONCLUSIVE", "because": "x", "rule": "y", "rule_hash": ""}],
+            cells=["a" * 64], registered="",
+        )  # fmt: skip
+        html = claims_table.section(load([changed]))
+        seen = html.split("<details>")[0] + html.split("</details>")[1]
+        for wanted in ("rule changed after results: 3 cells", "NOT REGISTERED", "earlier, 2026-11-18: INCONCLUSIVE"):
+            self.assertIn(wanted, seen)
+        for wanted in ("changed 2026-11-20: margin 0.02, because a slip", "1 cell", "aaaaaaaaaaaa"):
             self.assertIn(wanted, html)
 
     def test_text_of_claims_is_escaped(self):
@@ -39,10 +52,10 @@ class Reference(unittest.TestCase):
         self.reference = os.path.join(folder, "claims.json")
 
     def test_own_verdicts_come_first_and_the_rest_is_marked_with_date_and_machine(self):
-        own = made.claim("optimus_cc.C13", "REFUTED", profile="quick", when="2026-12-01T00:00:00Z")
+        own = made.claim("optimus_cc.C13", "NOT REPRODUCED AT THIS SCALE", profile="quick", when="2026-12-01T00:00:00Z")
         folder = made.write(scratch_folder(), [own], {"optimus_cc.C13": "quick", "optimus_cc.C9": "standard", "optimus_cc.C99": "full"})
         claims = claims_of.load(folder, self.reference, "quick")
-        self.assertEqual((claims.judged["optimus_cc.C13"].verdict, claims.judged["optimus_cc.C13"].origin), ("REFUTED", ""))
+        self.assertEqual((claims.judged["optimus_cc.C13"].verdict, claims.judged["optimus_cc.C13"].origin), ("NOT REPRODUCED AT THIS SCALE", ""))
         html = claims_table.section(claims)
         mine, rest = html.split("<h3>From the reference run</h3>")
         self.assertIn("because of optimus_cc.C13", mine)
@@ -60,7 +73,7 @@ class Programs(unittest.TestCase):
         out = scratch_folder()
         done = run("report.py", "--claims", folder, "--out", out)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("left out (the report says why): optimus_cc_curves", done.stdout)
+        self.assertIn("left out (the report says why): margins, optimus_cc_curves", done.stdout)
         figures = {name.split(".")[0] for name in os.listdir(os.path.join(out, "figures"))}
         self.assertEqual(figures, {"optimus_cc_stacks", "optimus_cc_breakdown", "optimus_cc_cluster"})
         with open(os.path.join(out, "report.html"), encoding="utf-8") as stream:
@@ -80,7 +93,7 @@ class Programs(unittest.TestCase):
             self.assertRegex(done.stderr, pattern)
         folder = scratch_folder()
         with open(os.path.join(folder, "claims.json"), "w", encoding="utf-8") as stream:
-            stream.write('{"schema": 2, "claims": [{"id": "x"}]}')
+            stream.write('{"schema": 3, "claims": [{"id": "x"}]}')
         done = run("report.py", "--claims", folder, "--out", out)
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertRegex(done.stderr, "claims.json is no file of claims")

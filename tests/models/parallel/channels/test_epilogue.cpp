@@ -17,7 +17,7 @@ std::set<int> epilogue_of(int sender, int stages, int micro_batches) {
   return found;
 }
 
-// papers/optimus_cc.md section 8, vector 4.
+// docs/papers/optimus_cc.md, "Worked examples" 4.
 TEST(Epilogue, IsTheSetOfTheWorkedExamples) {
   EXPECT_EQ(epilogue_of(1, 4, 16), (std::set<int>{13, 14, 15}));
   EXPECT_EQ(epilogue_of(2, 4, 16), (std::set<int>{14, 15}));

@@ -1,8 +1,8 @@
 // labels: mpi
 // ranks: 4
 // timeout: 120
-// Optimus-CC on ranks: the released form's defects as they act on a training step, and the test vectors 8 and 9 of
-// papers/optimus_cc.md section 8 on real channels.
+// Optimus-CC on ranks: the released form's defects as they act on a training step
+// (docs/papers/optimus_cc.md, "Defects of the released code"), and "Worked examples" 8 and 9 there on real channels.
 #include "kernels/codec/state.h"
 #include "models/training/parallel_trainer.h"
 #include "tests/collectives/world.h"

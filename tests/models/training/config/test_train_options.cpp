@@ -266,7 +266,7 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
     for (const std::string& says : c.says)
       EXPECT_NE(message.find(says), std::string::npos) << says << " not in: " << message;
   }
-  // `way` of the released code beyond the last stage means all stages (papers/optimus_cc.md section 7, defect 10).
+  // `way` of the released code beyond the last stage means all stages (docs/papers/optimus_cc.md, "Defects of the released code" 10).
   EXPECT_NO_THROW(make_train_config({{"form", "released"}, {"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}).check());
   TrainConfig config = make_train_config({});
   config.compress[TrafficClass::control].codec = "topk";

@@ -1,0 +1,70 @@
+# labels: unit
+# timeout: 600
+# needs: claims
+"""The committed verdicts follow from the committed cells: every claim of results/reference whose rule is registered is judged again, and nothing is measured."""
+import glob
+import json
+import math
+import os
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+BIN = os.environ.get("THINWIRE_BIN_DIR", os.path.join(ROOT, "build", "bin"))
+PAGES = sorted(glob.glob(os.path.join(ROOT, "results", "reference", "*", "*", "claims.json")))
+
+
+def judged(path):
+    with open(path, encoding="utf-8") as stream:
+        return {claim["id"]: claim for claim in json.load(stream)["claims"]}
+
+
+def equal(a, b):
+    """Numbers up to the last digits that another compiler's sums may have; words exactly."""
+    if isinstance(a, float) or isinstance(b, float):
+        return a is not None and b is not None and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
+    return a == b
+
+
+class Recompute(unittest.TestCase):
+    def again(self, page):
+        """Claims of this page judged again, by id."""
+        folder = os.path.dirname(page)
+        ids = [i for i, claim in judged(page).items() if claim["rule_hash"]]
+        if not ids:
+            return {}
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        for kept in glob.glob(os.path.join(folder, "*_probe")):  # what claims compute themselves and keep
+            os.symlink(kept, os.path.join(scratch.name, os.path.basename(kept)))
+        command = [os.path.join(BIN, "claims"), "run", *ids, "--profile", "standard", "--cells-of", os.path.join(folder, "collected.h5"), "--out", scratch.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return judged(os.path.join(scratch.name, "claims.json"))
+
+    def test_verdicts_and_numbers_are_those_that_are_committed(self):
+        self.assertTrue(PAGES, "no reference of claims is committed")
+        for page in PAGES:
+            now = self.again(page)
+            for identifier, claim in judged(page).items():
+                if not claim["rule_hash"]:
+                    continue
+                with self.subTest(identifier):
+                    self.assertIn(identifier, now, "its cells are not among those that are committed")
+                    mine = now[identifier]
+                    self.assertEqual(mine["verdict"], claim["verdict"])
+                    self.assertEqual(mine["rule_hash"], claim["rule_hash"])
+                    self.assertEqual(mine["cells"], claim["cells"])
+                    self.assertEqual([m["name"] for m in mine["measures"]], [m["name"] for m in claim["measures"]])
+                    for a, b in zip(mine["measures"], claim["measures"]):
+                        for key in ("value", "low", "high", "margin"):
+                            self.assertTrue(equal(a[key], b[key]), f"{a['name']}: {key} {a[key]} where {b[key]} is committed")
+
+    def test_all_cells_behind_a_verdict_fit_in_20_mib(self):
+        size = sum(os.path.getsize(os.path.join(at, f)) for page in PAGES for at, _, files in os.walk(os.path.dirname(page)) for f in files)
+        self.assertLessEqual(size, 20 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
