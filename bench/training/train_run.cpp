@@ -1,11 +1,13 @@
 #include "bench/training/train_run.h"
 
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "bench/harness/gather_texts.h"
 #include "bench/harness/link_trust.h"
 #include "bench/training/product_peak.h"
+#include "bench/training/shared_start.h"
 #include "bench/training/timeline.h"
 #include "bench/training/train_program.h"
 #include "bench/training/train_report.h"
@@ -31,6 +33,7 @@
 #include "models/training/step_schedule.h"
 #include "models/cost_model/machine_file.h"
 #include "results/files/files.h"
+#include "results/provenance.h"
 
 namespace thinwire::bench {
 namespace {
@@ -86,6 +89,8 @@ class Training {
     const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_, metrics_) : std::string();
     if (!goes_on.empty()) note(goes_on);
     if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
+    if (trainer_->steps_taken() < config_.shared_start) begin_with_shared_steps();
+    if (context_.stopped) return std::nullopt;
     if (config_.compute == ComputeMode::real)
       train();
     else
@@ -128,6 +133,31 @@ class Training {
     note("resumed from " + checkpoint_ + ", state " + content);
     if (resumed.codec_state == CodecStateUse::reset) note("codec state starts anew (--codec-state reset)");
     for (const std::string& remark : resumed.remarks) note(remark);
+  }
+
+  /// The state after `config_.shared_start` steps, from its file or trained for it. The steps themselves are nobody's: they are not recorded.
+  void begin_with_shared_steps() {
+    const std::string path = shared_start_path(config_, results::code_of(results::hash_of_binary("/proc/self/exe")));
+    TrainConfig fresh = config_;
+    fresh.reset_codec_state = true;  // the file may be from a run under other rules, none of which has begun
+    std::int32_t there = 0;
+    if (world_.rank() == 0) there = std::filesystem::exists(path) ? 1 : 0;
+    world_.broadcast(&there, sizeof there, 0)->wait();
+    if (there != 0 && trainer_->steps_taken() == 0) {
+      load_checkpoint(world_, *trainer_, fresh, path);
+      note("began with the " + std::to_string(config_.shared_start) + " shared steps of " + path);
+      return;
+    }
+    while (trainer_->steps_taken() < config_.shared_start) {
+      take_step(false);
+      steps_.clear();
+      if (trainer_->steps_taken() < config_.shared_start && stop_agreed()) return save_for_later();
+    }
+    run_in_agreement(world_, [&] {
+      if (world_.rank() == 0) results::make_folder(config_.shared_start_folder);
+    });
+    save_checkpoint(world_, *trainer_, config_, path);
+    note("kept " + std::to_string(config_.shared_start) + " shared steps in " + path);
   }
 
   /// Into journal and log, from one rank.

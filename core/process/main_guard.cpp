@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/process/blas_kernels.h"
 #include "core/process/log.h"
 
 namespace thinwire {
@@ -125,6 +126,7 @@ void fail_process(int exit_status, const std::string& message) {
 }
 
 int guarded_main(int argc, char** argv, const std::function<int(int, char**)>& body) {
+  if (argv != nullptr && argv[0] != nullptr) choose_blas_kernels(argv);
   if (!sanitized) install_signal_handlers();
   const auto runtime = static_cast<int>(ExitCode::runtime_failure);
   try {

@@ -17,7 +17,7 @@ void remove_failure_hook(int id);
 /// Reports a failure as guarded_main does, then exits the process. For watchdog threads.
 [[noreturn]] void fail_process(int exit_status, const std::string& message);
 
-/// Runs `body`; maps thinwire errors to their exit code, std::bad_alloc and others to 6. Installs handlers
+/// Starts the program anew where OpenBLAS took kernels of another age (blas_kernels.h). Runs `body`; maps thinwire errors to their exit code, std::bad_alloc and others to 6. Installs handlers
 /// that print a back-trace on fatal signals.
 int guarded_main(int argc, char** argv, const std::function<int(int, char**)>& body);
 

@@ -1,5 +1,7 @@
 #include "experiments/claims/cells.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include "experiments/claims/attempts.h"
 #include "experiments/claims/registry.h"
 #include "experiments/run/lock.h"
+#include "experiments/run/side_by_side.h"
 #include "experiments/study/summary.h"
 #include "results/collect.h"
 #include "results/files/files.h"
@@ -27,6 +30,7 @@ sweep::PlannedCell planned(const CellRequest& request) {
   cell.link = request.link;
   cell.ranks = request.ranks;
   cell.timeout = request.timeout;
+  cell.omp_threads = request.threads;
   cell.parameters = request.parameters;
   cell.tags = request.tags;
   return cell;
@@ -54,6 +58,16 @@ std::string rules_path(const std::string& out, const std::string& hash) {
   return out + "/rules/" + hash + ".lock";
 }
 
+/// Cells of which many may run at once: their numbers do not depend on what else the machine does.
+std::set<std::string> may_share_machine(std::span<const CellRequest> requests) {
+  std::set<std::string> ids;
+  for (const CellRequest& r : requests)
+    if (!r.timed && r.ranks == 1 && r.threads == 1) ids.insert(planned(r).cell_id);
+  for (const CellRequest& r : requests)
+    if (r.timed) ids.erase(planned(r).cell_id);  // another claim's times
+  return ids;
+}
+
 bool is_bad(results::Status status) {
   return status == results::Status::failed || status == results::Status::timeout || status == results::Status::wrong;
 }
@@ -66,14 +80,23 @@ void CellRunner::measure_missing(std::span<const CellRequest> requests) {
   sweep::make_out(paths_);
   {
     const sweep::FolderLock lock(paths_.out);
-    const std::vector<sweep::CellState> states = sweep::states_of(cells, paths_.out);
     sweep::RunOptions options;
     options.paths = paths_;
     options.choice.if_code_changed = if_code_changed_;
-    const sweep::RunReport report = sweep::run_cells(cells, states, options);
-    if (report.signal != 0) throw Interrupted{report.signal};
-    if (report.asked_to_stop) throw Interrupted{SIGUSR1};
-    if (report.stopped) throw RuntimeFailure(paths_.out + ": too many cells failed in a row; see logs/ there");
+    const auto end_if_over = [&](const sweep::RunReport& report) {
+      if (report.signal != 0) throw Interrupted{report.signal};
+      if (report.asked_to_stop) throw Interrupted{SIGUSR1};
+      if (report.stopped) throw RuntimeFailure(paths_.out + ": too many cells failed in a row; see logs/ there");
+    };
+    const std::set<std::string> sharing = may_share_machine(requests);
+    std::vector<sweep::PlannedCell> rest = sweep::cells_to_run(cells, sweep::states_of(cells, paths_.out), options.choice, paths_.bin, paths_.out), together;
+    std::copy_if(rest.begin(), rest.end(), std::back_inserter(together), [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id); });
+    const int cores = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    if (together.size() > 1 && cores > 1) {
+      end_if_over(sweep::run_side_by_side(together, options, cores));
+      std::erase_if(rest, [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id) && results::is_finished(results::record_path(paths_.out, cell.cell_id)); });
+    }
+    end_if_over(sweep::run_cells(rest, sweep::states_of(rest, paths_.out), options));
   }
 }
 

@@ -24,6 +24,7 @@ struct CellRequest {
   double timeout = 300;             ///< seconds without news until the cell is a TIMEOUT
   std::vector<std::string> tags = {};
   bool timed = true;                ///< its times are evidence: it is repeated where the machine was disturbed. Of losses and counters they are not
+  int threads = 0;                  ///< of each rank; 0: one, or all cores for a single rank. Untimed cells of one rank and one thread run side by side
 };
 
 /// SIGINT, SIGTERM or SIGUSR1 ended the cells; what is finished stays. Not an Error: it says nothing about a claim.

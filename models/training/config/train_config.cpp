@@ -210,6 +210,20 @@ void check_boundary_stages(const TrainConfig& c) {
       refuse("compress." + name_of(traffic) + " = " + rule.codec + " has no messages there; only pp_backward can be compressed");
 }
 
+// Steps that are shared by runs under other rules must not depend on a rule.
+void check_shared_start(const TrainConfig& c) {
+  if (c.shared_start == 0) return;
+  const std::string with = "--shared-start " + str(c.shared_start) + " shares the first steps of runs that differ in what they compress after them; ";
+  if (c.shared_start >= c.steps) throw UsageError(with + "--steps " + str(c.steps) + " must be more");
+  if (c.shared_start_folder.empty()) throw UsageError(with + "name a folder for their state with --shared-start-folder");
+  if (!c.resume.empty()) throw UsageError(with + "leave out --resume " + c.resume + ", which starts elsewhere");
+  if (c.compute != ComputeMode::real) throw UsageError(with + "a timed run has no state worth keeping; use --compute real");
+  for (const auto& [traffic, rule] : c.compress)
+    if (rule.active() && rule.warmup_steps < c.shared_start)
+      throw UsageError(with + "compress." + name_of(traffic) + " = " + rule.codec + " begins at step " + str(rule.warmup_steps) + "; give --compress." + name_of(traffic) + ".warmup_steps " +
+                       str(c.shared_start) + " or more");
+}
+
 // A recorded pass is a fixed list of work: nothing in it may wait for other ranks or change from step to step.
 void check_graphs(const TrainConfig& c) {
   if (!c.graphs) return;
@@ -306,6 +320,8 @@ void TrainConfig::check() const {
                      str(mesh.tp) + " for --seq");
   check_schedule(*this);
   at_least("boundary-stages", boundary_stages, 0);
+  at_least("shared-start", shared_start, 0);
+  check_shared_start(*this);
   check_boundary_stages(*this);
   check_slices(*this);
   check_graphs(*this);

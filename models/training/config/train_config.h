@@ -62,6 +62,8 @@ struct TrainConfig {
   std::int64_t save_interval = 0;   ///< steps between checkpoints; 0: only at the end
   std::string resume;               ///< checkpoint to start from
   std::string resume_sha256;        ///< what checkpoint_content() must say of it; empty: anything (cells of a sweep: refused)
+  std::int64_t shared_start = 0;    ///< steps without compression that runs under other rules share; 0: none
+  std::string shared_start_folder = "shared_starts";  ///< where the states after them lie
   bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
   bool reset_replica_state = false; ///< likewise what an optimizer keeps replica by replica, under another number of them
 

@@ -84,4 +84,43 @@ launch ", \"resume-sha256\": \"$content\""
 run ranks 1 --cells "$work/launch.json"
 expect_status 0
 expect_equal "$(loss_of "$output")" "$forked" "validation loss of the cell"
+
+property "steps before compression begins are trained once for all rules, and the runs are those with a warm-up until there"
+cd "$work" || exit 1
+shared() { run ranks 1 --boundary-stages 4 "${small[@]}" --steps 6 --shared-start 3 "$@"; }
+warm=(--compress.pp_backward.warmup_steps 3)
+shared --out "$work/dense_first"
+expect_status 0
+dense=$(loss_of "$output")
+expect_equal "$(ls shared_starts | wc -l)" 1 "states that are kept"
+shared "${rule[@]}" "${warm[@]}" --out "$work/coded"
+expect_status 0
+expect_equal "$(loss_of "$output")" "$forked" "validation loss of the rule from the kept state"
+expect_equal "$(ls shared_starts | wc -l)" 1 "states that are kept"
+grep -q "began with the 3 shared steps" "$work"/coded/journal/*.jsonl || fail "the journal does not say where it began"
+rm -r shared_starts
+shared "${rule[@]}" "${warm[@]}"
+expect_equal "$(loss_of "$output")" "$forked" "validation loss of the rule that trains the state itself"
+shared
+expect_equal "$(loss_of "$output")" "$dense" "validation loss of the dense run from another's state"
+run ranks 1 --boundary-stages 4 "${small[@]}" --steps 6
+expect_equal "$(loss_of "$output")" "$dense" "validation loss of the dense run that shares nothing"
+shared --seed 2
+expect_equal "$(ls shared_starts | wc -l)" 2 "states that are kept after another seed"
+/usr/bin/python3 - "$work" <<'PY' || fail "a record holds shared steps"
+import glob, sys
+try:
+    import h5py
+except ImportError:
+    sys.exit(0)
+for folder in ("dense_first", "coded"):
+    (record,) = glob.glob(f"{sys.argv[1]}/{folder}/cells/*.h5")
+    with h5py.File(record) as file:
+        assert list(file["training_curve"][:]["step"]) == [3, 4, 5], folder
+PY
+
+property "shared steps that a rule would change are refused"
+shared "${rule[@]}"
+expect_status 2
+expect_output "warmup_steps"
 finish

@@ -1,0 +1,100 @@
+#include "experiments/run/side_by_side.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/process/log.h"
+#include "experiments/run/leases.h"
+#include "experiments/run/signal_watch.h"
+
+namespace thinwire::sweep {
+namespace {
+
+/// Ways a worker ends beside 0 and a signal.
+constexpr int ended_by_request = 3, ended_by_failures = 4, ended_by_error = 5;
+
+/// The next cells, one by one, until none is free.
+int work(std::span<const PlannedCell> cells, RunOptions options, int number) {
+  CellLeases leases(options.paths.out, "worker-" + std::to_string(getpid()), "worker " + std::to_string(number) + ", process " + std::to_string(getpid()));
+  options.hooks.keep_alive = [&leases] { return leases.renew(); };
+  for (const PlannedCell& cell : cells) {
+    const std::vector<std::string> id = {cell.cell_id};
+    if (!leases.take(id).empty()) continue;  // another worker's, now or before
+    const std::span<const PlannedCell> one(&cell, 1);
+    const RunReport report = run_cells(one, states_of(one, options.paths.out), options);
+    if (report.signal != 0) return 128 + report.signal;
+    if (report.asked_to_stop) return ended_by_request;
+    if (report.stopped) return ended_by_failures;
+  }
+  return 0;
+}
+
+pid_t start_worker(std::span<const PlannedCell> cells, const RunOptions& options, int number) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw EnvironmentError(std::string("cannot start a worker: ") + std::strerror(errno));
+  if (child > 0) return child;
+  int status = ended_by_error;
+  try {
+    status = work(cells, options, number);
+  } catch (const std::exception& error) {
+    log_error("worker " + std::to_string(number) + ": " + error.what());
+  }
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+void take_over(RunReport& report, int status) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (code > 128) report.signal = code - 128;
+  if (code == ended_by_request) report.asked_to_stop = true;
+  if (code == ended_by_failures) report.stopped = true;
+  if (code == ended_by_error) throw RuntimeFailure("a worker could not go on; its message is above");
+}
+
+}  // namespace
+
+RunReport run_side_by_side(std::span<const PlannedCell> cells, const RunOptions& options, int workers) {
+  RunReport report;
+  std::set<pid_t> running;
+  const int count = std::min<int>(workers, static_cast<int>(cells.size()));
+  for (int i = 0; i < count; ++i) running.insert(start_worker(cells, options, i + 1));
+  const SignalWatch signals;
+  int passed_on = 0;
+  while (!running.empty()) {
+    if (const int signal = SignalWatch::pending(); signal != 0 && signal != passed_on) {
+      for (const pid_t worker : running) kill(worker, signal);
+      passed_on = signal;
+    }
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (running.erase(ended) > 0) {
+      try {
+        take_over(report, status);
+      } catch (const RuntimeFailure&) {
+        for (const pid_t worker : running) kill(worker, SIGTERM);
+        while (waitpid(-1, nullptr, 0) > 0) {
+        }
+        throw;
+      }
+    } else {
+      sleep_until_ns(now_ns() + 20'000'000);
+    }
+  }
+  if (passed_on != 0) report.signal = passed_on;
+  return report;
+}
+
+}  // namespace thinwire::sweep
