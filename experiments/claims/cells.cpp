@@ -147,6 +147,13 @@ std::vector<results::CellRecord> CellRunner::run(std::span<const CellRequest> re
   return records;
 }
 
+void CellRunner::prepare(std::span<const CellRequest> requests) {
+  if (plan_)
+    plan(requests);
+  else if (!archive_)
+    measure_missing(requests);
+}
+
 void CellRunner::plan(std::span<const CellRequest> requests) {
   std::set<std::string> seen;
   for (const CellRequest& request : requests) {

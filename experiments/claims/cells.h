@@ -66,6 +66,8 @@ class CellRunner {
   /// A cell whose rows are SKIPPED or MISTRUSTED is returned as it is: ask measured_well(). RuntimeFailure naming the first cell that
   /// is FAILED, TIMEOUT or WRONG, with its reason; Interrupted.
   std::vector<results::CellRecord> run(std::span<const CellRequest> requests);
+  /// As run(), but of cells that other claims will ask for: nothing is returned, a bad cell is theirs to complain of, and used() does not name them.
+  void prepare(std::span<const CellRequest> requests);
   results::CellRecord run_one(const CellRequest& request) { return run({&request, 1}).front(); }
 
   const sweep::RunPaths& paths() const { return paths_; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "core/error.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
@@ -11,44 +10,54 @@
 namespace thinwire::claims::optimus_cc {
 namespace {
 
-constexpr int pilot_seed = 1000;
-constexpr std::string_view tenth_of_steps = "steps / 10";
+constexpr int pilot_seed = 1001;
 
-results::Parameters parameters_of(int steps, const Arm& arm, int seed) {
+CellRequest request_of(const Ground& ground, const Arm& arm, int seed) {
   results::Parameters p;
-  p.set("pp", stages);
-  p.set("dp", replicas);
+  if (ground.replicas > 1) {
+    p.set("pp", stages);
+    p.set("dp", ground.replicas);
+  } else {
+    p.set("boundary-stages", stages);
+  }
   p.set("layers", layers);
-  p.set("hidden", hidden);
+  p.set("hidden", ground.width);
   p.set("heads", 4);
   p.set("seq", seq);
   p.set("micro-batch", micro_batch);
-  p.set("global-batch", micro_batch * micro_batches * replicas);
+  p.set("global-batch", micro_batch * ground.micro_batches * ground.replicas);
   p.set("comm-dtype", "f32");  // as the released scripts
-  p.set("learning-rate", 0.003);
-  p.set("steps", steps);
-  p.set("eval-interval", std::max(1, steps / 10));
+  p.set("learning-rate", ground.rate);
+  p.set("warmup", ground.steps() / 20);
+  p.set("steps", ground.steps());
+  p.set("eval-interval", ground.coded_steps() / 10);
   p.set("eval-sequences", 256);
   p.set("seed", seed);
   p.set("plan", arm.name);
-  for (const auto& [name, value] : arm.settings) p.set(name, value);
-  return p;
+  if (ground.in_training) p.set("shared-start", ground.dense_steps());
+  for (const auto& [name, value] : arm.settings) {
+    p.set(name, value);
+    if (ground.in_training && name == "compress.pp_backward") p.set(name + ".warmup_steps", ground.dense_steps());
+  }
+  const bool alone = ground.replicas == 1;
+  return {"train_gpt", alone ? 1 : stages * ground.replicas, "shm", p, 1800, {"optimus_cc", arm.name}, /*timed=*/false, /*threads=*/alone ? 1 : 0};
 }
 
-CellRequest request_of(int steps, const Arm& described, int seed) {
-  const Arm arm = at_steps(described, steps);
-  return {"train_gpt", stages * replicas, "shm", parameters_of(steps, arm, seed), 300, {"optimus_cc", arm.name}, /*timed=*/false};
-}
-
-void put_number(std::string& text, int steps) {
-  if (const std::size_t at = text.find(tenth_of_steps); at != std::string::npos) text.replace(at, tenth_of_steps.size(), std::to_string(steps / 10));
-}
-
-std::vector<results::CellRecord> records_of(JudgeContext& context, const std::vector<Arm>& arms, int seeds) {
+/// Arm by arm: the first in training trains the dense steps that the others share.
+std::vector<CellRequest> requests_of(const Ground& ground, const std::vector<Arm>& arms, int seeds) {
   std::vector<CellRequest> requests;
-  for (int seed = 1; seed <= seeds; ++seed)  // seed by seed: what is finished after an interruption can be compared
-    for (const Arm& arm : arms) requests.push_back(request_of(context.steps(), arm, seed));
-  return context.cells.run(requests);
+  for (const Arm& arm : arms)
+    for (int seed = 1; seed <= seeds; ++seed) requests.push_back(request_of(ground, arm, seed));
+  return requests;
+}
+
+/// One row per arm, by seed.
+std::vector<std::vector<results::CellRecord>> records_of(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds) {
+  if (seeds == ground.first_seeds) context.cells.prepare(requests_of(ground, arms_on(ground), seeds));
+  std::vector<results::CellRecord> all = context.cells.run(requests_of(ground, arms, seeds));
+  std::vector<std::vector<results::CellRecord>> of(arms.size());
+  for (std::size_t i = 0; i < all.size(); ++i) of[i / static_cast<std::size_t>(seeds)].push_back(std::move(all[i]));
+  return of;
 }
 
 double final_loss(const results::CellRecord& record) {
@@ -70,6 +79,46 @@ std::string first_stages(int count) {
 
 }  // namespace
 
+std::string Ground::name() const {
+  std::string text = "M = " + std::to_string(micro_batches) + (in_training ? ", in training" : ", from scratch");
+  if (replicas > 1) text += ", D = " + std::to_string(replicas);
+  if (width != hidden) text += ", hidden " + std::to_string(width);
+  if (lengthened != 1) text += ", " + std::to_string(steps()) + " steps";
+  if (rate != learning_rate) text += ", learning rate " + digits(rate);
+  return text;
+}
+
+Ground from_scratch(int micro_batches) {
+  Ground ground;
+  ground.micro_batches = micro_batches;
+  return ground;
+}
+
+Ground in_training(int micro_batches) {
+  Ground ground = from_scratch(micro_batches);
+  ground.in_training = true;
+  if (micro_batches == 16) ground.first_seeds = 5;  // the paper's M, near the margin in a pilot
+  return ground;
+}
+
+Ground two_replicas() {
+  Ground ground;
+  ground.replicas = 2;
+  return ground;
+}
+
+std::vector<Arm> arms_on(const Ground& ground) {
+  const auto with = [](int rank) { return backward(rank, Lep::carry, true); };
+  const auto without = [](int rank) { return backward(rank, Lep::off, true); };
+  if (ground.replicas > 1) return {dense(), full_stack(), naive(boundary_rank, gradient_rank)};
+  if (ground.rate != learning_rate || ground.width != hidden || ground.lengthened != 1) return {dense(), with(2)};
+  if (ground.micro_batches == 16) return ground.in_training ? std::vector{dense(), with(2), with(8), without(2)} : std::vector{dense(), with(2)};
+  std::vector<Arm> arms = {dense(), with(2), with(4), with(8), with(16), without(2), without(8)};
+  if (!ground.in_training)
+    for (const Lep lep : {Lep::carry, Lep::off}) arms.push_back(backward(2, lep, false));
+  return arms;
+}
+
 Arm dense() {
   return {"dense", {}};
 }
@@ -79,18 +128,6 @@ Arm backward(int rank, Lep lep, bool epilogue_only) {
   const std::string wrapper = lep == Lep::off ? "" : lep == Lep::drop ? "+lep:leftover=drop" : "+lep";
   return {"CB rank " + std::to_string(rank) + how + (epilogue_only ? ", epilogue" : ", all"),
           {{"compress.pp_backward", codec(rank) + wrapper}, {"compress.pp_backward.epilogue_only", epilogue_only ? "true" : "false"}}};
-}
-
-Arm warmed_up(Arm arm) {
-  arm.name += ", warm-up " + std::string(tenth_of_steps);
-  arm.settings["compress.pp_backward.warmup_steps"] = tenth_of_steps;
-  return arm;
-}
-
-Arm at_steps(Arm arm, int steps) {
-  put_number(arm.name, steps);
-  for (auto& [name, value] : arm.settings) put_number(value, steps);
-  return arm;
 }
 
 Arm selective(int count, int rank) {
@@ -113,26 +150,32 @@ Arm full_stack(Lep lep) {
   return arm;
 }
 
-std::vector<std::vector<double>> losses(JudgeContext& context, const std::vector<Arm>& arms, int seeds) {
-  const std::vector<results::CellRecord> records = records_of(context, arms, seeds);
-  std::vector<std::vector<double>> of(arms.size());
-  for (std::size_t i = 0; i < records.size(); ++i) of[i % arms.size()].push_back(final_loss(records[i]));
+std::vector<std::vector<double>> losses(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds) {
+  std::vector<std::vector<double>> of;
+  for (const std::vector<results::CellRecord>& records : records_of(context, ground, arms, seeds)) {
+    of.emplace_back();
+    for (const results::CellRecord& record : records) of.back().push_back(final_loss(record));
+  }
   return of;
 }
 
-double pilot_loss(JudgeContext& context, const Arm& arm) {
-  return final_loss(context.cells.run_one(request_of(context.steps(), arm, pilot_seed)));
+std::vector<double> pilot_losses(JudgeContext& context, const std::vector<Ground>& grounds) {
+  std::vector<CellRequest> requests;
+  for (const Ground& ground : grounds) requests.push_back(request_of(ground, dense(), pilot_seed));
+  std::vector<double> of;
+  for (const results::CellRecord& record : context.cells.run(requests)) of.push_back(final_loss(record));
+  return of;
 }
 
 Constant quality_margin() { return {"margin", 0.02, "nats per token: the smallest loss of quality worth naming"}; }
 Constant resolution() { return {"resolution", 0.02, "nats per token: the scatter that still tells a loss of quality from none"}; }
 Constant smallest_gain() { return {"smallest", 0.005, "nats per token: the smallest gain worth naming"}; }
 
-Rule training_rule(std::vector<Arm> arms) {
+Rule training_rule(const Ground& ground, std::vector<Arm> arms) {
   Rule rule;
-  rule.settings = settings_of(request_of(300, dense(), 1));
-  rule.settings["steps"] = "300 (1000 in the profile full)";
-  rule.settings["eval-interval"] = tenth_of_steps;
+  rule.settings = settings_of(request_of(ground, dense(), 1));
+  rule.settings["ground"] = ground.name();
+  if (ground.in_training) rule.settings["compress.pp_backward.warmup_steps"] = std::to_string(ground.dense_steps());
   rule.settings["seed"] = "1, 2, ...: initial weights and order of the data, the same for all arms";
   rule.arms = std::move(arms);
   rule.quantities = {{"baseline", "final validation loss of the arm " + rule.arms.front().name + ", nats per token, mean over seeds with its 95 % interval by Student's t"},
@@ -140,44 +183,58 @@ Rule training_rule(std::vector<Arm> arms) {
                      {"entropy", "entropy of the training text's single bytes (unigrams), nats"}};
   rule.constants = {{"learned", 0.5, "nats per token by which the baseline must beat the unigrams, or it learned too little to compare with"}};
   rule.clauses = {{Verdict::invalid, "entropy - baseline < learned"}, {Verdict::unstable, "worst > entropy"}};
+  if (ground.in_training) {
+    rule.quantities.push_back({"begun", "training loss of the arm " + rule.arms.front().name + " at the step where compression begins in the others, nats per token, mean over seeds"});
+    rule.quantities.push_back({"bigram", "entropy of a byte of the training text given the one before it, nats"});
+    rule.clauses.insert(rule.clauses.begin(), {Verdict::invalid, "begun > bigram"});
+  }
   return rule;
 }
 
-std::vector<Measure> control_measures(const std::vector<Arm>& arms, const std::vector<std::vector<double>>& losses) {
+std::vector<Measure> control_measures(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, const std::vector<std::vector<double>>& losses) {
   double worst = no_number;
   for (const std::vector<double>& of_arm : losses)
     for (const double loss : of_arm) worst = std::fmax(worst, loss);  // passes over NaN; a loss is a number (final_loss)
-  return {measure_of("L(" + arms.front().name + ")", interval_of(losses.front()), no_number, "nats per token", "baseline"),
-          {"control: largest final loss of any arm and seed", worst, no_number, no_number, no_number, "nats per token", "worst"},
-          {"control: the text's unigram entropy", Corpus::python_standard_library().unigram_entropy(), no_number, no_number, no_number, "nats per token", "entropy"}};
+  const Corpus& text = Corpus::python_standard_library();
+  const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
+  std::vector<Measure> controls = {measure_of("L(" + arms.front().name + ")", interval_of(losses.front()), no_number, "nats per token", "baseline"),
+                                   control("control: largest final loss of any arm and seed", worst, "worst"), control("control: the text's unigram entropy", text.unigram_entropy(), "entropy")};
+  if (!ground.in_training) return controls;
+  double begun = 0;
+  const std::vector<results::CellRecord> dense_runs = records_of(context, ground, {arms.front()}, static_cast<int>(losses.front().size())).front();
+  for (const results::CellRecord& record : dense_runs) begun += record.training.curve.at(0).loss / static_cast<double>(dense_runs.size());
+  controls.push_back(control("control: training loss where compression begins", begun, "begun"));
+  controls.push_back(control("control: the text's bigram entropy", text.bigram_entropy(), "bigram"));
+  return controls;
 }
 
-std::vector<PastChange> changes_of_scatter() {
+std::vector<PastChange> changes_of_training() {
   return {{"2026-11-21", "paired differences that scatter by 0.02 nat or more no longer make the claim INVALID where the whole interval lies at least 0.02 nat away from the margin",
            "the control as written also called invalid what no scatter can hide, a loss of 1.2 nat with an interval of 1.1 to 1.3; by its letter C1, C2 and C13 were INVALID"},
           {"2026-11-22", "scatter is the half-width of the 95 % interval, no longer the standard deviation of one difference, and too much of it is INCONCLUSIVE, no longer INVALID; "
                          "a run that ends above the text's unigram entropy makes the claim UNSTABLE",
-           "one control of scatter and one meaning of each verdict for all claims"}};
+           "one control of scatter and one meaning of each verdict for all claims"},
+          {"2026-11-23", "M = 8 and 16 in each pipeline instead of 4, from scratch and in training apart, a learning rate tuned for the arm without compression, one fixed validation set, one process",
+           "the paper's page asks for M = 8 in each pipeline and the paper trains at M = 16; at M = 4 half of all backward messages are in the epilogue, and arms collapsed at the untuned rate"}};
 }
 
-std::vector<Table> tables_of(JudgeContext& context, const std::vector<Arm>& arms, int seeds) {
-  Table final{"validation loss (nats per token)", {}, {}}, curves{"validation loss over steps", {}, {}};
+std::vector<Table> tables_of(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds) {
+  Table final{"validation loss (nats per token), " + ground.name(), {}, {}}, curves{"validation loss over steps, " + ground.name(), {}, {}};
   for (int seed = 1; seed <= seeds; ++seed) final.columns.push_back("seed " + std::to_string(seed));
-  for (const Arm& arm : arms) {
-    const std::string name = at_steps(arm, context.steps()).name;
-    final.rows.push_back({name, {}});
-    curves.rows.push_back({name, {}});
-  }
-  const std::vector<results::CellRecord> records = records_of(context, arms, seeds);
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    final.rows[i % arms.size()].values.push_back(final_loss(records[i]));
-    std::vector<double>& curve = curves.rows[i % arms.size()].values;
-    std::size_t at = 0;
-    for (const results::TrainingCurveRow& row : records[i].training.curve) {
-      if (std::isnan(row.validation_loss)) continue;
-      if (i == 0) curves.columns.push_back("step " + std::to_string(row.step + 1));
-      if (at == curve.size()) curve.push_back(0);
-      curve[at++] += row.validation_loss / seeds;
+  const std::vector<std::vector<results::CellRecord>> of = records_of(context, ground, arms, seeds);
+  for (std::size_t a = 0; a < arms.size(); ++a) {
+    final.rows.push_back({arms[a].name, {}});
+    curves.rows.push_back({arms[a].name, {}});
+    std::vector<double>& curve = curves.rows.back().values;
+    for (const results::CellRecord& record : of[a]) {
+      final.rows.back().values.push_back(final_loss(record));
+      std::size_t at = 0;
+      for (const results::TrainingCurveRow& row : record.training.curve) {
+        if (std::isnan(row.validation_loss)) continue;
+        if (curves.columns.size() == at) curves.columns.push_back("step " + std::to_string(row.step + 1));
+        if (at == curve.size()) curve.push_back(0);
+        curve[at++] += row.validation_loss / seeds;
+      }
     }
   }
   return {final, curves};
