@@ -46,7 +46,7 @@ std::string name_of(Basis basis);
 class JudgeContext;  // experiments/claims/context.h
 
 /// How much a run of the claims may cost; a claim is judged from its own profile upwards. smoke: seconds in all; quick: two minutes;
-/// standard: hours on two cores (300 training steps); full: 1000 training steps and twice the seeds.
+/// standard: hours on two cores; full: the longest training arms, and the largest numbers of seeds at once.
 enum class Profile { smoke, quick, standard, full };
 std::string name_of(Profile profile);
 /// UsageError with the nearest name.

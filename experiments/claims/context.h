@@ -20,7 +20,7 @@ class JudgeContext {
   int seeds() const { return seeds_; }
   void set_seeds(int seeds) { seeds_ = seeds; }
 
-  /// Steps of a training arm of the profile `tiny`.
+  /// Training steps of models that are only looked at (probes, identities); arms that are compared state their own.
   int steps() const { return profile == Profile::full ? 1000 : profile == Profile::standard ? 300 : 10; }
 
  private:

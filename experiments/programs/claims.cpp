@@ -192,7 +192,7 @@ int dispatch(int argc, char** argv) {
   lock_command->add_option("--why", options.why, "why");
   for (CLI::App* command : {run_command, show_command, plan_command}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
   for (CLI::App* command : {list_command, run_command, show_command}) command->add_flag("--json", options.json, "as JSON");
-  for (CLI::App* command : {run_command, plan_command}) command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (300 training steps), full (1000, twice the seeds)")->capture_default_str();
+  for (CLI::App* command : {run_command, plan_command}) command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (hours), full (days)")->capture_default_str();
   run_command->add_option("--cells-of", options.cells_of, "a collected file: run nothing, judge again what it holds");
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");

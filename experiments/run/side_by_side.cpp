@@ -30,6 +30,7 @@ int work(std::span<const PlannedCell> cells, RunOptions options, int number) {
   CellLeases leases(options.paths.out, "worker-" + std::to_string(getpid()), "worker " + std::to_string(number) + ", process " + std::to_string(getpid()));
   options.hooks.keep_alive = [&leases] { return leases.renew(); };
   for (const PlannedCell& cell : cells) {
+    if (SignalWatch::pending() != 0) return 128 + SignalWatch::pending();
     const std::vector<std::string> id = {cell.cell_id};
     if (!leases.take(id).empty()) continue;  // another worker's, now or before
     const std::span<const PlannedCell> one(&cell, 1);
@@ -70,13 +71,16 @@ RunReport run_side_by_side(std::span<const PlannedCell> cells, const RunOptions&
   RunReport report;
   std::set<pid_t> running;
   const int count = std::min<int>(workers, static_cast<int>(cells.size()));
+  const SignalWatch signals;  // workers begin with it: a signal between two of their cells is noted
   for (int i = 0; i < count; ++i) running.insert(start_worker(cells, options, i + 1));
-  const SignalWatch signals;
   int passed_on = 0;
+  Stopwatch since;
   while (!running.empty()) {
-    if (const int signal = SignalWatch::pending(); signal != 0 && signal != passed_on) {
+    // Again and again: run_cells forgets what was noted before it began.
+    if (const int signal = SignalWatch::pending(); signal != 0 && (signal != passed_on || since.seconds() > 1)) {
       for (const pid_t worker : running) kill(worker, signal);
       passed_on = signal;
+      since = Stopwatch();
     }
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);

@@ -91,12 +91,14 @@ def colours(arms):
 
 @dataclass
 class Arms:
-    """Training arms of one setting. `losses`: {arm: {column: final validation loss}}; `curves`: {arm: {step: mean loss over seeds}}."""
+    """Training arms of one ground, as "M = 8, from scratch". `losses`: {arm: {column: final validation loss}}; `curves`: {arm: {step: mean loss over
+    seeds}}."""
 
     losses: dict
     curves: dict
     tables: list
     profile: str
+    ground: str = ""
 
     @property
     def dense(self):
@@ -112,17 +114,33 @@ class Arms:
         return (*claims_of.interval(pairs), len(pairs))
 
 
-def arms_of(claims, *beginnings):
-    """The training arms of these claims. Arms of several claims are joined (they share runs) when they were trained in the same run
-    of claims under the same profile, which fixes steps and model; of several such groups the one with most arms is taken."""
-    tables = [t for t in claims.tables(*beginnings, name="validation loss") if t.rows]
+def ground_of(table):
+    """What the arms of a table of losses share, in words; empty where the table does not say."""
+    found = re.search(r"(?:\(nats per token\)|over steps), (.+)$", table.name)
+    return found[1] if found else ""
+
+
+def grounds_of(claims, *beginnings):
+    """The training arms of these claims by ground. Arms of several claims are joined (they share runs) when they were trained on one ground in the same run of
+    claims under the same profile. Of several such groups of one ground the one with most arms is taken."""
     groups = {}
-    for table in tables:
-        groups.setdefault((table.claim.reference, table.claim.profile), []).append(table)
-    if not groups:
-        return None
+    for table in claims.tables(*beginnings, name="validation loss"):
+        if table.rows:
+            groups.setdefault((ground_of(table), table.claim.reference, table.claim.profile), []).append(table)
     arms = lambda group: len({label for t in group for label, _ in t.rows})
-    (_, profile), chosen = max(groups.items(), key=lambda item: arms(item[1]))
+    best = {}
+    for (ground, _, profile), group in groups.items():
+        if ground not in best or arms(group) > arms(best[ground][1]):
+            best[ground] = (profile, group)
+    return [_joined(ground, *best[ground]) for ground in sorted(best)]
+
+
+def arms_of(claims, *beginnings):
+    """grounds_of() with most arms, None where there is none."""
+    return max(grounds_of(claims, *beginnings), key=lambda arms: len(arms.losses or arms.curves), default=None)
+
+
+def _joined(ground, profile, chosen):
     losses, curves = {}, {}
     for table in chosen:
         over_steps = "over steps" in table.name
@@ -132,7 +150,7 @@ def arms_of(claims, *beginnings):
                 curves.setdefault(label, {}).update(known)
             else:
                 losses.setdefault(label, {}).update(values)
-    return Arms(losses, curves, chosen, profile)
+    return Arms(losses, curves, chosen, profile, ground)
 
 
 def margin_of(tables, default=float("nan")):
@@ -145,6 +163,12 @@ def arm_handles(arms, tints, line=True):
     """Legend entries of arms."""
     look = {"linestyle": "-" if line else "", "marker": "o", "markersize": 5}
     return [style.Line2D([], [], color=tints[a], label=label(a), **look) for a in arms]
+
+
+def rank_of(arm):
+    """Of the low-rank codec on boundary messages; None where an arm has none."""
+    found = re.match(r"CB rank (\d+)", arm)
+    return int(found[1]) if found else None
 
 
 def label(arm):

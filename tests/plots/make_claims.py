@@ -37,25 +37,27 @@ def claim(identifier, verdict="CONFIRMED", basis="training", tables=(), measures
     }  # fmt: skip
 
 
-def losses(rng, arms, seeds=5):
-    """The two tables of training arms."""
+def losses(rng, arms, seeds=5, ground="M = 8, from scratch"):
+    """The two tables of training arms on one ground."""
     final = [(a, 1.9 + 0.01 * np.arange(seeds) + up + 0.002 * rng.standard_normal(seeds)) for a, up in arms.items()]
     curves = [(a, [1.9 + up + 80.0 / (s + 30) for s in STEPS]) for a, up in arms.items()]
     return [
-        table("validation loss (nats per token)", [f"seed {i + 1}" for i in range(seeds)], [(a, map(float, v)) for a, v in final]),
-        table("validation loss over steps", [f"step {s}" for s in STEPS], curves),
+        table(f"validation loss (nats per token), {ground}", [f"seed {i + 1}" for i in range(seeds)], [(a, map(float, v)) for a, v in final]),
+        table(f"validation loss over steps, {ground}", [f"step {s}" for s in STEPS], curves),
     ]
 
 
 def quality(rng, arms=None):
-    """C1, C2 and C13 share arms."""
+    """C1 and C2 share arms; those of C13 are trained on two replicas."""
     arms = arms or ARMS
     some = lambda *words: {a: v for a, v in arms.items() if a == "dense" or any(w in a for w in words)}
     margin = measure("L(CB rank 2, epilogue) - L(dense)", 0.004, 0.001, 0.007, 0.02, "nats per token")
     return [
         claim("optimus_cc.C1a", tables=losses(rng, some("CB rank 2, epilogue")), measures=[margin]),
         claim("optimus_cc.C2b", "INCONCLUSIVE", tables=losses(rng, some("CB rank 2, epilogue", "without LEP"))),
-        claim("optimus_cc.C13", tables=losses(rng, some("CB+FE+SC", "naive", ", all")), measures=[margin]),
+        claim("optimus_cc.C1d", tables=losses(rng, {"dense": 0.0, "CB rank 2, epilogue": 0.03, "CB rank 8, epilogue": 0.004}, ground="M = 16, in training"), measures=[margin]),
+        claim("optimus_cc.C1b", tables=losses(rng, some(", all")), measures=[margin]),
+        claim("optimus_cc.C13", tables=losses(rng, some("CB+FE+SC", "naive"), ground="M = 8, from scratch, D = 2"), measures=[margin]),
     ]
 
 

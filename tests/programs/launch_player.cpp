@@ -8,6 +8,7 @@
 //   seconds  how long the cell takes
 //   value    anything: tells cells apart
 //   samples  rows of /samples (3)
+//   meets    the value of a cell that must have started before this one goes on
 //   disturbance  cores that others took, by attempt in this folder ("0.3 0.01": the last one from then on; "unknown"); empty: no row of /attempts
 #include <signal.h>
 #include <unistd.h>
@@ -94,6 +95,10 @@ void play(const nlohmann::json& launch, const std::string& id, const Parameters&
   std::string act = parameters.has("act") ? parameters.text("act") : "ok";
   journal.cell_started(id);
   std::ofstream(out + "/ran.txt", std::ios::app) << parameters.text("value") << "\n";
+  if (parameters.has("meets")) {
+    std::ofstream(out + "/started-" + parameters.text("value"));
+    while (!std::filesystem::exists(out + "/started-" + parameters.text("meets"))) sleep_until_ns(now_ns() + 5'000'000);
+  }
   if (parameters.has("seconds"))
     sleep_until_ns(now_ns() + static_cast<std::int64_t>(parameters.number("seconds") * 1e9));
   for (const auto& [ending, count] : {std::pair("_once", 1), std::pair("_twice", 2)})
@@ -116,7 +121,7 @@ void play(const nlohmann::json& launch, const std::string& id, const Parameters&
 
 int run(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--help") {
-    std::puts("--cells FILE --act A --seconds S --value V --corpus C --tp T --pp P --samples N --seed S --disturbance D");
+    std::puts("--cells FILE --act A --seconds S --value V --corpus C --tp T --pp P --samples N --seed S --disturbance D --meets V");
     return 0;
   }
   if (argc != 3 || std::string(argv[1]) != "--cells") throw UsageError("launch_player --cells FILE");

@@ -4,7 +4,7 @@ import math
 from plots.lib import claim_drawing, optimus_cc, style, words
 from plots.lib.figure import Figure, Source
 
-LOSSES = ("optimus_cc.C1", "optimus_cc.C2", "optimus_cc.C13")
+LOSSES = ("optimus_cc.C13",)
 TIMES = ("optimus_cc.C14",)
 COLUMNS = ("what", "where", "arm", "stack", "value", "low", "high", "speedup", "slow_speedup", "seeds", "kind", "origin")
 NAN = float("nan")

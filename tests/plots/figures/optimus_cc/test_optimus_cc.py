@@ -72,9 +72,23 @@ class CompleteClaims(OnCompleteData):
         curve = self.csv("optimus_cc_curves", what="perplexity", arm="dense", step="150")
         self.assertAlmostEqual(float(curve[0]["value"]), math.exp(1.9 + 80 / 180))
 
+    def test_the_trend_has_every_ranks_difference_on_its_own_ground(self):
+        rows = self.csv("optimus_cc_trend")
+        self.assertEqual(
+            [(r["ground"], r["series"], int(r["rank"])) for r in rows],
+            [
+                ("M = 16, in training", "epilogue, LEP", 2), ("M = 16, in training", "epilogue, LEP", 8), ("M = 8, from scratch", "epilogue, no LEP", 2),
+                ("M = 8, from scratch", "epilogue, LEP", 2), ("M = 8, from scratch", "all messages, LEP", 2),
+            ],
+        )  # fmt: skip
+        later = {r["arm"]: r for r in rows if r["ground"] == "M = 16, in training"}
+        self.assertGreater(float(later["CB rank 2, epilogue"]["low"]), 0.02)
+        self.assertIn("kept within the margin: CB (rank 8, epilogue)", " ".join(self.drawings["optimus_cc_trend"].seen))
+        self.assertEqual({r["ground"] for r in self.csv("optimus_cc_curves")}, {"M = 16, in training", "M = 8, from scratch", "M = 8, from scratch, D = 2"})
+
     def test_the_table_has_the_papers_stacks_and_no_number_of_the_paper(self):
         caption, header, rows = self.drawings["optimus_cc_stacks"].tables[0]
-        self.assertEqual([r[0] for r in rows][:5], list(optimus_cc.STACKS))
+        self.assertEqual([r[0] for r in rows][:4], [s for s in optimus_cc.STACKS if s != "CB without LEP"])  # which has neither losses nor times here
         self.assertTrue(all(r[-1] == "not available" for r in rows), rows)
         self.assertEqual(header[-1], "paper")
 
