@@ -80,6 +80,7 @@ void CellRunner::measure_missing(std::span<const CellRequest> requests) {
   sweep::make_out(paths_);
   {
     const sweep::FolderLock lock(paths_.out);
+    take_from_begun(requests);
     sweep::RunOptions options;
     options.paths = paths_;
     options.choice.if_code_changed = if_code_changed_;
@@ -174,6 +175,25 @@ void CellRunner::about_to_compute(const std::string& what) {
 void CellRunner::answer_from(const std::string& collected) {
   archive_ = results::records_in(collected);
   archive_folder_ = std::filesystem::absolute(collected).parent_path();
+}
+
+void CellRunner::begin_with(const std::string& collected) {
+  begun_ = results::records_in(collected);
+  const std::filesystem::path rules = std::filesystem::absolute(collected).parent_path() / "rules";
+  if (!std::filesystem::exists(rules)) return;
+  std::filesystem::create_directories(paths_.out + "/rules");
+  std::filesystem::copy(rules, paths_.out + "/rules", std::filesystem::copy_options::skip_existing);
+}
+
+void CellRunner::take_from_begun(std::span<const CellRequest> requests) {
+  for (const CellRequest& request : requests) {
+    const std::string id = planned(request).cell_id;
+    const auto found = begun_.find(id);
+    if (found == begun_.end() || results::is_finished(results::record_path(paths_.out, id))) continue;
+    results::CellRecord record = found->second;
+    record.parameters = request.parameters;  // the id covers them
+    results::write_cell_record(results::record_path(paths_.out, id), record);
+  }
 }
 
 void CellRunner::run_under(const Registry& registry) {

@@ -76,6 +76,10 @@ class CellRunner {
   /// it), and NotCollected names the first that it lacks.
   void answer_from(const std::string& collected);
 
+  /// Cells that this collected file holds are taken from it where the folder has none (a run that goes on where another folder's ended; their records say
+  /// when and by which build they were made). Calibrations of links are not kept in such a file and stay empty.
+  void begin_with(const std::string& collected);
+
   /// From now on nothing is run: work that has no result yet is noted in `work`, and ends the measurement.
   void only_plan(PlannedWork& work) { plan_ = &work; }
   /// To be called before a long computation outside of cells that has no kept result. Throws PlanEnds where nothing is to be run, and
@@ -90,6 +94,7 @@ class CellRunner {
 
  private:
   void measure_missing(std::span<const CellRequest> requests);
+  void take_from_begun(std::span<const CellRequest> requests);
   void plan(std::span<const CellRequest> requests);
   results::CellRecord record_of(const CellRequest& request, const std::string& id) const;
   void repeat_disturbed(std::span<const CellRequest> requests);
@@ -99,6 +104,7 @@ class CellRunner {
   PlannedWork* plan_ = nullptr;
   std::vector<UsedCell> used_;
   std::optional<std::map<std::string, results::CellRecord>> archive_;
+  std::map<std::string, results::CellRecord> begun_;
   std::string archive_folder_;
 };
 

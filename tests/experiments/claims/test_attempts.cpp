@@ -196,6 +196,24 @@ TEST_F(Attempts, AreToldByACollectedFile) {
   EXPECT_EQ(measurements(), 3) << "nothing is run";
 }
 
+TEST_F(Attempts, ACollectedFileCountsAsMeasuredInAnotherFolder) {
+  const CellRequest before = request("before", "0.3 0.2 0.4"), now = request("now", "0.01");
+  const results::CellRecord first = cells.run_one(before);
+  const std::string collected = results::collect(folder.path()).path;
+  TemporaryFolder elsewhere;
+  sweep::RunPaths paths = cells.paths();
+  paths.out = elsewhere.path();
+  CellRunner goes_on(paths, sweep::IfCodeChanged::error);
+  goes_on.begin_with(collected);
+  const std::vector<CellRequest> asked = {before, now};
+  const std::vector<results::CellRecord> records = goes_on.run(asked);
+  EXPECT_EQ(records[0].provenance.started, first.provenance.started);
+  EXPECT_EQ(records[0].training.attempts.size(), 3u);
+  EXPECT_EQ(results::read_cell_record(results::record_path(elsewhere.path(), first.cell_id)).parameters.canonical_json(), before.parameters.canonical_json());
+  std::ifstream ran(elsewhere / "ran.txt");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(ran), {}), "now\n") << "the other is run";
+}
+
 /// A claim that measures these cells and whose number is 1.
 class Verdicts : public Attempts {
  protected:

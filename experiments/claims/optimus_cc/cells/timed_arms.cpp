@@ -20,10 +20,10 @@ void set_model(TimedArm& arm, int layers, int hidden, int seq, int micro_batches
 
 double exposure_gbps(double share) { return 8e-3 * boundary_bytes / (share * exposure_forward_us); }
 
-TimedArm exposure_arm(double share, Backward compressed, bool blocking) {
+TimedArm exposure_arm(double share, Backward compressed, bool blocking, const std::string& kind) {
   TimedArm arm;
   char text[64];
-  std::snprintf(text, sizeof text, "emulated:%.6ggbit", exposure_gbps(share));
+  std::snprintf(text, sizeof text, "%s:%.6ggbit", kind.c_str(), exposure_gbps(share));
   arm.link = text;
   const char* const what[] = {"none", "epilogue", "all"};
   std::snprintf(text, sizeof text, "%s, c/tf %g%s", what[static_cast<int>(compressed)], share, blocking ? ", blocking" : "");
@@ -35,9 +35,9 @@ TimedArm exposure_arm(double share, Backward compressed, bool blocking) {
   return arm;
 }
 
-TimedArm selective_arm(double backward_us, int compressed_stages) {
+TimedArm selective_arm(double backward_us, int compressed_stages, const std::string& kind) {
   TimedArm arm;
-  arm.link = "emulated:100mbit";
+  arm.link = kind + ":100mbit";
   arm.replicas = 2;
   char text[64];
   std::snprintf(text, sizeof text, "K = %d, tb %g ms", compressed_stages, backward_us * 1e-3);

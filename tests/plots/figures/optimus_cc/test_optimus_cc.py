@@ -72,6 +72,12 @@ class CompleteClaims(OnCompleteData):
         curve = self.csv("optimus_cc_curves", what="perplexity", arm="dense", step="150")
         self.assertAlmostEqual(float(curve[0]["value"]), math.exp(1.9 + 80 / 180))
 
+    def test_exposed_messages_have_a_panel_for_each_kind_of_link(self):
+        rows = self.csv("optimus_cc_exposure")
+        self.assertEqual({(r["setting"], r["kind"]) for r in rows if r["what"] == "epilogue"}, {("emulated link, overlapped sends", "emulated"), ("namespaces, overlapped sends", "measured")})
+        self.assertEqual([float(r["saving_ms"]) for r in rows if r["what"] == "all" and r["kind"] == "measured"], [13.0, 39.0, 130.0])
+        self.assertEqual({r["kind"] for r in rows if r["what"] == "(P-1)(c-c')"}, {"modelled"})
+
     def test_the_trend_has_every_ranks_difference_on_its_own_ground(self):
         rows = self.csv("optimus_cc_trend")
         self.assertEqual(
