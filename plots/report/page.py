@@ -45,7 +45,7 @@ tbody tr:hover { background:var(--pale) }
 .yes { color:#0b5394; font-weight:600 } .no { color:#9a4b00; font-weight:600 }
 .fail { color:#b00020; font-weight:700 } .open { color:var(--soft); font-weight:600 }
 .soft { color:var(--soft); font-size:.8rem; font-weight:400 }
-table.claims { min-width:0 } table.claims th { white-space:normal } table.claims td { max-width:26rem } table.claims .id { max-width:9rem; overflow-wrap:anywhere } table.claims .m { font-size:.8rem; min-width:9rem } table.claims .m div { margin-bottom:.2rem }
+table.claims { min-width:0 } table.claims th { white-space:normal } table.claims td { max-width:26rem } table.claims .id { min-width:8.8rem } table.claims .m { font-size:.8rem; min-width:9rem } table.claims .m div { margin-bottom:.2rem }
 code { font:.84em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
 details summary { cursor:pointer; font-weight:600; padding:.3rem 0 }
 .filters { position:sticky; top:0; z-index:2; display:flex; flex-wrap:wrap; gap:.4rem 1rem; align-items:center; background:#fff; border-bottom:1px solid var(--line); padding:.6rem 0; font-size:.86rem; color:var(--soft) }

@@ -12,7 +12,7 @@ MISTRUSTED_LIMIT = 0.10
 def tell(collected, claims, drawings, left_out, options):
     """The whole report as HTML. Without collected results (None) it tells of the claims only."""
     figures = [
-        (d.name, f"{i}. {_short_title(d.title)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
+        (d.name, f"{i}. {_short_title(d.title, drawings)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
     ]
     judged = ("claims", "Claims of the papers", claims_table.section(claims) + _left_out(left_out))
     papers = ("papers", "What the papers say", _papers(options))
@@ -44,8 +44,10 @@ def _left_out(drawings):
     return "<h3>Figures not drawn</h3>" + page.table("", ["figure", "why"], rows)
 
 
-def _short_title(title):
-    return title.split(":")[0]
+def _short_title(title, drawings):
+    """What stands before the colon; the whole of it where several figures begin alike."""
+    short = title.split(":")[0]
+    return short if sum(d.title.split(":")[0] == short for d in drawings) == 1 else title
 
 
 def _profile(collected, options, form):

@@ -38,7 +38,7 @@ class Artifact(unittest.TestCase):
 
     def test_every_file_that_a_command_names_exists(self):
         commands = re.findall(r"`([^`\n]+)`", TEXT) + re.findall(r"^build/bin/.*$|^/usr/bin/python3 .*$", TEXT, re.M)
-        named = {word for command in commands for word in shlex.split(command) if re.match(r"(\./)?(plots|results|experiments|bench|docs|run_)[\w./-]*\.\w+$", word)}
+        named = {word for command in commands for word in shlex.split(command) if re.match(r"(\./)?((plots|results|experiments|bench|docs)/|run_)[\w./-]*\.\w+$", word)}
         self.assertGreaterEqual(len(named), 6)
         for path in named:
             self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
