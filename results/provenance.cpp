@@ -61,11 +61,6 @@ std::string environment_text() {
   return text;
 }
 
-std::string hashed_hostname() {
-  utsname names;
-  return uname(&names) == 0 ? sha256_hex(names.nodename).substr(0, 16) : std::string();
-}
-
 std::string version_of(const ProvenanceInput& input, const char* key) {
   const auto found = input.versions.find(key);
   return found == input.versions.end() ? std::string() : found->second;
@@ -138,6 +133,11 @@ std::string shell_command(const std::vector<std::string>& arguments) {
   std::string line;
   for (const std::string& argument : arguments) line += (line.empty() ? "" : " ") + shell_quoted(argument);
   return line;
+}
+
+std::string hashed_hostname() {
+  utsname names;
+  return uname(&names) == 0 ? sha256_hex(names.nodename).substr(0, 16) : std::string();
 }
 
 Provenance collect_provenance(const ProvenanceInput& input) {

@@ -25,6 +25,9 @@ struct ProvenanceInput {
   std::map<std::string, std::string> versions = {};
 };
 
+/// Of this host, 16 hexadecimal digits; empty where it has no name.
+std::string hashed_hostname();
+
 /// Fills everything but `finished`. Reads /proc and the build information; starts no process.
 Provenance collect_provenance(const ProvenanceInput& input);
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "bench/harness/gather_texts.h"
 #include "collectives/link/emulated_network.h"
 #include "core/device/device_module.h"
 #include "core/process/environment.h"
@@ -25,6 +26,16 @@ std::string file_name_of(std::string launch) {
   return launch;
 }
 
+/// "0-3:HOST,4:OTHER": neighbours in rank order on one host are a range.
+std::string rank_map(const std::vector<std::string>& hosts) {
+  std::string text;
+  for (std::size_t first = 0, end = 0; first < hosts.size(); first = end) {
+    while (end < hosts.size() && hosts[end] == hosts[first]) ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + ":" + hosts[first];
+  }
+  return text;
+}
+
 /// Whether the kernel moves the bytes of this link: those of shared memory, and of a network that is played over it, are moved by the ranks.
 bool kernel_carries(const std::string& link) { return link != "shm" && !EmulatedLink::is_emulated(link); }
 
@@ -32,6 +43,7 @@ bool kernel_carries(const std::string& link) { return link != "shm" && !Emulated
 
 Recorder::Recorder(RecorderOptions options, Communicator& world) : options_(std::move(options)), world_(world) {
   if (options_.launch.empty()) options_.launch = made_up_launch(options_.program);
+  rank_map_ = rank_map(gather_texts(world_, results::hashed_hostname()));
   if (!options_.out.empty()) {
     journal_path_ = options_.out + "/journal/" + file_name_of(options_.launch) + ".jsonl";
     meter_.emplace(world_.host_side(), kernel_carries(options_.link), options_.read_cpu);
@@ -183,7 +195,7 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     input.seed = measured.rows.front().seed;
     for (const results::CellRow& row : measured.rows)
       if (!row.corpus.empty()) input.corpus = row.corpus;
-    input.rank_map = "0-" + std::to_string(world_.size() - 1);
+    input.rank_map = rank_map_;
     input.gpu = device_in_use();
     input.versions["mpi"] = MpiEnvironment::library_version();
     record.provenance = results::collect_provenance(input);

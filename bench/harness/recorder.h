@@ -57,6 +57,7 @@ class Recorder {
   std::map<std::string, results::Parameters> parameters_;
   std::unique_ptr<results::Journal> journal_;
   std::string journal_path_, running_;
+  std::string rank_map_;  ///< on rank 0: "0-3:HOST,4-7:HOST", hosts by the hash of their name
   std::optional<DisturbanceMeter> meter_;  ///< where results are recorded
   std::FILE* json_ = nullptr;
   std::unique_ptr<RowTable> table_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <string_view>
 
 #include "core/process/environment.h"
@@ -39,7 +41,10 @@ void choose_blas_kernels([[maybe_unused]] char** argv) {
                       __builtin_cpu_supports("avx512cd");
   const std::string better = better_blas_kernels(chosen_kernels(), avx2, avx512);
   if (better.empty() || setenv(variable, better.c_str(), 1) != 0) return;
-  execv("/proc/self/exe", argv);
+  std::error_code unreadable;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  if (!unreadable) execv(self.c_str(), argv);  // by its own name, which is what lists of processes show
+  execv("/proc/self/exe", argv);               // replaced since
   unsetenv(variable);  // it could not be started anew: the records shall not name kernels that were not used
 #endif
 }

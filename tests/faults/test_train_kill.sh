@@ -5,7 +5,8 @@
 # A rank of a training run killed at a random moment ends the job within 10 seconds; the last checkpoint is whole and can be resumed.
 set -uo pipefail
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+job=
+trap '[ -z "$job" ] || kill "$job" 2>/dev/null; rm -rf "$folder"' EXIT
 seed=${THINWIRE_TEST_SEED:-$RANDOM}
 echo "THINWIRE_TEST_SEED=$seed"
 RANDOM=$seed

@@ -1,0 +1,115 @@
+// NVFP4: e2m1 elements in blocks of 16 neighbours, each with an e4m3 scale, and one f32 scale of the tensor (docs/papers/low_bandwidth_pipeline.md, "MX and
+// NVFP4"; arithmetic as of torchao's prototype/mx_formats, in f32):
+//   g = amax of the tensor / 2688 (= 448 * 6);  s = e4m3(clamp((a / 6) / g, 2^-6, 448)), a the block's largest magnitude
+//   y = x * ((1 / g) / s), rounded half to even, clamped to +-6;  decoded = code * (s * g)
+// levels=1: g = 1, not sent. Ours: g is at least 2^-100, so that 1 / g is finite; of a tensor of zeros g is 0.
+// Payload: g (f32, levels=2), scale bytes of all blocks, codes, first element in the low half of a byte.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "kernels/codec/codecs/block_float/block_float.h"
+#include "kernels/codec/payload/wire_values.h"
+#include "kernels/codec/reference_check.h"
+#include "kernels/codec/registry.h"
+
+namespace thinwire {
+namespace {
+
+constexpr std::int64_t block = 16;
+constexpr float smallest_scale = 0x1p-6f, smallest_head = 0x1p-100f;
+
+const simd::MiniFloat element = mini_float_named("e2m1"), scale_format = mini_float_named("e4m3");
+
+float head_of(float largest) { return largest == 0 ? 0 : std::max(largest / 2688.0f, smallest_head); }
+
+float wanted_scale(float largest, float head) { return head == 0 ? smallest_scale : std::clamp((largest / 6.0f) / head, smallest_scale, scale_format.largest); }
+
+/// Values of all codes of e4m3.
+const std::array<float, 256>& scale_values() {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> all{};
+    for (int code = 0; code < 256; ++code) all[static_cast<std::size_t>(code)] = mini_value(static_cast<std::uint8_t>(code), scale_format);
+    return all;
+  }();
+  return values;
+}
+
+class Nvfp4 final : public BlockFloat {
+ public:
+  explicit Nvfp4(bool two_levels)
+      : BlockFloat("nvfp4", {.format = element, .block = block, .head_bytes = two_levels ? sizeof(float) : 0u, .scale_bytes = 1, .reads_twice = two_levels}) {}
+
+ private:
+  float write_head(float largest, std::byte* head) const override {
+    const float g = head_of(largest);
+    std::memcpy(head, &g, sizeof g);
+    return g;
+  }
+  float read_head(const std::byte* head, const MessageKey& key) const override {
+    float g = 0;
+    std::memcpy(&g, head, sizeof g);
+    if (!(g >= 0) || g * 2688.0f > std::numeric_limits<float>::max())
+      throw CorruptData("nvfp4: the scale of " + text_of(key) + " is negative, infinite or NaN: the payload is damaged");
+    return g;
+  }
+  void write_scales(std::span<const std::uint32_t> maxima, float g, std::byte* scales, float* factors) const override {
+    const float inverse = g == 0 ? 0 : 1.0f / g, one = 1;
+    const std::array<float, 256>& values = scale_values();
+    for (std::size_t b = 0; b < maxima.size(); ++b) factors[b] = wanted_scale(std::bit_cast<float>(maxima[b]), g);
+    auto* const codes = reinterpret_cast<std::uint8_t*>(scales);
+    simd::encode_mini_floats(factors, maxima.size(), maxima.size(), &one, scale_format, codes);
+    for (std::size_t b = 0; b < maxima.size(); ++b) factors[b] = inverse / values[codes[b]];
+  }
+  bool read_scales(const std::byte* scales, std::size_t count, float g, float* factors) const override {
+    bool good = true;
+    for (std::size_t b = 0; b < count; ++b) {
+      const auto code = static_cast<std::uint8_t>(scales[b]);
+      good = good && code >= 8 && code <= 126;  // from 2^-6 to 448; others are never written
+      factors[b] = scale_values()[code] * g;
+    }
+    return good;
+  }
+};
+
+// The formula at the top with the nearest of the eight sizes, in float64 but for the scales, whose roundings are part of it.
+std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
+  const std::span<const float> x = tensor.as<float>();
+  const std::int64_t columns = tensor.shape().columns();
+  float all = 0;
+  for (const float v : x) all = std::max(all, std::fabs(v));
+  const float g = stack.expression.codec.parameters.integer("levels") == 2 ? head_of(all) : 1.0f;
+  constexpr std::array sizes = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
+  std::vector<double> out(x.size());
+  for (std::size_t row = 0; row < x.size(); row += static_cast<std::size_t>(columns))
+    for (std::size_t begin = row; begin < row + static_cast<std::size_t>(columns); begin += block) {
+      const std::size_t end = std::min(begin + block, row + static_cast<std::size_t>(columns));
+      float most = 0;
+      for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(x[i]));
+      const double scale = double{scale_values()[mini_code(wanted_scale(most, g), scale_format)]} * g;
+      for (std::size_t i = begin; i < end; ++i) {
+        const double y = scale == 0 ? 0 : std::fabs(x[i]) / scale;
+        std::size_t best = 0;
+        for (std::size_t c = 1; c < sizes.size(); ++c)
+          if (std::fabs(sizes[c] - y) < std::fabs(sizes[best] - y) || (std::fabs(sizes[c] - y) == std::fabs(sizes[best] - y) && c % 2 == 0)) best = c;
+        out[i] = std::copysign(sizes[best] * scale, x[i]);
+      }
+    }
+  require_near_reference(decoded, out, 1e-3);  // f32 products may fall on the other side of a tie
+  return "scalar formula in float64";
+}
+
+const bool registered =
+    register_codec({.name = "nvfp4",
+                    .summary = "floats of 4 bits (e2m1), an e4m3 scale for 16 neighbours, an f32 scale for the tensor",
+                    .source = "NVIDIA's NVFP4; arithmetic of torchao prototype/mx_formats",
+                    .parameters = {{.name = "levels", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 2, .help = "2: block and tensor have scales; 1: blocks alone"}},
+                    .make = [](const Parameters& p, Form) { return std::make_unique<Nvfp4>(p.integer("levels") == 2); },
+                    .check = check_formula});
+
+}  // namespace
+}  // namespace thinwire
