@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "kernels/codec/codecs/block_float/block_float.h"
+#include "kernels/codec/codecs/block/block_float.h"
 #include "support/codec_rounds.h"
 #include "support/reference_codecs.h"
 

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "kernels/codec/codecs/block_float/block_float.h"
+#include "kernels/codec/codecs/block/block_float.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
@@ -27,13 +27,13 @@ class Fp8 final : public BlockFloat {
  public:
   /// `block` 0: a scale for each row; of_tensor: one for all.
   Fp8(const simd::MiniFloat& format, std::int64_t block, bool of_tensor)
-      : BlockFloat("fp8", {.format = format, .block = of_tensor ? 32 : block, .head_bytes = of_tensor ? sizeof(float) : 0u, .scale_bytes = of_tensor ? 0u : sizeof(float), .reads_twice = of_tensor}),
+      : BlockFloat("fp8", format, {.bits = 0, .block = of_tensor ? 32 : block, .head_bytes = of_tensor ? sizeof(float) : 0u, .scale_bytes = of_tensor ? 0u : sizeof(float), .reads_twice = of_tensor}),
         of_tensor_(of_tensor) {}
 
  private:
-  bool is_scale(float scale) const { return scale >= smallest_scale && scale <= std::numeric_limits<float>::max() / layout().format.largest; }
+  bool is_scale(float scale) const { return scale >= smallest_scale && scale <= std::numeric_limits<float>::max() / format().largest; }
   float write_head(float largest, std::byte* head) const override {
-    const float scale = scale_of(largest, layout().format);
+    const float scale = scale_of(largest, format());
     std::memcpy(head, &scale, sizeof scale);
     return scale;
   }
@@ -45,7 +45,7 @@ class Fp8 final : public BlockFloat {
   }
   void write_scales(std::span<const std::uint32_t> maxima, float head, std::byte* scales, float* factors) const override {
     for (std::size_t b = 0; b < maxima.size(); ++b) {
-      const float scale = of_tensor_ ? head : scale_of(std::bit_cast<float>(maxima[b]), layout().format);
+      const float scale = of_tensor_ ? head : scale_of(std::bit_cast<float>(maxima[b]), format());
       if (!of_tensor_) std::memcpy(scales + b * sizeof scale, &scale, sizeof scale);
       factors[b] = 1.0f / scale;
     }

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "kernels/codec/codecs/block_float/block_float.h"
+#include "kernels/codec/codecs/block/block_float.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
@@ -42,7 +42,7 @@ const std::array<float, 256>& scale_values() {
 class Nvfp4 final : public BlockFloat {
  public:
   explicit Nvfp4(bool two_levels)
-      : BlockFloat("nvfp4", {.format = element, .block = block, .head_bytes = two_levels ? sizeof(float) : 0u, .scale_bytes = 1, .reads_twice = two_levels}) {}
+      : BlockFloat("nvfp4", element, {.bits = 0, .block = block, .head_bytes = two_levels ? sizeof(float) : 0u, .scale_bytes = 1, .reads_twice = two_levels}) {}
 
  private:
   float write_head(float largest, std::byte* head) const override {

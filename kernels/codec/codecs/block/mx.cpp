@@ -14,7 +14,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "kernels/codec/codecs/block_float/block_float.h"
+#include "kernels/codec/codecs/block/block_float.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
 
@@ -62,12 +62,12 @@ float power_of_two(int n) { return std::bit_cast<float>(n > -127 ? static_cast<s
 class Mx final : public BlockFloat {
  public:
   Mx(const simd::MiniFloat& format, ScaleRule rule)
-      : BlockFloat("mx", {.format = format, .block = block, .head_bytes = 0, .scale_bytes = 1, .reads_twice = false}), rule_(rule), inverse_largest_(1.0f / format.largest) {}
+      : BlockFloat("mx", format, {.bits = 0, .block = block, .head_bytes = 0, .scale_bytes = 1, .reads_twice = false}), rule_(rule), inverse_largest_(1.0f / format.largest) {}
 
  private:
   template <ScaleRule rule>
   void write(std::span<const std::uint32_t> maxima, std::byte* scales, float* factors) const {
-    const simd::MiniFloat f = layout().format;
+    const simd::MiniFloat f = format();
     for (std::size_t b = 0; b < maxima.size(); ++b) {
       const int s = scale_of<rule>(maxima[b], f, inverse_largest_);
       scales[b] = static_cast<std::byte>(s);
@@ -90,7 +90,7 @@ class Mx final : public BlockFloat {
     bool good = true;
     for (std::size_t b = 0; b < count; ++b) {
       const int s = static_cast<int>(scales[b]);
-      good = good && s + layout().format.max_exponent < 255;  // 255 is the format's NaN
+      good = good && s + format().max_exponent < 255;  // 255 is the format's NaN
       factors[b] = power_of_two(std::min(s, 254) - 127);
     }
     return good;

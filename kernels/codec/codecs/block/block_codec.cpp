@@ -1,0 +1,107 @@
+#include "kernels/codec/codecs/block/block_codec.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/error.h"
+#include "kernels/codec/payload/wire_values.h"
+#include "kernels/simd/magnitude.h"
+#include "kernels/simd/uniform_codes.h"
+#include "kernels/threads.h"
+
+namespace thinwire {
+namespace {
+
+constexpr std::size_t stream_from_bytes = 8 << 20;  // larger outputs bypass the caches
+constexpr std::int64_t stripe_elements = 4096;  ///< of a row at once: 16 KiB, so that the second look at them finds them in the cache
+
+}  // namespace
+
+/// How a tensor is cut: into units of a row's stripe, each some whole blocks.
+struct BlockCodec::Cut {
+  Cut(const Shape& shape, const Layout& of)
+      : layout(of),
+        columns(shape.columns()),
+        rows(shape.rows()),
+        block(of.block > 0 ? of.block : std::max<std::int64_t>(1, columns)),
+        blocks_of_row(columns == 0 ? 0 : (columns + block - 1) / block),
+        stripe(of.block > 0 ? std::max(stripe_elements / block, std::int64_t{1}) * block : block),
+        stripes_of_row(columns == 0 ? 0 : (columns + stripe - 1) / stripe),
+        bytes_of_row((columns * of.bits + 7) / 8) {}
+  const Layout& layout;
+  std::int64_t columns, rows, block, blocks_of_row, stripe, stripes_of_row, bytes_of_row;
+
+  std::int64_t units() const { return rows * stripes_of_row; }
+  std::size_t codes_at() const { return layout.head_bytes + static_cast<std::size_t>(rows * blocks_of_row) * layout.scale_bytes; }
+  std::size_t payload_bytes() const { return codes_at() + static_cast<std::size_t>(rows * bytes_of_row); }
+
+  /// Calls body(unit, where its scales begin, where its codes begin, thread).
+  template <typename Body>
+  void for_units(float head, bool stream, const Body& body) const {
+    const std::int64_t grain = std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, std::min(stripe, columns)));
+    parallel_ranges(units(), grain, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+      for (std::int64_t number = begin; number < end; ++number) {
+        const std::int64_t row = number / stripes_of_row, from = number % stripes_of_row * stripe, count = std::min(stripe, columns - from);
+        Unit unit;
+        unit.element = static_cast<std::size_t>(row * columns + from);
+        unit.count = static_cast<std::size_t>(count);
+        unit.block = static_cast<std::size_t>(block);
+        unit.blocks = static_cast<std::size_t>((count + block - 1) / block);
+        unit.code_bytes = static_cast<std::size_t>((count * layout.bits + 7) / 8);
+        unit.head = head;
+        unit.stream = stream;
+        const std::size_t scales = layout.head_bytes + static_cast<std::size_t>(row * blocks_of_row + from / block) * layout.scale_bytes;
+        body(unit, scales, codes_at() + static_cast<std::size_t>(row * bytes_of_row + from * layout.bits / 8), thread);
+      }
+      if (stream) simd::stream_fence();
+    });
+  }
+};
+
+BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) {}
+
+std::size_t BlockCodec::max_payload_bytes(const Shape& shape) const { return Cut(shape, layout_).payload_bytes(); }
+
+double BlockCodec::least_bytes_read(const Shape& shape) const { return (layout_.reads_twice ? 8.0 : 4.0) * static_cast<double>(shape.elements()); }
+
+void BlockCodec::make_scratch() {
+  if (scratch_.size() < static_cast<std::size_t>(omp_get_max_threads())) scratch_.resize(static_cast<std::size_t>(omp_get_max_threads()));
+}
+
+std::size_t BlockCodec::write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
+  const Cut cut(x.shape(), layout_);
+  TW_ASSERT(payload.size() >= cut.payload_bytes());
+  make_scratch();
+  const float* const values = x.as<float>().data();
+  float head = 1;
+  if (layout_.reads_twice) {
+    head_maxima_.assign(scratch_.size(), 0);
+    parallel_ranges(x.shape().elements(), default_grain, 16, [&](std::int64_t begin, std::int64_t end, int thread) {
+      head_maxima_[static_cast<std::size_t>(thread)] = simd::maximum_bits(values + begin, static_cast<std::size_t>(end - begin));
+    });
+    const std::uint32_t largest = *std::max_element(head_maxima_.begin(), head_maxima_.end());
+    if (largest >= simd::non_finite_bits) check_finite(x, text_of(key));
+    head = write_head(std::bit_cast<float>(largest), payload.data());
+  }
+  cut.for_units(head, false, [&](const Unit& unit, std::size_t scales, std::size_t codes, int thread) {
+    if (!encode_unit(values + unit.element, unit, key, payload.data() + scales, reinterpret_cast<std::uint8_t*>(payload.data() + codes), scratch_[static_cast<std::size_t>(thread)]))
+      check_finite(x, text_of(key));
+  });
+  return cut.payload_bytes();
+}
+
+void BlockCodec::expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
+  const Cut cut(out.shape(), layout_);
+  check_payload_size(payload.size(), cut.payload_bytes(), name_.c_str(), out.shape(), key);
+  if (cut.units() == 0) return;
+  make_scratch();
+  const float head = layout_.head_bytes > 0 ? read_head(payload.data(), key) : 1;
+  float* const values = out.as<float>().data();
+  cut.for_units(head, !add && out.bytes() >= stream_from_bytes, [&](const Unit& unit, std::size_t scales, std::size_t codes, int thread) {
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(payload.data() + codes);
+    if (!decode_unit(payload.data() + scales, from, unit, values + unit.element, add, scratch_[static_cast<std::size_t>(thread)]))
+      throw CorruptData(name_ + ": a scale or a code of " + text_of(key) + " near element " + std::to_string(unit.element) + " is none that is ever written: the payload is damaged");
+  });
+}
+
+}  // namespace thinwire

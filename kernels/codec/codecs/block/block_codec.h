@@ -1,0 +1,71 @@
+// What codecs with a scale per block share: rows are cut into blocks of neighbours (the last of a row may be shorter), and every block becomes a scale and codes
+// of a fixed number of bits. Payload: head (a scale of the whole tensor, where there is one), scales of all blocks row by row, codes row by row; a row's codes
+// end with their last byte.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "kernels/codec/codec.h"
+
+namespace thinwire {
+
+class BlockCodec : public Codec {
+ public:
+  const CodecTraits& traits() const override { return traits_; }
+  std::size_t max_payload_bytes(const Shape& shape) const override;
+  double least_bytes_read(const Shape& shape) const override;
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override;
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, false); }
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
+
+ protected:
+  /// `block` 0: a whole row; else a multiple of 16, 4096 at most.
+  struct Layout {
+    int bits = 8;
+    std::int64_t block = 32;
+    std::size_t head_bytes = 0, scale_bytes = 1;
+    bool reads_twice = false;  ///< the head needs the largest magnitude of the tensor before anything else
+  };
+  BlockCodec(std::string name, const Layout& layout);
+
+  /// Some whole blocks of a row, which one thread works on: small enough to stay in its cache.
+  struct Unit {
+    std::size_t element = 0, count = 0;       ///< first of the tensor, and how many
+    std::size_t block = 0, blocks = 0;        ///< elements of a block, and blocks
+    std::size_t code_bytes = 0;
+    float head = 1;
+    bool stream = false;                      ///< decoding: the output is larger than the caches
+  };
+  /// Of a thread; grows only.
+  struct Scratch {
+    Buffer maxima, factors, more, codes;
+  };
+
+  /// The head from the largest magnitude of the tensor (where `reads_twice`), and what it means to blocks.
+  virtual float write_head(float /*largest*/, std::byte* /*head*/) const { return 1; }
+  /// CorruptData where it cannot have been written.
+  virtual float read_head(const std::byte* /*head*/, const MessageKey& /*key*/) const { return 1; }
+  /// False for NaN or infinity among x.
+  virtual bool encode_unit(const float* x, const Unit& unit, const MessageKey& key, std::byte* scales, std::uint8_t* codes, Scratch& scratch) const = 0;
+  /// False for a scale or a code that is never written, or with which a value would not be finite.
+  virtual bool decode_unit(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const = 0;
+
+  const Layout& layout() const { return layout_; }
+
+ private:
+  struct Cut;
+  void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add);
+  void make_scratch();
+
+  std::string name_;
+  Layout layout_;
+  CodecTraits traits_;
+  std::vector<Scratch> scratch_;            ///< by thread
+  std::vector<std::uint32_t> head_maxima_;  ///< likewise
+};
+
+}  // namespace thinwire

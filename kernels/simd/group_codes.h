@@ -1,0 +1,21 @@
+// SIMD primitives of integers of 1 to 8 bits with a step, and perhaps an offset, per block of neighbours.
+// One thread each; callers split the work. Highway, with run-time dispatch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace thinwire::simd {
+
+/// Least and largest value of each block; the last block may be shorter.
+void block_ranges(const float* x, std::size_t n, std::size_t block, float* least, float* largest);
+
+/// codes[i] = the low bits (`mask`) of q, a byte each, with y = (x[i] - offset) * factor of its block, clamped to [low, high]: q is y rounded half to even, or, with
+/// `draws`, rounded up where draws[i] / 2^16 < y - floor(y), else down.
+void encode_group_codes(const float* x, std::size_t n, std::size_t block, const float* factors, const float* offsets, float low, float high, std::uint8_t mask,
+                        const std::uint16_t* draws, std::uint8_t* codes);
+
+/// out[i] = q * step + offset of its block, q the code as a two's complement of `bits` bits; `add` adds to out.
+void decode_group_codes(const std::uint8_t* codes, std::size_t n, std::size_t block, const float* steps, const float* offsets, int bits, float* out, bool add);
+
+}  // namespace thinwire::simd
