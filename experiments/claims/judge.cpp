@@ -170,6 +170,19 @@ bool keep_verdict(std::vector<Judged>& kept, const Judged& now) {
   return true;
 }
 
+void mark_former_rules(std::vector<Judged>& kept, const Registry& registry) {
+  for (Judged& j : kept) {
+    const auto found = registry.rules.find(j.id);
+    if (j.rule_hash.empty() || found == registry.rules.end() || found->second.hash == j.rule_hash) continue;
+    j.rule_changed = "by a former rule, not judged by the present one yet";
+    bool since = false;
+    for (const RegisteredRule::Change& change : found->second.changes) {
+      since = since || change.former_hash == j.rule_hash;
+      if (since) j.rule_changed += "; changed on " + change.date + ": " + change.what + ", because " + change.why;
+    }
+  }
+}
+
 int exit_status_of(const std::vector<Judged>& judged) {
   for (const Judged& j : judged)
     if (j.outcome.verdict == Verdict::fail) return static_cast<int>(ExitCode::wrong_result);

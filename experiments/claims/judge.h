@@ -40,4 +40,8 @@ bool keep_verdict(std::vector<Judged>& kept, const Judged& now);
 /// 1 when an exact claim FAILs, which is a defect of ours, else 0.
 int exit_status_of(const std::vector<Judged>& judged);
 
+/// Says in every kept verdict whose rule is no longer the registered one that it is of a former rule, and what was changed since. A verdict by the present rule
+/// replaces it.
+void mark_former_rules(std::vector<Judged>& kept, const Registry& registry);
+
 }  // namespace thinwire::claims

@@ -144,6 +144,7 @@ int run(const Options& options) {
       continue;
     }
     const bool kept = keep_verdict(all, now.back());
+    mark_former_rules(all, registry);
     log_info(claim->id + ": " + name_of(now.back().outcome.verdict) + (kept ? "" : "; the verdict of a larger profile stays in " + file_of(options)));
     results::make_folder(options.out);
     results::write_file_atomically(file_of(options), to_json(all));  // what is judged stays, whatever happens to the rest

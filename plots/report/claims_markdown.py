@@ -32,7 +32,7 @@ def table(folder):
             numbers += f"; {len(asked) - MOST} more"
         rule = f"`{claim.rule_hash[:8]}`, {claim.registered or 'not registered'}" if claim.rule_hash else "judged before rules were registered"
         if claim.rule_hash and claim.rule_changed:
-            rule += "; **rule changed after results**"
+            rule += "; **by a former rule**" if claim.rule_changed.startswith("by a former rule") else "; **rule changed after results**"
         for earlier in claim.earlier:
             rule += f"; earlier ({earlier['when'][:10]}): {earlier['verdict']}"
         identifier = claim.id.partition(".")[2]

@@ -27,11 +27,19 @@ def equal(a, b):
     return a == b
 
 
+def present_rules():
+    """{claim: hash of its rule as it is now}"""
+    listed = subprocess.run([os.path.join(BIN, "claims"), "list", "--json"], capture_output=True, text=True, check=True)
+    return {claim["id"]: claim["rule_hash"] for claim in json.loads(listed.stdout)["claims"]}
+
+
 class Recompute(unittest.TestCase):
+    rules = present_rules()
+
     def again(self, page):
         """Claims of this page judged again, by id."""
         folder = os.path.dirname(page)
-        ids = [i for i, claim in judged(page).items() if claim["rule_hash"]]
+        ids = [i for i, claim in judged(page).items() if claim["rule_hash"] == self.rules[i] and claim["rule_hash"]]
         if not ids:
             return {}
         scratch = tempfile.TemporaryDirectory()
@@ -51,6 +59,9 @@ class Recompute(unittest.TestCase):
                 if not claim["rule_hash"]:
                     continue
                 with self.subTest(identifier):
+                    if claim["rule_hash"] != self.rules[identifier]:
+                        self.assertIn("by a former rule", claim["rule_changed"], "a verdict by another rule than the present one must say so")
+                        continue
                     self.assertIn(identifier, now, "its cells are not among those that are committed")
                     mine = now[identifier]
                     self.assertEqual(mine["verdict"], claim["verdict"])

@@ -134,6 +134,25 @@ TEST(Registry, KeepsFormerHashesWithDateAndReason) {
     EXPECT_NE(message_of<CorruptData>([&] { (void)registry_from(bad, "folder/registry.lock"); }).find("folder/registry.lock"), std::string::npos) << bad;
 }
 
+TEST(Registry, AKeptVerdictWhoseRuleChangedSaysSo) {
+  Claim claim = training_claim();
+  Registry registry = updated({}, {&claim}, "2026-11-22", "", "");
+  Judged by_this, unregistered_one;
+  by_this.id = unregistered_one.id = "x.C1";
+  by_this.rule_hash = rule_hash(claim);
+  std::vector<Judged> kept = {by_this, unregistered_one};
+  mark_former_rules(kept, registry);
+  EXPECT_EQ(kept[0].rule_changed, "");
+  for (const char* what : {"margin 0.05", "margin 0.06"}) {
+    claim.rule.constants[0].value += 0.03;
+    registry = updated(registry, {&claim}, "2026-12-01", what, "a slip");
+  }
+  mark_former_rules(kept, registry);
+  EXPECT_EQ(kept[0].rule_changed,
+            "by a former rule, not judged by the present one yet; changed on 2026-12-01: margin 0.05, because a slip; changed on 2026-12-01: margin 0.06, because a slip");
+  EXPECT_EQ(kept[1].rule_changed, "") << "judged before rules were registered";
+}
+
 struct Judge {
   thinwire::testing::TemporaryFolder folder;
   CellRunner cells{{folder.path(), folder.path(), "", std::make_shared<sweep::Machine>()}, sweep::IfCodeChanged::error};
