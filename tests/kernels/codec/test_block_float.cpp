@@ -10,6 +10,7 @@
 #include "kernels/codec/codecs/block/block_float.h"
 #include "support/codec_rounds.h"
 #include "support/reference_codecs.h"
+#include "support/sent_payload.h"
 
 namespace thinwire {
 namespace {
@@ -22,20 +23,8 @@ MessageKey key_of(const char* name) {
   return key;
 }
 
-struct Sent {
-  std::vector<int> bytes;
-  std::vector<float> decoded;
-};
-Sent send(const std::string& expression, const std::vector<float>& x, Shape shape) {
-  CodecStack stack = make_codec(expression);
-  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
-  EXPECT_EQ(stack.codec->encode(ConstTensorView(x.data(), shape), key_of("block"), payload), payload.size());
-  Sent sent;
-  for (const std::byte b : payload) sent.bytes.push_back(static_cast<int>(b));
-  sent.decoded.assign(x.size(), -7.0f);
-  stack.codec->decode(payload, key_of("block"), TensorView(sent.decoded.data(), shape));
-  return sent;
-}
+using Sent = testing::SentPayload;
+Sent send(const std::string& expression, const std::vector<float>& x, Shape shape) { return testing::send_payload(expression, x, shape); }
 Sent send(const std::string& expression, std::vector<float> x, std::size_t padded) {
   x.resize(padded, 0.0f);
   return send(expression, x, Shape{1, static_cast<std::int64_t>(padded)});

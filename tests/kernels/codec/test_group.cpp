@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "support/codec_rounds.h"
 #include "support/reference_codecs.h"
+#include "support/sent_payload.h"
 
 namespace thinwire {
 namespace {
@@ -22,20 +23,8 @@ MessageKey key_of(std::int64_t step) {
   return key;
 }
 
-struct Sent {
-  std::vector<int> bytes;
-  std::vector<float> decoded;
-};
-Sent send(const std::string& expression, const std::vector<float>& x, Shape shape, std::int64_t step = 0) {
-  CodecStack stack = make_codec(expression);
-  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
-  EXPECT_EQ(stack.codec->encode(ConstTensorView(x.data(), shape), key_of(step), payload), payload.size());
-  Sent sent;
-  for (const std::byte b : payload) sent.bytes.push_back(static_cast<int>(b));
-  sent.decoded.assign(x.size(), -7.0f);
-  stack.codec->decode(payload, key_of(step), TensorView(sent.decoded.data(), shape));
-  return sent;
-}
+using Sent = testing::SentPayload;
+Sent send(const std::string& expression, const std::vector<float>& x, Shape shape, std::int64_t step = 0) { return testing::send_payload(expression, x, shape, step); }
 Sent send(const std::string& expression, const std::vector<float>& x) { return send(expression, x, Shape{1, static_cast<std::int64_t>(x.size())}); }
 std::vector<int> after(const std::vector<int>& bytes, std::size_t count) { return {bytes.begin() + static_cast<std::ptrdiff_t>(count), bytes.end()}; }
 
