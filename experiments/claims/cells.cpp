@@ -173,8 +173,12 @@ void CellRunner::about_to_compute(const std::string& what) {
 }
 
 void CellRunner::answer_from(const std::string& collected) {
-  archive_ = results::records_in(collected);
-  archive_folder_ = std::filesystem::absolute(collected).parent_path();
+  std::map<std::string, results::CellRecord> records = results::records_in(collected);
+  if (archive_)
+    archive_->merge(records);
+  else
+    archive_ = std::move(records);
+  archive_folders_.push_back(std::filesystem::absolute(collected).parent_path());
 }
 
 void CellRunner::begin_with(const std::string& collected) {
@@ -213,7 +217,9 @@ void CellRunner::note_used(const results::CellRecord& record, bool timed) {
   }
   UsedCell cell{record.cell_id, record.provenance.started, {}, timed, disturbance_of(record), static_cast<int>(record.training.attempts.size())};
   if (const std::string hash = rules_of(record); !hash.empty()) {
-    const std::string path = rules_path(archive_ ? archive_folder_ : paths_.out, hash);
+    std::string path = rules_path(paths_.out, hash);
+    for (const std::string& folder : archive_folders_)
+      if (const std::string beside = rules_path(folder, hash); std::filesystem::exists(beside)) path = beside;
     if (!std::filesystem::exists(path)) throw CorruptData(path + " is missing, the register of rules under which cell " + record.cell_id.substr(0, 12) + " was made");
     for (const auto& [id, rule] : registry_from(results::read_file(path), path).rules) cell.rules[id] = rule.hash;
   }

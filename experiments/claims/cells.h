@@ -73,7 +73,7 @@ class CellRunner {
   const sweep::RunPaths& paths() const { return paths_; }
 
   /// From now on nothing is run: requests are answered from this collected file (the registers of rules lie in rules/ beside
-  /// it), and NotCollected names the first that it lacks.
+  /// it), and from those of earlier calls; NotCollected names the first that none of them has.
   void answer_from(const std::string& collected);
 
   /// Cells that this collected file holds are taken from it where the folder has none (a run that goes on where another folder's ended; their records say
@@ -105,7 +105,7 @@ class CellRunner {
   std::vector<UsedCell> used_;
   std::optional<std::map<std::string, results::CellRecord>> archive_;
   std::map<std::string, results::CellRecord> begun_;
-  std::string archive_folder_;
+  std::vector<std::string> archive_folders_;
 };
 
 /// Whether all rows are OK (or have only a remark): neither SKIPPED nor MISTRUSTED.

@@ -25,8 +25,8 @@ struct Options {
   std::vector<std::string> patterns;
   std::string out = "out/claims", profile = "smoke", bin, lab, if_code_changed = "error";
   bool json = false, check = false;
-  std::string date, what, why, cells_of, begin_with;
-  std::vector<std::string> times;
+  std::string date, what, why, begin_with;
+  std::vector<std::string> times, cells_of;
 };
 
 std::vector<const Claim*> chosen(const Options& options) {
@@ -125,7 +125,7 @@ int run(const Options& options) {
   if (options.cells_of.empty())
     cells.run_under(registry);
   else
-    cells.answer_from(options.cells_of);
+    for (const std::string& collected : options.cells_of) cells.answer_from(collected);
   if (!options.begin_with.empty()) cells.begin_with(options.begin_with);
   std::vector<Judged> all;
   if (std::filesystem::exists(file_of(options))) all = from_json(results::read_file(file_of(options)), file_of(options));
@@ -195,7 +195,7 @@ int dispatch(int argc, char** argv) {
   for (CLI::App* command : {run_command, show_command, plan_command}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
   for (CLI::App* command : {list_command, run_command, show_command}) command->add_flag("--json", options.json, "as JSON");
   for (CLI::App* command : {run_command, plan_command}) command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (hours), full (days)")->capture_default_str();
-  run_command->add_option("--cells-of", options.cells_of, "a collected file: run nothing, judge again what it holds");
+  run_command->add_option("--cells-of", options.cells_of, "a collected file (again for more): run nothing, judge again what it holds")->allow_extra_args(false);
   run_command->add_option("--begin-with", options.begin_with, "a collected file whose cells count as measured; the rest is run (of another build: --if-code-changed keep)")->excludes("--cells-of");
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");

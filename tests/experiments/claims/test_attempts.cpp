@@ -194,6 +194,16 @@ TEST_F(Attempts, AreToldByACollectedFile) {
   EXPECT_EQ(reader.used().back().attempts, 3);
   EXPECT_TRUE(reader.used().back().timed);
   EXPECT_EQ(measurements(), 3) << "nothing is run";
+  TemporaryFolder elsewhere;
+  sweep::RunPaths paths = cells.paths();
+  paths.out = elsewhere.path();
+  CellRunner other(paths, sweep::IfCodeChanged::error);
+  const CellRequest more = request("more", "0.01");
+  (void)other.run_one(more);
+  EXPECT_THROW((void)reader.run_one(more), NotCollected);
+  reader.answer_from(results::collect(elsewhere.path()).path);
+  EXPECT_EQ(reader.run_one(more).training.attempts.size(), 1u) << "files add up";
+  EXPECT_EQ(reader.run_one(asked).training.attempts.size(), 3u);
 }
 
 TEST_F(Attempts, ACollectedFileCountsAsMeasuredInAnotherFolder) {

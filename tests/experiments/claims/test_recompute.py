@@ -46,7 +46,8 @@ class Recompute(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         for kept in glob.glob(os.path.join(folder, "*_probe")):  # what claims compute themselves and keep
             os.symlink(kept, os.path.join(scratch.name, os.path.basename(kept)))
-        command = [os.path.join(BIN, "claims"), "run", *ids, "--profile", "standard", "--cells-of", os.path.join(folder, "collected.h5"), "--out", scratch.name]
+        cells = [word for file in sorted(glob.glob(os.path.join(folder, "*.h5"))) for word in ("--cells-of", file)]
+        command = [os.path.join(BIN, "claims"), "run", *ids, "--profile", "standard", *cells, "--out", scratch.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         return judged(os.path.join(scratch.name, "claims.json"))
