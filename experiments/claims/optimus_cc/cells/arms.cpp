@@ -10,7 +10,7 @@
 namespace thinwire::claims::optimus_cc {
 namespace {
 
-constexpr int pilot_seed = 1001;
+constexpr int first_pilot_seed = 1001;
 
 CellRequest request_of(const Ground& ground, const Arm& arm, int seed) {
   results::Parameters p;
@@ -159,11 +159,13 @@ std::vector<std::vector<double>> losses(JudgeContext& context, const Ground& gro
   return of;
 }
 
-std::vector<double> pilot_losses(JudgeContext& context, const std::vector<Ground>& grounds) {
+std::vector<std::vector<double>> pilot_losses(JudgeContext& context, const std::vector<Ground>& grounds, int seeds) {
   std::vector<CellRequest> requests;
-  for (const Ground& ground : grounds) requests.push_back(request_of(ground, dense(), pilot_seed));
-  std::vector<double> of;
-  for (const results::CellRecord& record : context.cells.run(requests)) of.push_back(final_loss(record));
+  for (const Ground& ground : grounds)
+    for (int seed = 0; seed < seeds; ++seed) requests.push_back(request_of(ground, dense(), first_pilot_seed + seed));
+  std::vector<std::vector<double>> of(grounds.size());
+  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  for (std::size_t i = 0; i < records.size(); ++i) of[i / static_cast<std::size_t>(seeds)].push_back(final_loss(records[i]));
   return of;
 }
 

@@ -15,7 +15,7 @@ namespace thinwire::claims::optimus_cc {
 inline constexpr int stages = 4, layers = 4;
 inline constexpr std::int64_t hidden = 128, seq = 64, micro_batch = 8;
 inline constexpr int boundary_rank = 2, gradient_rank = 16;  ///< 512 x 128 at rank 2: 51 to 1; gradients about 4 to 1
-/// Peak of the cosine for every arm: the best of `tuning_grid` for the arm without compression on a pilot seed (claim M4).
+/// Peak of the cosine for every arm; claim M4 asks whether it is the best for the arm without compression.
 inline constexpr double learning_rate = 0.006;
 
 /// `name`: the cell's `plan`; `settings`: options of train_gpt beside those of the ground.
@@ -71,8 +71,8 @@ std::vector<PastChange> changes_of_training();
 
 /// Final validation losses of seeds 1 .. `seeds`, nats per token; one row per arm. All arms in one run of cells.
 std::vector<std::vector<double>> losses(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds);
-/// Of the arm without compression and a seed that no comparison uses. All grounds in one run of cells.
-std::vector<double> pilot_losses(JudgeContext& context, const std::vector<Ground>& grounds);
+/// Of the arm without compression and `seeds` seeds that no comparison uses, one row per ground. All in one run of cells.
+std::vector<std::vector<double>> pilot_losses(JudgeContext& context, const std::vector<Ground>& grounds, int seeds);
 
 /// Losses by arm and seed, and validation loss over the steps (means over seeds), for figures.
 std::vector<Table> tables_of(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds);
