@@ -38,8 +38,9 @@ def draw(drawing, claims):
     handles = [style.Line2D([], [], label=s, linestyle="-", markersize=5, **SERIES[s]) for s in used]
     lines = math.ceil(len(grounds) / 3)
     figure, axes = style.canvas(
-        lines, min(3, len(grounds)), height=0.7 + 2.6 * lines, legend_rows=style.legend_rows(handles, 4), foot=claim_drawing.origin_note(tables), sharey=True
-    )
+        lines, min(3, len(grounds)), height=0.7 + 2.6 * lines, legend_rows=style.legend_rows(handles, 4), foot=claim_drawing.origin_note(tables), sharey=True,
+        width=style.WIDTH if len(grounds) > 1 else 6.0,
+    )  # fmt: skip
     style.legend(figure, handles, 4)
     drawing.figure = figure
     panels = [panel for line in axes for panel in line]
