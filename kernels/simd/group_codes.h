@@ -10,12 +10,16 @@ namespace thinwire::simd {
 /// Least and largest value of each block; the last block may be shorter.
 void block_ranges(const float* x, std::size_t n, std::size_t block, float* least, float* largest);
 
-/// codes[i] = the low bits (`mask`) of q, a byte each, with y = (x[i] - offset) * factor of its block, clamped to [low, high]: q is y rounded half to even, or, with
-/// `draws`, rounded up where draws[i] / 2^16 < y - floor(y), else down.
-void encode_group_codes(const float* x, std::size_t n, std::size_t block, const float* factors, const float* offsets, float low, float high, std::uint8_t mask,
-                        const std::uint16_t* draws, std::uint8_t* codes);
+/// How codes lie in bytes: one each; or two of 4 bits, the first in the high or in the low half, a missing last one zero.
+enum class CodePacking { bytes, high_first, low_first };
 
-/// out[i] = q * step + offset of its block, q the code as a two's complement of `bits` bits; `add` adds to out.
-void decode_group_codes(const std::uint8_t* codes, std::size_t n, std::size_t block, const float* steps, const float* offsets, int bits, float* out, bool add);
+/// Codes are the low bits (`mask`) of q, with y = (x[i] - offset) * factor of its block, clamped to [low, high]: q is y rounded half to even, or, with `draws`, rounded up
+/// where draws[i] / 2^16 < y - floor(y), else down. `block` is even, or at least n. What lies behind x is fetched towards the caches: callers go on there.
+void encode_group_codes(const float* x, std::size_t n, std::size_t block, const float* factors, const float* offsets, float low, float high, std::uint8_t mask,
+                        const std::uint16_t* draws, CodePacking packing, std::uint8_t* codes);
+
+/// out[i] = q * step + offset of its block, q the code as a two's complement of `bits` bits; `add` adds to out. `stream`: stores that bypass the caches where alignment
+/// allows (stream_fence() of uniform_codes.h at the end).
+void decode_group_codes(const std::uint8_t* codes, std::size_t n, std::size_t block, const float* steps, const float* offsets, int bits, CodePacking packing, float* out, bool add, bool stream);
 
 }  // namespace thinwire::simd

@@ -8,6 +8,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -188,25 +189,11 @@ void Encode(const float* x, std::size_t n, std::size_t block, const float* facto
   block % 32 == 0 ? EncodeBlocks<Sixteen, true>(x, n, block, factors, format, codes) : EncodeBlocks<Eight, true>(x, n, block, factors, format, codes);
 }
 
-/// Eight nibbles of four bytes, the low half first, as eight bytes.
-HWY_INLINE std::uint64_t SpreadNibbles(std::uint32_t four) {
-  std::uint64_t v = four;
-  v = (v | v << 16) & 0x0000ffff0000ffffull;
-  v = (v | v << 8) & 0x00ff00ff00ff00ffull;
-  return (v | v << 4) & 0x0f0f0f0f0f0f0f0full;
-}
-
 /// Bytes of codes i .. i + 15, or fewer towards the end; missing ones are zero.
 template <bool kNibbles>
 HWY_INLINE const std::uint8_t* CodesAt(const std::uint8_t* codes, std::size_t i, std::size_t count, std::uint8_t* apart) {
   if constexpr (kNibbles) {
-    std::uint32_t packed[2] = {};
-    std::memcpy(packed, codes + i / 2, count == 16 ? 8 : (count + 1) / 2);
-    for (int k = 0; k < 2; ++k) {
-      const std::uint64_t eight = SpreadNibbles(packed[k]);
-      std::memcpy(apart + 8 * k, &eight, 8);
-    }
-    return apart;
+    return nibbles::CodesAt<false>(codes, i, count, apart);
   } else {
     if (count == 16) return codes + i;
     std::memset(apart, 0, 16);

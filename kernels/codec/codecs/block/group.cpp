@@ -43,6 +43,8 @@ struct Options {
   bool has_offset() const { return range == Range::affine || range == Range::minmax; }
   float high() const { return static_cast<float>((1 << (bits - 1)) - 1); }
   float low() const { return range == Range::symmetric ? -high() : -high() - 1; }
+  /// Of what the primitives write; a stream of other widths is made from bytes.
+  simd::CodePacking packing() const { return bits != 4 ? simd::CodePacking::bytes : low_first ? simd::CodePacking::low_first : simd::CodePacking::high_first; }
 };
 
 /// A scale as it travels: 16 bits of f16 or bf16, or all of f32.
@@ -113,17 +115,12 @@ class Group final : public BlockCodec {
       if (!fits(step, offsets[b])) throw RuntimeFailure("group: a value of " + std::to_string(most) + " in " + text_of(key) + " is too near the end of f32 for its codes; scale the tensor");
     }
     const std::uint16_t* const draws = options_.stochastic ? draws_of(unit, key, scratch) : nullptr;
-    const bool apart = options_.bits != 8;
-    std::uint8_t* const to = apart ? scratch.codes.as<std::uint8_t>(unit.count + 1) : codes;
-    simd::encode_group_codes(x, unit.count, unit.block, factors, options_.has_offset() ? offsets : nullptr, options_.low(), options_.high(),
-                             static_cast<std::uint8_t>((1 << options_.bits) - 1), draws, to);
-    if (!apart) return true;
-    if (options_.low_first) {
-      to[unit.count] = 0;
-      for (std::size_t i = 0; i < unit.code_bytes; ++i) codes[i] = static_cast<std::uint8_t>(to[2 * i] | to[2 * i + 1] << 4);
-    } else {
-      write_codes(to, unit.count, options_.bits, codes, codes + unit.code_bytes);
-    }
+    const auto mask = static_cast<std::uint8_t>((1 << options_.bits) - 1);
+    const float* const shifts = options_.has_offset() ? offsets : nullptr;
+    const bool apart = options_.bits != 8 && options_.bits != 4;
+    std::uint8_t* const to = apart ? scratch.codes.as<std::uint8_t>(unit.count) : codes;
+    simd::encode_group_codes(x, unit.count, unit.block, factors, shifts, options_.low(), options_.high(), mask, draws, options_.packing(), to);
+    if (apart) write_codes(to, unit.count, options_.bits, codes, codes + unit.code_bytes);
     return true;
   }
 
@@ -140,16 +137,13 @@ class Group final : public BlockCodec {
       good = good && steps[b] >= 0 && fits(steps[b], offsets[b]);
     }
     if (!good) return false;
-    if (options_.bits != 8) {
+    if (options_.bits != 8 && options_.bits != 4) {
       const std::size_t groups = (unit.count + 7) / 8;
-      std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(8 * groups + 2);
-      if (options_.low_first)
-        for (std::size_t i = 0; i < unit.code_bytes; ++i) apart[2 * i] = codes[i] & 15, apart[2 * i + 1] = static_cast<std::uint8_t>(codes[i] >> 4);
-      else
-        read_codes(codes, codes + unit.code_bytes, groups, options_.bits, apart);
+      std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(8 * groups);
+      read_codes(codes, codes + unit.code_bytes, groups, options_.bits, apart);
       codes = apart;
     }
-    simd::decode_group_codes(codes, unit.count, unit.block, steps, options_.has_offset() ? offsets : nullptr, options_.bits, out, add);
+    simd::decode_group_codes(codes, unit.count, unit.block, steps, options_.has_offset() ? offsets : nullptr, options_.bits, options_.packing(), out, add, unit.stream);
     return true;
   }
 
