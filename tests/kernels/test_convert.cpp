@@ -2,8 +2,6 @@
 // Bulk conversion on every SIMD target of this processor against the scalar functions; threads; memory rate.
 #include <gtest/gtest.h>
 
-#include <hwy/targets.h>
-
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -14,24 +12,12 @@
 #include "kernels/convert.h"
 #include "kernels/memory_rate.h"
 #include "kernels/threads.h"
+#include "support/simd_targets.h"
 
 namespace thinwire {
 namespace {
 
 constexpr std::uint64_t seed = 20240502;
-
-// Runs `check` once per SIMD target that this processor has, as another processor would.
-template <typename Check>
-void on_every_target(const Check& check) {
-  for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    SCOPED_TRACE(std::string("SIMD target ") + simd_target() + ", seed " + std::to_string(seed));
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
 
 constexpr std::size_t lengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 101, 1000, 65537};
 
@@ -46,7 +32,7 @@ std::vector<float> random_patterns(std::size_t n) {
 }
 
 TEST(Convert, EqualsTheScalarConversionBitForBitOnEveryTarget) {
-  on_every_target([] {
+  testing::on_every_simd_target([] {
     for (std::size_t n : lengths) {
       const std::vector<float> x = random_patterns(n);
       std::vector<Half> h(n + 1, Half{0x1234});
@@ -67,7 +53,7 @@ TEST(Convert, ExpandsAll65536PatternsExactlyOnEveryTarget) {
   std::vector<Half> h(65536);
   std::vector<BFloat16> b(65536);
   for (std::size_t i = 0; i < 65536; ++i) h[i].bits = b[i].bits = static_cast<std::uint16_t>(i);
-  on_every_target([&] {
+  testing::on_every_simd_target([&] {
     std::vector<float> from_h(65536), from_b(65536);
     convert(h, from_h);
     convert(b, from_b);
@@ -79,7 +65,7 @@ TEST(Convert, ExpandsAll65536PatternsExactlyOnEveryTarget) {
 }
 
 TEST(Accumulate, AddsInF32AndRoundsOnceOnEveryTarget) {
-  on_every_target([] {
+  testing::on_every_simd_target([] {
     for (std::size_t n : lengths) {
       std::vector<Half> ah(n), xh(n);
       std::vector<BFloat16> ab(n), xb(n);
@@ -107,7 +93,7 @@ TEST(Accumulate, AddsInF32AndRoundsOnceOnEveryTarget) {
 }
 
 TEST(ByteReductions, MaximumIsUnsignedAndOrIsBitwiseOnEveryTarget) {
-  on_every_target([] {
+  testing::on_every_simd_target([] {
     for (std::size_t n : lengths) {
       const Random random(seed, "bytes");
       std::vector<std::uint8_t> a(n), x(n);
@@ -127,7 +113,7 @@ TEST(ByteReductions, MaximumIsUnsignedAndOrIsBitwiseOnEveryTarget) {
 }
 
 TEST(Scale, MultipliesInPlaceAndAcross) {
-  on_every_target([] {
+  testing::on_every_simd_target([] {
     std::vector<float> x = random_patterns(101), y(101), z = x;
     scale(y, x, 0.25f);
     scale(z, z, 0.25f);

@@ -9,7 +9,6 @@
 // Payload: of each group step, and offset where there is one (f32, f16 or bf16), then codes as two's complements: 8 bits a byte each; else one stream of bits, first
 // code in the highest; order=low: of two 4-bit codes the first in the low half.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -17,7 +16,6 @@
 
 #include "core/error.h"
 #include "core/half.h"
-#include "core/random.h"
 #include "kernels/codec/codecs/block/block_codec.h"
 #include "kernels/codec/payload/bit_stream.h"
 #include "kernels/codec/payload/wire_values.h"
@@ -26,6 +24,7 @@
 #include "kernels/simd/group_codes.h"
 #include "kernels/simd/magnitude.h"
 #include "kernels/simd/mini_floats.h"
+#include "kernels/simd/philox.h"
 
 namespace thinwire {
 namespace {
@@ -149,13 +148,9 @@ class Group final : public BlockCodec {
 
   /// Of elements unit.element ..., whatever thread asks: eight of 16 bits from each block of the generator.
   static const std::uint16_t* draws_of(const Unit& unit, const MessageKey& key, Scratch& scratch) {
-    const Random random(draws_seed, key.random_stream());
     const std::size_t first = unit.element / 8, blocks = (unit.element + unit.count + 7) / 8 - first;
     std::uint16_t* const draws = scratch.more.as<std::uint16_t>(8 * blocks);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      const std::array<std::uint32_t, 4> words = random.block(first + b);
-      std::memcpy(draws + 8 * b, words.data(), sizeof words);
-    }
+    simd::philox_blocks(draws_seed, key.random_stream(), first, blocks, reinterpret_cast<std::uint32_t*>(draws));
     return draws + (unit.element - 8 * first);
   }
 
