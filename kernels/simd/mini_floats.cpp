@@ -80,14 +80,13 @@ struct Encoder {
   explicit HWY_INLINE Encoder(const MiniFloat& f)
       : largest(hn::Set(F32(), f.largest)),
         smallest_normal(hn::BitCast(F32(), hn::Set(I32(), (127 + f.min_exponent) << 23))),
-        to_subnormal(hn::BitCast(F32(), hn::Set(I32(), (127 + f.mantissa - f.min_exponent) << 23))),
         magic(hn::Set(I32(), (23 - f.mantissa) << 23)),
-        bias(hn::Set(I32(), (127 + f.min_exponent - 1) << f.mantissa)),
+        constant(hn::Set(I32(), ((23 - f.mantissa) << 23) + ((127 + f.min_exponent) << f.mantissa))),
         shift(23 - f.mantissa),
         sign_shift(32 - f.bits),
         sign_bit(hn::Set(I32(), 1 << (f.bits - 1))) {}
-  hn::Vec<F32> largest, smallest_normal, to_subnormal;
-  hn::Vec<I32> magic, bias;
+  hn::Vec<F32> largest, smallest_normal;
+  hn::Vec<I32> magic, constant;
   int shift, sign_shift;
   hn::Vec<I32> sign_bit;
 
@@ -98,15 +97,11 @@ struct Encoder {
     const auto y = hn::Mul(v, factor);
     const auto size = hn::Min(hn::Abs(y), largest);
     // Adding 2^(e + 23 - mantissa), e the exponent of the number or of the smallest normal, leaves room for `mantissa` bits behind its first: the sum is rounded half
-    // to even there.
+    // to even there, and its lowest bits are N = the number in steps of 2^(e - mantissa). Both normal and subnormal codes are N + (e - min_exponent << mantissa).
     const auto exponent = hn::And(hn::BitCast(di, hn::Max(size, smallest_normal)), hn::Set(di, 0x7f800000));
-    const auto big = hn::BitCast(d, hn::Add(exponent, magic));
-    const auto rounded = hn::Sub(hn::Add(size, big), big);
-    const auto normal = hn::Sub(hn::ShiftRightSame(hn::BitCast(di, rounded), shift), bias);
-    const auto subnormal = hn::ConvertTo(di, hn::Mul(rounded, to_subnormal));
-    const auto code = hn::IfThenElse(hn::RebindMask(di, hn::Lt(rounded, smallest_normal)), subnormal, normal);
-    const auto sign = hn::And(hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(hn::RebindToUnsigned<D>(), y), sign_shift)), sign_bit);
-    return hn::Or(code, sign);
+    const auto sum = hn::BitCast(di, hn::Add(size, hn::BitCast(d, hn::Add(exponent, magic))));
+    const auto code = hn::Sub(hn::Add(hn::Sub(sum, exponent), hn::ShiftRightSame(exponent, shift)), constant);
+    return hn::OrAnd(code, hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(hn::RebindToUnsigned<D>(), y), sign_shift)), sign_bit);
   }
 };
 
