@@ -10,7 +10,7 @@ namespace {
 
 using namespace optimus_cc;
 
-constexpr std::array grid = {0.001, 0.002, 0.003, 0.006, 0.01};
+constexpr std::array grid = {0.001, 0.002, 0.003, 0.006, 0.01, 0.02};
 
 Ground at(Ground ground, double rate) {
   ground.rate = rate;

@@ -34,6 +34,7 @@ struct Ground {
   int coded_steps() const { return replicas > 1 ? 300 * lengthened : 500 * 8 / micro_batches * lengthened; }
   int dense_steps() const { return in_training ? coded_steps() : 0; }
   int steps() const { return dense_steps() + coded_steps(); }
+  int warmup_steps() const { return coded_steps() / 5; }  ///< of the learning rate, from the first step on
   std::string name() const;  ///< "M = 8, from scratch"
   std::vector<int> seeds() const { return first_seeds < 5 ? std::vector<int>{first_seeds, 5, 10} : std::vector<int>{first_seeds, 10}; }
 };
