@@ -75,6 +75,14 @@ def uniform(rng):
     return claim("optimus_cc.C9", "NOT REPRODUCED AT THIS SCALE", tables=[*losses(rng, arms), times])
 
 
+def pilot():
+    """M4: losses without compression by learning rate, three seeds."""
+    rows = [(f"{rate:g}", [rate, mean, mean - 0.004, mean, mean + 0.004]) for rate, mean in ((0.001, 1.86), (0.003, 1.61), (0.006, 1.53), (0.01, 1.54))]
+    used = measure("rate used by all arms", 0.006)
+    columns = ["learning rate", "mean", "seed 1001", "seed 1002", "seed 1003"]
+    return claim("optimus_cc.M4", tables=[table("pilot: validation loss of the dense arm by learning rate (nats per token)", columns, rows)], measures=[used])
+
+
 def stages(missing=()):
     """Three settings of C8 on the emulated link; the settings in `missing` were not measured."""
     rows, measures = [], []
@@ -177,7 +185,7 @@ def exposure():
 def everything(seed=1):
     """Every claim that a figure draws."""
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
+    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
 
 
 # ---- tensor parallelism -------------------------------------------------------------------------------------------------------------

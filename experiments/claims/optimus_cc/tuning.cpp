@@ -51,7 +51,8 @@ Finding measure(JudgeContext& context, const Rule& rule) {
   const auto used = means.begin() + (std::find(grid.begin(), grid.end(), learning_rate) - grid.begin());
   f.measures = {{"L at the rate used - least L of the grid", *used - *best, no_number, no_number, rule.constant("margin"), "nats per token", "lost"},
                 {"best rate at an edge of the grid", best == means.begin() || best + 1 == means.end() ? 1.0 : 0.0, no_number, no_number, no_number, "", "edge"},
-                {"best rate", grid[static_cast<std::size_t>(best - means.begin())], no_number, no_number, no_number, ""}};
+                {"best rate", grid[static_cast<std::size_t>(best - means.begin())], no_number, no_number, no_number, ""},
+                {"rate used by all arms", learning_rate, no_number, no_number, no_number, ""}};
   f.tables = {table};
   f.note = from_scratch(8).name();
   return f;
@@ -65,7 +66,8 @@ Claim claim() {
           .basis = Basis::training,
           .from = Profile::standard,
           .rule = rule,
-          .measure = [rule](JudgeContext& context) { return measure(context, rule); }};
+          .measure = [rule](JudgeContext& context) { return measure(context, rule); },
+          .figure = "optimus_cc_learning_rate"};
 }
 
 const bool registered = register_claim(claim());

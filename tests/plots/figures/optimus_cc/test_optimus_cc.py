@@ -92,6 +92,15 @@ class CompleteClaims(OnCompleteData):
         self.assertIn("kept within the margin: CB (rank 8, epilogue)", " ".join(self.drawings["optimus_cc_trend"].seen))
         self.assertEqual({r["ground"] for r in self.csv("optimus_cc_curves")}, {"M = 16, in training", "M = 8, from scratch", "M = 8, from scratch, D = 2"})
 
+    def test_the_pilot_has_every_seed_of_every_rate_and_rings_the_rate_used(self):
+        rows = self.csv("optimus_cc_learning_rate")
+        self.assertEqual(len(rows), 12)
+        self.assertEqual([r["loss"] for r in rows if r["rate"] == "0.006"], ["1.526", "1.53", "1.534"])
+        drawing = self.drawings["optimus_cc_learning_rate"]
+        ring = [line for line in drawing.figure.axes[0].lines if line.get_markersize() == 13]
+        self.assertEqual([list(line.get_xydata()[0]) for line in ring], [[0.006, 1.53]])
+        self.assertTrue(drawing.seen[0].startswith("Best mean at 0.006: 1.530 nats"), drawing.seen[0])
+
     def test_the_table_has_the_papers_stacks_and_no_number_of_the_paper(self):
         caption, header, rows = self.drawings["optimus_cc_stacks"].tables[0]
         self.assertEqual([r[0] for r in rows][:4], [s for s in optimus_cc.STACKS if s != "CB without LEP"])  # which has neither losses nor times here
