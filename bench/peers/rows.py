@@ -12,13 +12,13 @@ LEAD_BYTES = 256 << 20
 DEVICE = "cuda"
 
 
-def why_no_torch():
-    """Empty when PyTorch and a CUDA device can be used here, else the reason."""
+def why_no_torch(device=True):
+    """Empty when PyTorch, and with `device` a CUDA device, can be used here, else the reason."""
     try:
         import torch
     except Exception as error:  # a broken installation raises more than ImportError
         return f"no PyTorch: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-    if not torch.cuda.is_available():
+    if device and not torch.cuda.is_available():
         return f"PyTorch {torch.__version__} sees no CUDA device"
     return ""
 
@@ -90,7 +90,32 @@ def model_flops_per_token(parameters, position_parameters, layers, hidden, seq):
     return 6 * (parameters - position_parameters) + 12 * layers * hidden * seq
 
 
-class Clock:
+class Turns:
+    """Times bodies that take turns, by the `microseconds` of a clock."""
+
+    def take_turns(self, bodies, seconds, least=5, most=200, warm_up=3):
+        """{name: samples in microseconds} of bodies that take turns, for about so many seconds."""
+        samples = {name: [] for name in bodies}
+        for i in range(warm_up):
+            for body in bodies.values():
+                self.microseconds(body)
+        until = time.monotonic() + seconds
+        while len(next(iter(samples.values()))) < least or (time.monotonic() < until and len(next(iter(samples.values()))) < most):
+            for name, body in bodies.items():
+                samples[name].append(self.microseconds(body))
+        return samples
+
+
+class HostClock(Turns):
+    """Times work on the host."""
+
+    def microseconds(self, body):
+        begin = time.perf_counter()
+        body()
+        return (time.perf_counter() - begin) * 1e6
+
+
+class Clock(Turns):
     """Times work on the device by events, one after a fill that hides the launch and empties the caches."""
 
     def __init__(self, torch, tensor_bytes):
@@ -105,18 +130,6 @@ class Clock:
         end.record()
         end.synchronize()
         return begin.elapsed_time(end) * 1e3
-
-    def take_turns(self, bodies, seconds, least=5, most=200, warm_up=3):
-        """{name: samples in microseconds} of bodies that take turns, for about so many seconds."""
-        samples = {name: [] for name in bodies}
-        for i in range(warm_up):
-            for body in bodies.values():
-                self.microseconds(body)
-        until = time.monotonic() + seconds
-        while len(next(iter(samples.values()))) < least or (time.monotonic() < until and len(next(iter(samples.values()))) < most):
-            for name, body in bodies.items():
-                samples[name].append(self.microseconds(body))
-        return samples
 
 
 def median(samples):

@@ -12,9 +12,11 @@ PEERS = os.path.join(ROOT, "bench", "peers")
 sys.path.insert(0, PEERS)
 sys.dont_write_bytecode = True
 
+import cpu_codecs  # noqa: E402
 import gpu_codecs  # noqa: E402
 import gpu_training  # noqa: E402
 import rows  # noqa: E402
+import torch_codecs  # noqa: E402
 
 
 def columns_of_cells():
@@ -50,7 +52,7 @@ class Peers(unittest.TestCase):
             self.skipTest(f"PyTorch {torch.__version__} is here")
         except ImportError:
             pass
-        for script, operation in (("gpu_codecs.py", "encode_decode"), ("gpu_training.py", "train_step")):
+        for script, operation in (("gpu_codecs.py", "encode_decode"), ("cpu_codecs.py", "encode_decode"), ("gpu_training.py", "train_step")):
             done = subprocess.run([sys.executable, os.path.join(PEERS, script)], capture_output=True, text=True)
             self.assertEqual(done.returncode, 77, done.stderr)
             made = [json.loads(line) for line in done.stdout.splitlines()]
@@ -92,18 +94,12 @@ class Peers(unittest.TestCase):
                 return Scalar(float(self) - float(other))
 
         torch = types.SimpleNamespace(empty_like=lambda x: None)
-        method = gpu_codecs.Method("half", lambda x: (FakeTensor(1 << 20, 2),), lambda payload, x: Scalar(x * (1 + 2**-11)), exact=2**-10)
-        clock = rows.Clock
-        rows.Clock = lambda *_: types.SimpleNamespace(
-            take_turns=lambda bodies, seconds: {"copy": [8.0] * 5, "encode": [10.0, 10.0, 11.0, 12.0, 13.0], "decode": [5.0] * 5}
-        )
-        try:
-            made = gpu_codecs.measure(torch, method, Scalar(3.0), 0.1)
-            wrong = gpu_codecs.Method("lossy", method.encode, lambda payload, x: Scalar(x * 1.5), exact=2**-10)
-            with self.assertRaisesRegex(AssertionError, "lossy decodes with a relative error of 0.5"):
-                gpu_codecs.measure(torch, wrong, Scalar(3.0), 0.1)
-        finally:
-            rows.Clock = clock
+        method = torch_codecs.Method("half", lambda x: (FakeTensor(1 << 20, 2),), lambda payload, x: Scalar(x * (1 + 2**-11)), exact=2**-10)
+        clock = types.SimpleNamespace(take_turns=lambda bodies, seconds: {"copy": [8.0] * 5, "encode": [10.0, 10.0, 11.0, 12.0, 13.0], "decode": [5.0] * 5})
+        made = torch_codecs.measure(torch, method, Scalar(3.0), clock, 0.1)
+        wrong = torch_codecs.Method("lossy", method.encode, lambda payload, x: Scalar(x * 1.5), exact=2**-10)
+        with self.assertRaisesRegex(AssertionError, "lossy decodes with a relative error of 0.5"):
+            torch_codecs.measure(torch, wrong, Scalar(3.0), clock, 0.1)
         self.assertEqual(set(made) - columns_of_cells(), set())
         self.assertEqual((made["encode_us"], made["decode_us"], made["total_us"], made["repetitions"]), (11.0, 5.0, 16.0, 5))
         self.assertEqual((made["payload_bytes"], made["dense_bytes"], made["ratio"]), (2 << 20, 2 << 20, 1.0))
@@ -118,13 +114,23 @@ class Peers(unittest.TestCase):
         self.assertAlmostEqual(rows.interquartile_range([4, 1, 3, 2]), 1.5)
         self.assertEqual(rows.interquartile_range([7]), 0)
         self.assertEqual(rows.model_flops_per_token(124439808, 786432, 12, 768, 1024), 6 * 123653376 + 12 * 12 * 768 * 1024)
-        self.assertEqual([gpu_codecs.kept(n, 0.01) for n in (1, 149, 150, 1000)], [1, 1, 2, 10])
-        self.assertEqual(gpu_codecs.payload_bytes((FakeTensor(10, 4), FakeTensor(10, 8))), 120)
+        self.assertEqual([torch_codecs.kept(n, 0.01) for n in (1, 149, 150, 1000)], [1, 1, 2, 10])
+        self.assertEqual(torch_codecs.payload_bytes((FakeTensor(10, 4), FakeTensor(10, 8))), 120)
 
     def test_codecs_are_named_as_ours(self):
         options = gpu_codecs.parse([])
         self.assertEqual([codec for _, codec, _ in gpu_codecs.methods(None, options)], ["cast", "topk", "powersgd:rank=16"] + 3 * ["quantize"])
-        self.assertEqual(gpu_codecs.expression("topk", 0.1, 0.01), "topk:fraction=0.1")
+        self.assertEqual(torch_codecs.expression("topk", 0.1, 0.01), "topk:fraction=0.1")
+
+    def test_codecs_on_the_host_have_peers_of_ours(self):
+        named = [codec for _, codec, _ in cpu_codecs.methods(None, cpu_codecs.parse([]))]
+        self.assertEqual(named, ["cast", "fp8:scale=tensor", "quantize", "group:bits=8", "topk"])
+
+    def test_a_clock_of_the_host_takes_turns(self):
+        calls = []
+        samples = rows.HostClock().take_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, seconds=0, least=4, warm_up=2)
+        self.assertEqual({name: len(values) for name, values in samples.items()}, {"a": 4, "b": 4})
+        self.assertEqual("".join(calls), "ab" * 6)
 
     def test_numbers_that_are_not_finite_become_null(self):
         self.assertEqual(json.loads(rows.to_json({"a": float("nan"), "b": float("inf"), "c": 1.5})), {"a": None, "b": None, "c": 1.5})
