@@ -45,6 +45,15 @@ TEST(GroupVectors, ZeroPlusPlusSaturatesOneStepLow) {
   EXPECT_EQ(send("group:bits=4,range=affine", {0, 3, 1, 2.25f}).decoded, (std::vector<float>{0, 2.8125f, 0.9375f, 2.25f}));
 }
 
+TEST(GroupVectors, QuickReducesExtremeIsExactWhateverItsSign) {
+  const Sent low = send("group:bits=4,range=extreme", {1, -3, 2, 0.5f}), high = send("group:bits=4,range=extreme", {1, 3, -2, 0.5f});
+  EXPECT_EQ(low.decoded, (std::vector<float>{1.125f, -3, 1.875f, 0.375f}));
+  EXPECT_EQ(high.decoded, (std::vector<float>{1.125f, 3, -1.875f, 0.375f}));
+  // The released bytes are those codes plus 8: 11 0 13 9 and 5 0 13 7.
+  EXPECT_EQ(after(low.bytes, 4), (std::vector<int>{0x38, 0x51}));
+  EXPECT_EQ(after(high.bytes, 4), (std::vector<int>{0xd8, 0x5f}));
+}
+
 TEST(Group, MinmaxHasBothEndsAmongItsCodes) {
   const Sent sent = send("group:bits=2,range=minmax", {-1, 2, 0.1f, 0.9f});
   EXPECT_EQ(sent.decoded, (std::vector<float>{-1, 2, 0, 1}));

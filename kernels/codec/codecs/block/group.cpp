@@ -3,6 +3,7 @@
 //   range=symmetric (SDP4Bit)   step = a / (2^(B-1) - 1), q in +-(2^(B-1) - 1): zero is a code, the largest element too
 //   range=full (ZeRO++)         step = 2 a / 2^B, q in [-2^(B-1), 2^(B-1) - 1]: the largest positive element saturates one step low
 //   range=affine (ZeRO++)       step = (max - min) / 2^B, offset (max + min) / 2, q as full
+//   range=extreme (QuickReduce) step = -w / 2^(B-1), w the element of largest magnitude with its sign, q as full: w is a code, and a step may be negative
 //   range=minmax (FBGEMM)       step = (max - min) / (2^B - 1), offset min + 2^(B-1) step, q as full: both ends are codes
 //   q = (x - offset) / step, rounded half to even, or, round=stochastic, up with the probability of its fraction: draws of 16 bits are keyed by message and element
 //   decoded = q * step + offset, with step and offset as they travel; a step of 0 makes zeros, or the offset
@@ -31,7 +32,7 @@ namespace {
 
 constexpr std::uint64_t draws_seed = 0x67726f7570ull;  // "group"
 
-enum class Range { symmetric, full, affine, minmax };
+enum class Range { symmetric, full, extreme, affine, minmax };
 
 struct Options {
   int bits = 4;
@@ -39,6 +40,7 @@ struct Options {
   Range range = Range::symmetric;
   bool stochastic = false, low_first = false;
   DType scale = DType::f32;
+  bool has_signs() const { return range == Range::extreme || has_offset(); }  ///< a scale depends on more than the largest magnitude
   bool has_offset() const { return range == Range::affine || range == Range::minmax; }
   float high() const { return static_cast<float>((1 << (bits - 1)) - 1); }
   float low() const { return range == Range::symmetric ? -high() : -high() - 1; }
@@ -69,6 +71,8 @@ Scale scale_of(float least, float largest, const Options& o) {
       return {std::max(std::fabs(least), std::fabs(largest)) / o.high(), 0};
     case Range::full:
       return {std::max(std::fabs(least), std::fabs(largest)) / (levels / 2), 0};
+    case Range::extreme:
+      return {(largest >= -least ? -largest : -least) / (levels / 2), 0};
     case Range::affine:
       return {half_range / (levels / 2), 0.5f * largest + 0.5f * least};
     case Range::minmax: {
@@ -86,7 +90,7 @@ class Group final : public BlockCodec {
 
  private:
   /// Whether all codes are finite numbers; not of NaN.
-  bool fits(float step, float offset) const { return std::fabs(offset) + -options_.low() * step <= std::numeric_limits<float>::max(); }
+  bool fits(float step, float offset) const { return std::fabs(offset) - options_.low() * std::fabs(step) <= std::numeric_limits<float>::max(); }
   /// Rounds to the type that travels and writes it.
   float put(float value, std::byte* to) const {
     const std::uint32_t bits = wire_bits(value, options_.scale);
@@ -102,14 +106,14 @@ class Group final : public BlockCodec {
     float *const offsets = factors + unit.blocks, *const least = offsets + unit.blocks, *const largest = least + unit.blocks;
     simd::block_maxima(x, unit.count, unit.block, maxima);
     if (*std::max_element(maxima, maxima + unit.blocks) >= simd::non_finite_bits) return false;
-    if (options_.has_offset()) simd::block_ranges(x, unit.count, unit.block, least, largest);
+    if (options_.has_signs()) simd::block_ranges(x, unit.count, unit.block, least, largest);
     const std::size_t each = layout().scale_bytes;
     for (std::size_t b = 0; b < unit.blocks; ++b) {
       const float most = std::bit_cast<float>(maxima[b]);
-      const Scale scale = options_.has_offset() ? scale_of(least[b], largest[b], options_) : scale_of(-most, most, options_);
+      const Scale scale = options_.has_signs() ? scale_of(least[b], largest[b], options_) : scale_of(-most, most, options_);
       const float step = put(scale.step, scales + b * each);
       factors[b] = step == 0 ? 0 : 1 / step;
-      if (std::isinf(factors[b])) factors[b] = std::numeric_limits<float>::max();  // of steps below the normal numbers
+      if (std::isinf(factors[b])) factors[b] = std::copysign(std::numeric_limits<float>::max(), step);  // of steps below the normal numbers
       offsets[b] = options_.has_offset() ? put(scale.offset, scales + b * each + size_of(options_.scale)) : 0;
       if (!fits(step, offsets[b])) throw RuntimeFailure("group: a value of " + std::to_string(most) + " in " + text_of(key) + " is too near the end of f32 for its codes; scale the tensor");
     }
@@ -133,7 +137,7 @@ class Group final : public BlockCodec {
       std::memcpy(&step, scales + b * each, width);
       if (options_.has_offset()) std::memcpy(&offset, scales + b * each + width, width);
       steps[b] = wire_value(step, options_.scale), offsets[b] = wire_value(offset, options_.scale);
-      good = good && steps[b] >= 0 && fits(steps[b], offsets[b]);
+      good = good && (steps[b] >= 0 || options_.range == Range::extreme) && fits(steps[b], offsets[b]);
     }
     if (!good) return false;
     if (options_.bits != 8 && options_.bits != 4) {
@@ -162,7 +166,7 @@ Options options_of(const Parameters& p) {
   o.bits = static_cast<int>(p.integer("bits"));
   o.group = p.integer("group");
   const std::string &range = p.choice("range"), &scale = p.choice("scale");
-  o.range = range == "symmetric" ? Range::symmetric : range == "full" ? Range::full : range == "affine" ? Range::affine : Range::minmax;
+  o.range = range == "symmetric" ? Range::symmetric : range == "full" ? Range::full : range == "extreme" ? Range::extreme : range == "affine" ? Range::affine : Range::minmax;
   o.stochastic = p.choice("round") == "stochastic";
   o.low_first = p.choice("order") == "low";
   o.scale = scale == "f32" ? DType::f32 : scale == "f16" ? DType::f16 : DType::bf16;
@@ -187,7 +191,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
       for (std::size_t i = begin; i < end; ++i) {
         const double y = step == 0 ? 0 : std::clamp((x[i] - offset) / step, double{o.low()}, double{o.high()});
         out[i] = std::nearbyint(y) * step + offset;
-        if (o.stochastic && std::fabs(decoded[i] - (y * step + offset)) > 1.001 * step + 1e-6 * std::fabs(offset))
+        if (o.stochastic && std::fabs(decoded[i] - (y * step + offset)) > 1.001 * std::fabs(step) + 1e-6 * std::fabs(offset))
           throw WrongResult("element " + std::to_string(i) + " is more than a step from its value");
       }
     }
@@ -199,13 +203,13 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
 const bool registered =
     register_codec({.name = "group",
                     .summary = "integers of 1 to 8 bits, a scale for a group of neighbours",
-                    .source = "SDP4Bit (arXiv 2410.15526), ZeRO++ (2306.10209), QSDP (2302.02390), FBGEMM",
+                    .source = "SDP4Bit (arXiv 2410.15526), ZeRO++ (2306.10209), QSDP (2302.02390), FBGEMM, QuickReduce",
                     .parameters = {{.name = "bits", .kind = ParameterSpec::Kind::integer, .default_value = "4", .minimum = 1, .maximum = 8, .help = "bits per element"},
                                    {.name = "group", .kind = ParameterSpec::Kind::integer, .default_value = "128", .minimum = 32, .maximum = 8192, .help = "neighbours of a row that share a scale; a multiple of 16"},
                                    {.name = "range",
                                     .kind = ParameterSpec::Kind::choice,
                                     .default_value = "symmetric",
-                                    .choices = {"symmetric", "full", "affine", "minmax"},
+                                    .choices = {"symmetric", "full", "extreme", "affine", "minmax"},
                                     .help = "which integers, and whether a group has an offset"},
                                    {.name = "round", .kind = ParameterSpec::Kind::choice, .default_value = "nearest", .choices = {"nearest", "stochastic"}, .help = "stochastic: without bias"},
                                    {.name = "scale", .kind = ParameterSpec::Kind::choice, .default_value = "f32", .choices = {"f32", "f16", "bf16"}, .help = "type of the scales"},
