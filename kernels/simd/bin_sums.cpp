@@ -41,34 +41,71 @@ void MomentsOf(const float* HWY_RESTRICT x, std::size_t n, double* HWY_RESTRICT 
   for (std::size_t i = whole; i < n; ++i) sums[i - whole] += double{x[i]}, squares[i - whole] += double{x[i]} * double{x[i]};
 }
 
+/// Of four bins each has a sum for every element of 32, too: masks instead of an address per element. Counts are exact in any order.
+constexpr std::size_t four = 4;
+
+void AddToFourBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT codes, std::size_t n, Bin* HWY_RESTRICT bins) {
+  const hn::CappedTag<double, 16> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const hn::Rebind<std::uint8_t, decltype(d)> dcodes;
+  const hn::Rebind<std::uint32_t, decltype(d)> dwords;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const std::size_t lanes = hn::Lanes(d);
+  double sums[four][sums_apart] = {};
+  std::size_t counts[four] = {};
+  const std::size_t whole = n / sums_apart * sums_apart;
+  for (std::size_t begin = 0; begin < whole; begin += stripe) {
+    const std::size_t end = std::min(whole, begin + stripe);
+    for (std::size_t k = 0; k < sums_apart; k += lanes) {
+      auto sum0 = hn::LoadU(d, sums[0] + k), sum1 = hn::LoadU(d, sums[1] + k), sum2 = hn::LoadU(d, sums[2] + k), sum3 = hn::LoadU(d, sums[3] + k);
+      std::size_t count1 = 0, count2 = 0, count3 = 0;
+      for (std::size_t i = begin + k; i < end; i += sums_apart) {
+        const auto value = hn::PromoteTo(d, hn::LoadU(df, x + i));
+        const auto code = hn::PromoteTo(du, hn::PromoteTo(dwords, hn::LoadU(dcodes, codes + i)));
+        const auto in0 = hn::Eq(code, hn::Zero(du)), in1 = hn::Eq(code, hn::Set(du, 1)), in2 = hn::Eq(code, hn::Set(du, 2)), in3 = hn::Eq(code, hn::Set(du, 3));
+        sum0 = hn::Add(sum0, hn::IfThenElseZero(hn::RebindMask(d, in0), value));
+        sum1 = hn::Add(sum1, hn::IfThenElseZero(hn::RebindMask(d, in1), value));
+        sum2 = hn::Add(sum2, hn::IfThenElseZero(hn::RebindMask(d, in2), value));
+        sum3 = hn::Add(sum3, hn::IfThenElseZero(hn::RebindMask(d, in3), value));
+        count1 += hn::CountTrue(du, in1), count2 += hn::CountTrue(du, in2), count3 += hn::CountTrue(du, in3);
+      }
+      hn::StoreU(sum0, d, sums[0] + k), hn::StoreU(sum1, d, sums[1] + k), hn::StoreU(sum2, d, sums[2] + k), hn::StoreU(sum3, d, sums[3] + k);
+      counts[1] += count1, counts[2] += count2, counts[3] += count3;
+    }
+  }
+  counts[0] = whole - counts[1] - counts[2] - counts[3];
+  for (std::size_t i = whole; i < n; ++i) sums[codes[i]][i - whole] += double{x[i]}, ++counts[codes[i]];
+  for (std::size_t b = 0; b < four; ++b) {
+    bins[b].count += static_cast<double>(counts[b]);
+    for (std::size_t k = 0; k < sums_apart; ++k) bins[b].sum += sums[b][k];
+  }
+}
+
 /// Neighbours go to bins apart, so that equal codes in a row do not wait for each other's sum.
 constexpr std::size_t apart = 4;
 
 void AddToBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT codes, std::size_t n, Bin* HWY_RESTRICT bins, std::size_t count) {
-#if HWY_TARGET == HWY_SCALAR
-  const hn::CappedTag<double, 1> d;
-#else
-  const hn::FixedTag<double, 2> d;  // a bin is one vector of two
-#endif
   alignas(64) Bin own[apart * 256];
   std::fill(own, own + apart * count, Bin{});
-  double* const flat = &own[0].sum;
-  const auto add = [&](std::size_t bin, float value) HWY_ATTR {
-    double* const at = flat + 2 * bin;
-#if HWY_TARGET == HWY_SCALAR
-    at[0] += double{value}, at[1] += 1;
-    (void)d;
-#else
-    hn::Store(hn::Add(hn::Load(d, at), hn::InsertLane(hn::Set(d, 1.0), 0, double{value})), d, at);
-#endif
+  const auto add = [&](std::size_t i) {
+    Bin& bin = own[i % apart * count + codes[i]];
+    bin.sum += double{x[i]}, bin.count += 1;
   };
   std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<double, 2> d;  // a bin is one vector
+  const hn::Rebind<float, decltype(d)> df;
+  const auto one = hn::Set(d, 1.0);
+  const auto add_to = [&](std::size_t bin, hn::Vec<decltype(d)> value_and_one) HWY_ATTR { hn::Store(hn::Add(hn::Load(d, &own[bin].sum), value_and_one), d, &own[bin].sum); };
   for (; i + apart <= n; i += apart) {
-    std::uint8_t four[apart];
-    std::memcpy(four, codes + i, sizeof four);
-    for (std::size_t k = 0; k < apart; ++k) add(k * count + four[k], x[i + k]);
+    const auto first = hn::PromoteTo(d, hn::LoadU(df, x + i)), second = hn::PromoteTo(d, hn::LoadU(df, x + i + 2));
+    add_to(codes[i], hn::InterleaveLower(d, first, one));
+    add_to(count + codes[i + 1], hn::InterleaveUpper(d, first, one));
+    add_to(2 * count + codes[i + 2], hn::InterleaveLower(d, second, one));
+    add_to(3 * count + codes[i + 3], hn::InterleaveUpper(d, second, one));
   }
-  for (; i < n; ++i) add(i % apart * count + codes[i], x[i]);
+#endif
+  for (; i < n; ++i) add(i);
   for (std::size_t b = 0; b < count; ++b)
     for (std::size_t k = 0; k < apart; ++k) bins[b].sum += own[k * count + b].sum, bins[b].count += own[k * count + b].count;
 }
@@ -80,6 +117,7 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::simd {
 
 HWY_EXPORT(MomentsOf);
+HWY_EXPORT(AddToFourBins);
 HWY_EXPORT(AddToBins);
 
 Moments moments(const float* x, std::size_t n) {
@@ -89,7 +127,12 @@ Moments moments(const float* x, std::size_t n) {
   for (int k = 0; k < 32; ++k) all.sum += sums[k], all.squares += squares[k];
   return all;
 }
-void add_to_bins(const float* x, const std::uint8_t* codes, std::size_t n, Bin* bins, std::size_t count) { HWY_DYNAMIC_DISPATCH(AddToBins)(x, codes, n, bins, count); }
+void add_to_bins(const float* x, const std::uint8_t* codes, std::size_t n, Bin* bins, std::size_t count) {
+  if (count == 4)
+    HWY_DYNAMIC_DISPATCH(AddToFourBins)(x, codes, n, bins);
+  else
+    HWY_DYNAMIC_DISPATCH(AddToBins)(x, codes, n, bins, count);
+}
 
 }  // namespace thinwire::simd
 #endif  // HWY_ONCE

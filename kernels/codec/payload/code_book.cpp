@@ -1,13 +1,11 @@
 #include "kernels/codec/payload/code_book.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "core/error.h"
-#include "kernels/codec/payload/bit_stream.h"
 #include "kernels/simd/group_codes.h"
 #include "kernels/simd/magnitude.h"
 #include "kernels/threads.h"
@@ -16,7 +14,9 @@ namespace thinwire {
 namespace {
 
 constexpr std::int64_t segment = 1 << 16;  ///< elements with sums of their own, added up in order: the cut must not depend on threads
-constexpr std::int64_t stripe = 4096;      ///< 16 KiB: codes and bins of it are made while it is in the cache
+constexpr std::int64_t stripe = 16384;     ///< 64 KiB: codes and bins of it are made while it is in the cache
+
+constexpr std::int64_t tile = 4096;        ///< of what is decoded: 16 KiB stay in the first-level cache
 
 using Limits = std::numeric_limits<float>;
 
@@ -34,50 +34,88 @@ Scale scale_of(const simd::Moments& all, double n, const CodeBookRule& rule) {
           step == 0 ? 0.0f : static_cast<float>(std::clamp(1 / step, double{Limits::min()}, double{Limits::max()}))};
 }
 
-/// Values of 8 / bits codes for every byte: the first code is in the highest bits.
+/// to = the codes' low bits, the first code in the highest of each byte. `flip` is XORed to each code.
 template <int kBits>
-struct BookOfBytes {
-  static constexpr std::size_t each = 8 / kBits;
-  std::array<std::array<float, each>, 256> values;
-  explicit BookOfBytes(const float* book) {
-    for (std::size_t byte = 0; byte < 256; ++byte)
-      for (std::size_t k = 0; k < each; ++k) values[byte][k] = book[byte >> (8 - kBits * (k + 1)) & ((1u << kBits) - 1)];
+void pack(const std::uint8_t* codes, std::size_t count, std::uint8_t flip, std::uint8_t* to) {
+  constexpr std::size_t each = 8 / kBits;
+  for (std::size_t b = 0; b < count / each; ++b) {
+    std::uint32_t of = 0;
+    if constexpr (kBits == 2) {
+      std::memcpy(&of, codes + 4 * b, 4);
+      to[b] = static_cast<std::uint8_t>((of ^ flip * 0x01010101u) * 0x40100401u >> 24);  // shifts code k to bit 30 - 2 k; nothing carries
+    } else if constexpr (kBits == 4) {
+      to[b] = static_cast<std::uint8_t>((codes[2 * b] ^ flip) << 4 | (codes[2 * b + 1] ^ flip));
+    } else {
+      to[b] = codes[b] ^ flip;
+    }
+  }
+  if (count % each == 0) return;
+  unsigned last = 0;
+  for (std::size_t i = count / each * each; i < count; ++i) last |= static_cast<unsigned>(codes[i] ^ flip) << (8 - kBits * (i % each + 1));
+  to[count / each] = static_cast<std::uint8_t>(last);
+}
+
+/// Values of the 4 / bits codes of half a byte: quickly made.
+template <int kBits>
+struct BookOfHalves {
+  static constexpr std::size_t each = 4 / kBits;
+  float values[16][each];
+  explicit BookOfHalves(const float* book) {
+    for (std::size_t half = 0; half < 16; ++half)
+      for (std::size_t k = 0; k < each; ++k) values[half][k] = book[half >> (4 - kBits * (k + 1)) & ((1u << kBits) - 1)];
+  }
+  void put(std::uint8_t byte, float* to) const {
+    std::memcpy(to, values[byte >> 4], sizeof values[0]);
+    std::memcpy(to + each, values[byte & 15], sizeof values[0]);
   }
 };
 
-/// A table of bytes would cost more than so few codes.
-constexpr std::int64_t few = 1024;
+/// Those of a whole byte: half the work for each, where a book has enough of them.
 template <int kBits>
-void expand_few(const float* book, const std::uint8_t* codes, std::int64_t n, float* out, bool add) {
-  constexpr std::int64_t each = 8 / kBits;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float value = book[codes[i / each] >> (8 - kBits * (i % each + 1)) & ((1u << kBits) - 1)];
-    out[i] = add ? out[i] + value : value;
+struct BookOfBytes {
+  float values[256][8 / kBits];
+  explicit BookOfBytes(const float* book) {
+    if constexpr (kBits == 8) {
+      std::memcpy(values, book, sizeof values);
+    } else {
+      const BookOfHalves<kBits> halves(book);
+      for (std::size_t byte = 0; byte < 256; ++byte) halves.put(static_cast<std::uint8_t>(byte), values[byte]);
+    }
   }
-}
+  void put(std::uint8_t byte, float* to) const { std::memcpy(to, values[byte], sizeof values[0]); }
+};
 
-template <int kBits>
-void expand(const float* book, const std::uint8_t* codes, std::int64_t n, float* out, bool add, bool stream) {
-  if (n <= few) return expand_few<kBits>(book, codes, n, out, add);
+template <int kBits, typename Book>
+void expand_by(const Book& book, const std::uint8_t* codes, std::int64_t n, float* out, bool add, bool stream) {
   constexpr std::int64_t each = 8 / kBits;
-  const BookOfBytes<kBits> of(book);
-  parallel_ranges(n, default_grain, stripe, [&](std::int64_t begin, std::int64_t end, int) {
-    float apart[stripe];
-    for (std::int64_t at = begin; at < end; at += stripe) {
-      const std::int64_t count = std::min(stripe, end - at);
-      float* const to = add || stream ? apart : out + at;
+  parallel_ranges(n, default_grain, tile, [&](std::int64_t begin, std::int64_t end, int) {
+    float apart[tile + each];
+    for (std::int64_t at = begin; at < end; at += tile) {
+      const std::int64_t count = std::min(tile, end - at), whole = count / each;
+      float* const to = add || stream || whole * each < count ? apart : out + at;
       const std::uint8_t* const from = codes + at / each;
-      for (std::int64_t b = 0; b < count / each; ++b) std::memcpy(to + b * each, of.values[from[b]].data(), sizeof(float) * each);
-      if (const std::int64_t rest = count % each; rest > 0) std::memcpy(to + count - rest, of.values[from[count / each]].data(), sizeof(float) * static_cast<std::size_t>(rest));
+      for (std::int64_t b = 0; b < whole; ++b) book.put(from[b], to + b * each);
+      if (whole * each < count) book.put(from[whole], to + whole * each);
       if (add) {
         float* const sum = out + at;
 #pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) sum[i] += apart[i];
       } else if (stream) {
         simd::stream_copy(out + at, apart, static_cast<std::size_t>(count));
+      } else if (to == apart) {
+        std::memcpy(out + at, apart, static_cast<std::size_t>(count) * sizeof(float));
       }
     }
   });
+}
+
+constexpr std::int64_t few = 4096;  ///< values for which a table of bytes costs more than it saves
+
+template <int kBits>
+void expand(const float* book, const std::uint8_t* codes, std::int64_t n, float* out, bool add, bool stream) {
+  if constexpr (kBits < 8)
+    if (n <= few) return expand_by<kBits>(BookOfHalves<kBits>(book), codes, n, out, add, stream);
+  expand_by<kBits>(BookOfBytes<kBits>(book), codes, n, out, add, stream);
 }
 
 }  // namespace
@@ -101,19 +139,15 @@ bool CodeBookWriter::write(const CodeBookRule& rule, std::span<const float> x, s
     for (std::int64_t at = first * segment; at < std::min(n, last * segment); at += stripe) {
       const auto count = static_cast<std::size_t>(std::min(stripe, n - at));
       simd::encode_group_codes(x.data() + at, count, count, &scale.factor, &scale.offset, -half, half - 1, static_cast<std::uint8_t>(bins - 1), nullptr, simd::CodePacking::bytes, apart);
-#pragma omp simd
-      for (std::size_t i = 0; i < count; ++i) apart[i] = static_cast<std::uint8_t>(apart[i] ^ (bins / 2));  // from two's complement
       simd::add_to_bins(x.data() + at, apart, count, bins_.data() + static_cast<std::size_t>(at / segment) * bins, bins);
       auto* const to = reinterpret_cast<std::uint8_t*>(codes) + rule.code_bytes(static_cast<std::size_t>(at));
-      if (rule.bits == 8)
-        std::memcpy(to, apart, count);
-      else
-        write_codes(apart, count, rule.bits, to, to + rule.code_bytes(count));
+      const auto flip = static_cast<std::uint8_t>(bins / 2);
+      rule.bits == 2 ? pack<2>(apart, count, flip, to) : rule.bits == 4 ? pack<4>(apart, count, flip, to) : pack<8>(apart, count, flip, to);
     }
   });
-  for (std::size_t b = 0; b < bins; ++b) {
+  for (std::size_t b = 0; b < bins; ++b) {  // bins_ are in the order of two's complements
     simd::Bin total;
-    for (std::size_t s = b; s < bins_.size(); s += bins) total.sum += bins_[s].sum, total.count += bins_[s].count;
+    for (std::size_t s = b ^ (bins / 2); s < bins_.size(); s += bins) total.sum += bins_[s].sum, total.count += bins_[s].count;
     const auto mean = static_cast<float>(total.count > 0 ? total.sum / total.count : 0);
     std::memcpy(book + b * sizeof mean, &mean, sizeof mean);
   }
