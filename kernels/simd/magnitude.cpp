@@ -62,6 +62,41 @@ std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint
   return count;
 }
 
+std::size_t CollectTile(const float* HWY_RESTRICT x, std::size_t stride, std::size_t rows, std::size_t columns, std::size_t width, std::uint32_t lower,
+                        std::uint16_t* HWY_RESTRICT index, float* HWY_RESTRICT value, std::uint32_t& maximum) {
+  const F32 d;
+  const I32 di;
+  const U32 du;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto bound = hn::Set(di, static_cast<std::int32_t>(lower) - 1);
+  auto largest = hn::Zero(di);
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < rows; ++r, x += stride) {
+    std::size_t c = 0;
+    for (; c + lanes <= columns; c += lanes) {
+      hwy::Prefetch(x + columns + c);
+      const auto v = hn::LoadU(d, x + c);
+      const auto magnitude = Magnitude(v);
+      const auto keep = hn::Gt(magnitude, bound);
+      if (hn::AllFalse(di, keep)) continue;
+      largest = hn::Max(largest, magnitude);
+      hn::StoreU(hn::Compress(v, hn::RebindMask(d, keep)), d, value + count);
+      const auto position = hn::Compress(hn::Iota(du, static_cast<std::uint32_t>(r * width + c)), hn::RebindMask(du, keep));
+      hn::StoreU(hn::TruncateTo(U16(), position), U16(), index + count);
+      count += hn::CountTrue(di, keep);
+    }
+    for (; c < columns; ++c) {
+      const std::uint32_t bits = magnitude_bits(x[c]);
+      index[count] = static_cast<std::uint16_t>(r * width + c);
+      value[count] = x[c];
+      count += bits >= lower ? 1 : 0;
+      maximum = std::max(maximum, bits);
+    }
+  }
+  maximum = std::max(maximum, static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest))));
+  return count;
+}
+
 // Reads stay ahead of writes: a vector is stored at or before the place that it was loaded from.
 std::size_t KeepAtLeast(std::uint16_t* index, float* value, std::size_t n, std::uint32_t lower) {
   const F32 d;
@@ -110,6 +145,25 @@ std::size_t MagnitudesBetween(const float* HWY_RESTRICT value, std::size_t n, st
     count += bits >= lower && bits <= upper ? 1 : 0;
   }
   return count;
+}
+
+std::uint32_t CutOfRank(const float* value, std::size_t n, std::size_t rank, std::uint32_t lower, std::uint32_t upper) {
+  const F32 d;
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(d);
+  while (lower < upper) {
+    const std::uint32_t middle = lower + (upper - lower + 1) / 2;
+    const auto bound = hn::Set(di, static_cast<std::int32_t>(middle) - 1);
+    std::size_t count = 0, i = 0;
+    for (; i + lanes <= n; i += lanes) count += hn::CountTrue(di, hn::Gt(Magnitude(hn::LoadU(d, value + i)), bound));
+    for (; i < n; ++i) count += magnitude_bits(value[i]) >= middle ? 1 : 0;
+    if (count == rank) return middle;
+    if (count > rank)
+      lower = middle;
+    else
+      upper = middle - 1;
+  }
+  return lower;
 }
 
 // Row after row: several rows at once would save cache traffic of the maxima, but rows a multiple of 4 KiB
@@ -167,8 +221,10 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::simd {
 
 HWY_EXPORT(CollectAtLeast);
+HWY_EXPORT(CollectTile);
 HWY_EXPORT(KeepAtLeast);
 HWY_EXPORT(MagnitudesBetween);
+HWY_EXPORT(CutOfRank);
 HWY_EXPORT(ColumnMaximum);
 HWY_EXPORT(MaximumBits);
 HWY_EXPORT(StreamCopy);
@@ -177,12 +233,19 @@ std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower,
                              float* value, std::uint32_t& maximum) {
   return HWY_DYNAMIC_DISPATCH(CollectAtLeast)(x, n, lower, index, value, maximum);
 }
+std::size_t collect_tile(const float* x, std::size_t stride, std::size_t rows, std::size_t columns, std::size_t width, std::uint32_t lower, std::uint16_t* index, float* value,
+                         std::uint32_t& maximum) {
+  return HWY_DYNAMIC_DISPATCH(CollectTile)(x, stride, rows, columns, width, lower, index, value, maximum);
+}
 std::size_t keep_at_least(std::uint16_t* index, float* value, std::size_t n, std::uint32_t lower) {
   return HWY_DYNAMIC_DISPATCH(KeepAtLeast)(index, value, n, lower);
 }
 std::size_t magnitudes_between(const float* value, std::size_t n, std::uint32_t lower, std::uint32_t upper,
                                std::uint32_t* out) {
   return HWY_DYNAMIC_DISPATCH(MagnitudesBetween)(value, n, lower, upper, out);
+}
+std::uint32_t cut_of_rank(const float* value, std::size_t n, std::size_t rank, std::uint32_t lower, std::uint32_t upper) {
+  return HWY_DYNAMIC_DISPATCH(CutOfRank)(value, n, rank, lower, upper);
 }
 void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
                     std::uint32_t* maximum) {
