@@ -125,6 +125,7 @@ class PlainChunkTopK final : public ChunkTopK {
   void for_chunks(const ChunkGrid& grid, const Body& body) {
     parallel_ranges(grid.chunks(), std::max<std::int64_t>(1, default_grain / grid.area()), 1, [&](std::int64_t first, std::int64_t last, int thread) {
       for (std::int64_t number = first; number < last; ++number) body(grid.chunk(number), scratch(thread));
+      simd::stream_fence();
     });
   }
 
@@ -156,7 +157,6 @@ class PlainChunkTopK final : public ChunkTopK {
       for (std::size_t i = 0; i < kept.size(); ++i) s.zeros[positions[i]] = kept[i];
       simd::place_tile(s.zeros, static_cast<std::size_t>(grid.width()), static_cast<std::size_t>(chunk.rows), static_cast<std::size_t>(chunk.columns), to, static_cast<std::size_t>(grid.columns()), false, stream);
       for (const std::uint16_t position : positions) s.zeros[position] = 0;
-      if (stream) simd::stream_fence();
     });
   }
 };
