@@ -96,13 +96,14 @@ void AddToBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT cod
   const hn::FixedTag<double, 2> d;  // a bin is one vector
   const hn::Rebind<float, decltype(d)> df;
   const auto one = hn::Set(d, 1.0);
-  const auto add_to = [&](std::size_t bin, hn::Vec<decltype(d)> value_and_one) HWY_ATTR { hn::Store(hn::Add(hn::Load(d, &own[bin].sum), value_and_one), d, &own[bin].sum); };
+  const auto add_to = [d](Bin& bin, hn::Vec<decltype(d)> value_and_one) HWY_ATTR { hn::Store(hn::Add(hn::Load(d, &bin.sum), value_and_one), d, &bin.sum); };
+  Bin *const own1 = own + count, *const own2 = own1 + count, *const own3 = own2 + count;
   for (; i + apart <= n; i += apart) {
     const auto first = hn::PromoteTo(d, hn::LoadU(df, x + i)), second = hn::PromoteTo(d, hn::LoadU(df, x + i + 2));
-    add_to(codes[i], hn::InterleaveLower(d, first, one));
-    add_to(count + codes[i + 1], hn::InterleaveUpper(d, first, one));
-    add_to(2 * count + codes[i + 2], hn::InterleaveLower(d, second, one));
-    add_to(3 * count + codes[i + 3], hn::InterleaveUpper(d, second, one));
+    add_to(own[codes[i]], hn::InterleaveLower(d, first, one));
+    add_to(own1[codes[i + 1]], hn::InterleaveUpper(d, first, one));
+    add_to(own2[codes[i + 2]], hn::InterleaveLower(d, second, one));
+    add_to(own3[codes[i + 3]], hn::InterleaveUpper(d, second, one));
   }
 #endif
   for (; i < n; ++i) add(i);

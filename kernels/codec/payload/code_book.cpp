@@ -1,6 +1,7 @@
 #include "kernels/codec/payload/code_book.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,6 +12,9 @@
 #include "kernels/threads.h"
 
 namespace thinwire {
+
+static_assert(std::endian::native == std::endian::little, "codes are joined and books copied as they lie in memory");
+
 namespace {
 
 constexpr std::int64_t segment = 1 << 16;  ///< elements with sums of their own, added up in order: the cut must not depend on threads
@@ -34,25 +38,36 @@ Scale scale_of(const simd::Moments& all, double n, const CodeBookRule& rule) {
           step == 0 ? 0.0f : static_cast<float>(std::clamp(1 / step, double{Limits::min()}, double{Limits::max()}))};
 }
 
-/// to = the codes' low bits, the first code in the highest of each byte. `flip` is XORed to each code.
+/// Eight codes, one per byte, as 8 * kBits bits: the first code is in the highest of the first byte.
+template <int kBits>
+std::uint64_t join_eight(std::uint64_t v) {
+  if constexpr (kBits == 8) return v;
+  if constexpr (kBits == 4) {
+    v = (v << 4 | v >> 8) & 0x00ff00ff00ff00ffull;
+    v = (v | v >> 8) & 0x0000ffff0000ffffull;
+    return (v | v >> 16) & 0xffffffffull;
+  }
+  // Of four codes the product has code k at bit 30 - 2 k; nothing carries into these bits.
+  const auto byte = [](std::uint64_t four) { return static_cast<std::uint32_t>(four) * 0x40100401u >> 24; };
+  return byte(v) | byte(v >> 32) << 8;
+}
+
+/// The last byte is filled with zeros. `flip` is XORed to each code.
 template <int kBits>
 void pack(const std::uint8_t* codes, std::size_t count, std::uint8_t flip, std::uint8_t* to) {
-  constexpr std::size_t each = 8 / kBits;
-  for (std::size_t b = 0; b < count / each; ++b) {
-    std::uint32_t of = 0;
-    if constexpr (kBits == 2) {
-      std::memcpy(&of, codes + 4 * b, 4);
-      to[b] = static_cast<std::uint8_t>((of ^ flip * 0x01010101u) * 0x40100401u >> 24);  // shifts code k to bit 30 - 2 k; nothing carries
-    } else if constexpr (kBits == 4) {
-      to[b] = static_cast<std::uint8_t>((codes[2 * b] ^ flip) << 4 | (codes[2 * b + 1] ^ flip));
-    } else {
-      to[b] = codes[b] ^ flip;
-    }
+  const std::uint64_t all = flip * 0x0101010101010101ull;
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8, to += kBits) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, codes + i, 8);
+    eight = join_eight<kBits>(eight ^ all);
+    std::memcpy(to, &eight, kBits);
   }
-  if (count % each == 0) return;
-  unsigned last = 0;
-  for (std::size_t i = count / each * each; i < count; ++i) last |= static_cast<unsigned>(codes[i] ^ flip) << (8 - kBits * (i % each + 1));
-  to[count / each] = static_cast<std::uint8_t>(last);
+  if (i == count) return;
+  std::uint64_t rest = 0;
+  std::memcpy(&rest, codes + i, count - i);
+  rest = join_eight<kBits>(rest ^ (all & ((std::uint64_t{1} << 8 * (count - i)) - 1)));
+  std::memcpy(to, &rest, ((count - i) * kBits + 7) / 8);
 }
 
 /// Values of the 4 / bits codes of half a byte: quickly made.
