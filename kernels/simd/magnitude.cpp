@@ -62,6 +62,51 @@ std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint
   return count;
 }
 
+// A tile keeps a per cent or two: a branch per vector on whether it has any would be mispredicted again and again. So the elements of 64 become bits, of which the first
+// four are taken without asking whether they are there.
+std::size_t CollectTile(const float* HWY_RESTRICT x, std::size_t stride, std::size_t rows, std::size_t columns, std::size_t width, std::uint32_t lower,
+                        std::uint16_t* HWY_RESTRICT index, float* HWY_RESTRICT value, std::uint32_t& maximum) {
+  const hn::CappedTag<std::int32_t, 16> di;
+  const std::size_t lanes = hn::Lanes(di);
+  const auto bound = hn::Set(di, static_cast<std::int32_t>(lower) - 1), mask = hn::Set(di, 0x7fffffff);
+  auto largest = hn::Zero(di);
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < rows; ++r, x += stride) {
+    const auto* const bits_of = reinterpret_cast<const std::int32_t*>(x);
+    std::size_t c = 0;
+    for (std::size_t length = 0; c + lanes <= columns; c += length) {
+      length = std::min<std::size_t>(64, (columns - c) / lanes * lanes);
+      std::uint64_t found = 0;
+      for (std::size_t k = 0; k < length; k += lanes) {
+        hwy::Prefetch(x + columns + c + k);
+        const auto magnitude = hn::And(hn::LoadU(di, bits_of + c + k), mask);
+        largest = hn::Max(largest, magnitude);
+        std::uint64_t here = 0;
+        hn::StoreMaskBits(di, hn::Gt(magnitude, bound), reinterpret_cast<std::uint8_t*>(&here));
+        found |= here << k;
+      }
+      const auto many = static_cast<std::size_t>(std::popcount(found));
+      const auto take = [&](std::size_t at) {
+        const auto position = static_cast<std::size_t>(std::countr_zero(found)) & 63;
+        index[at] = static_cast<std::uint16_t>(r * width + c + position), value[at] = x[c + position];
+        found &= found - 1;
+      };
+      for (std::size_t i = 0; i < 4; ++i) take(count + i);
+      for (std::size_t i = 4; i < many; ++i) take(count + i);
+      count += many;
+    }
+    for (; c < columns; ++c) {
+      const std::uint32_t bits = magnitude_bits(x[c]);
+      index[count] = static_cast<std::uint16_t>(r * width + c);
+      value[count] = x[c];
+      count += bits >= lower ? 1 : 0;
+      maximum = std::max(maximum, bits);
+    }
+  }
+  maximum = std::max(maximum, static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest))));
+  return count;
+}
+
 // Reads stay ahead of writes: a vector is stored at or before the place that it was loaded from.
 std::size_t KeepAtLeast(std::uint16_t* index, float* value, std::size_t n, std::uint32_t lower) {
   const F32 d;
@@ -110,6 +155,25 @@ std::size_t MagnitudesBetween(const float* HWY_RESTRICT value, std::size_t n, st
     count += bits >= lower && bits <= upper ? 1 : 0;
   }
   return count;
+}
+
+std::uint32_t CutOfRank(const float* value, std::size_t n, std::size_t rank, std::uint32_t lower, std::uint32_t upper) {
+  const F32 d;
+  const I32 di;
+  const std::size_t lanes = hn::Lanes(d);
+  while (lower < upper) {
+    const std::uint32_t middle = lower + (upper - lower + 1) / 2;
+    const auto bound = hn::Set(di, static_cast<std::int32_t>(middle) - 1);
+    std::size_t count = 0, i = 0;
+    for (; i + lanes <= n; i += lanes) count += hn::CountTrue(di, hn::Gt(Magnitude(hn::LoadU(d, value + i)), bound));
+    for (; i < n; ++i) count += magnitude_bits(value[i]) >= middle ? 1 : 0;
+    if (count == rank) return middle;
+    if (count > rank)
+      lower = middle;
+    else
+      upper = middle - 1;
+  }
+  return lower;
 }
 
 // Row after row: several rows at once would save cache traffic of the maxima, but rows a multiple of 4 KiB
@@ -167,8 +231,10 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::simd {
 
 HWY_EXPORT(CollectAtLeast);
+HWY_EXPORT(CollectTile);
 HWY_EXPORT(KeepAtLeast);
 HWY_EXPORT(MagnitudesBetween);
+HWY_EXPORT(CutOfRank);
 HWY_EXPORT(ColumnMaximum);
 HWY_EXPORT(MaximumBits);
 HWY_EXPORT(StreamCopy);
@@ -177,12 +243,19 @@ std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower,
                              float* value, std::uint32_t& maximum) {
   return HWY_DYNAMIC_DISPATCH(CollectAtLeast)(x, n, lower, index, value, maximum);
 }
+std::size_t collect_tile(const float* x, std::size_t stride, std::size_t rows, std::size_t columns, std::size_t width, std::uint32_t lower, std::uint16_t* index, float* value,
+                         std::uint32_t& maximum) {
+  return HWY_DYNAMIC_DISPATCH(CollectTile)(x, stride, rows, columns, width, lower, index, value, maximum);
+}
 std::size_t keep_at_least(std::uint16_t* index, float* value, std::size_t n, std::uint32_t lower) {
   return HWY_DYNAMIC_DISPATCH(KeepAtLeast)(index, value, n, lower);
 }
 std::size_t magnitudes_between(const float* value, std::size_t n, std::uint32_t lower, std::uint32_t upper,
                                std::uint32_t* out) {
   return HWY_DYNAMIC_DISPATCH(MagnitudesBetween)(value, n, lower, upper, out);
+}
+std::uint32_t cut_of_rank(const float* value, std::size_t n, std::size_t rank, std::uint32_t lower, std::uint32_t upper) {
+  return HWY_DYNAMIC_DISPATCH(CutOfRank)(value, n, rank, lower, upper);
 }
 void column_maximum(const float* x, std::size_t rows, std::size_t columns, std::size_t stride,
                     std::uint32_t* maximum) {

@@ -23,6 +23,11 @@ inline constexpr std::size_t collect_slack = 64;
 std::size_t collect_at_least(const float* x, std::size_t n, std::uint32_t lower, std::uint16_t* index,
                              float* value, std::uint32_t& maximum);
 
+/// The same of rows x columns values, rows `stride` elements apart, with index row * width + column, at most 65535. What lies `columns` further in each row is fetched
+/// towards the caches: callers go on there.
+std::size_t collect_tile(const float* x, std::size_t stride, std::size_t rows, std::size_t columns, std::size_t width, std::uint32_t lower, std::uint16_t* index, float* value,
+                         std::uint32_t& maximum);
+
 /// The same on a list in place: keeps the entries of magnitude `lower` and above. Returns how many.
 std::size_t keep_at_least(std::uint16_t* index, float* value, std::size_t n, std::uint32_t lower);
 
@@ -30,6 +35,10 @@ std::size_t keep_at_least(std::uint16_t* index, float* value, std::size_t n, std
 /// room for n + collect_slack. Returns how many.
 std::size_t magnitudes_between(const float* value, std::size_t n, std::uint32_t lower, std::uint32_t upper,
                                std::uint32_t* out);
+
+/// A cut c in [lower, upper], where at least `rank` of the n values have a magnitude of `lower` and above and none is above `upper`: just `rank` values have one
+/// of c and above, or c is the magnitude of the one of that rank, which others share.
+std::uint32_t cut_of_rank(const float* value, std::size_t n, std::size_t rank, std::uint32_t lower, std::uint32_t upper);
 
 /// maximum[c] = max(maximum[c], magnitude bits of x[r, c]) for x [rows, columns], rows `stride` elements
 /// apart.

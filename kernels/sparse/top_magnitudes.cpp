@@ -78,13 +78,17 @@ const float* TopMagnitudes::values(std::int64_t block) const {
          run.first;
 }
 
-void TopMagnitudes::select(ConstTensorView x, std::int64_t k, const MessageKey& key) {
-  const auto values = x.as<float>();
-  elements_ = x.elements();
-  k = std::min(k, elements_);
+void TopMagnitudes::begin(std::int64_t elements) {
+  elements_ = elements;
   collected_.resize(std::max(collected_.size(), static_cast<std::size_t>(omp_get_max_threads())));
   runs_.resize(static_cast<std::size_t>(sparse_blocks(elements_)));
   starts_.resize(runs_.size() + 1);
+}
+
+void TopMagnitudes::select(ConstTensorView x, std::int64_t k, const MessageKey& key) {
+  const auto values = x.as<float>();
+  begin(x.elements());
+  k = std::min(k, elements_);
 
   // The rank in the sample that bounds the k-th magnitude from below: its expectation and a margin of four
   // standard deviations, doubled because neighbours resemble each other.

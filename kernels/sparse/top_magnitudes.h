@@ -20,6 +20,13 @@ class TopMagnitudes final : public SparsePositions {
   /// x holds NaN or infinity. Until the next call this object is the selection, values included.
   void select(ConstTensorView x, std::int64_t k, const MessageKey& key);
 
+  /// Deep gradient compression's selection (kernels/sparse/sampled_magnitudes.cpp): about k, and at most k, elements from a threshold on that a sample gives.
+  struct Sampling {
+    double share = 0.01;    ///< of the elements that are looked at for the threshold, at least
+    bool in_order = false;  ///< a few too many are cut off at the end of the tensor (released); else the smallest are
+  };
+  void select_sampled(ConstTensorView x, std::int64_t k, const Sampling& sampling, const MessageKey& key);
+
   std::int64_t elements() const override { return elements_; }
   std::int64_t start(std::int64_t block) const override { return starts_[static_cast<std::size_t>(block)]; }
   std::span<const std::uint16_t> offsets(std::int64_t block, std::uint16_t*) const override;
@@ -45,6 +52,9 @@ class TopMagnitudes final : public SparsePositions {
 
   template <typename Body>
   void over_lists(const Body& body);
+  void begin(std::int64_t elements);
+  float sampled_threshold(std::span<const float> x, std::int64_t k, double share, const MessageKey& key);
+  void keep_first(std::int64_t k);
   std::uint32_t sampled_bound(std::span<const float> x, std::int64_t rank_in_sample);
   std::int64_t collect(std::span<const float> x, std::uint32_t lower, std::uint32_t& maximum);
   Threshold find_threshold(std::uint32_t lower, std::uint32_t maximum, std::int64_t k);
@@ -55,6 +65,7 @@ class TopMagnitudes final : public SparsePositions {
   std::vector<Run> runs_;  // per block
   std::vector<std::int64_t> starts_;
   std::vector<std::uint32_t> sample_, rest_;
+  std::vector<float> strided_;
 };
 
 }  // namespace thinwire
