@@ -2,8 +2,6 @@
 // Bulk conversion on every SIMD target of this processor against the scalar functions; threads; memory rate.
 #include <gtest/gtest.h>
 
-#include <hwy/targets.h>
-
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -14,24 +12,14 @@
 #include "kernels/convert.h"
 #include "kernels/memory_rate.h"
 #include "kernels/threads.h"
+#include "support/simd_targets.h"
 
 namespace thinwire {
 namespace {
 
 constexpr std::uint64_t seed = 20240502;
 
-// Runs `check` once per SIMD target that this processor has, as another processor would.
-template <typename Check>
-void on_every_target(const Check& check) {
-  for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    SCOPED_TRACE(std::string("SIMD target ") + simd_target() + ", seed " + std::to_string(seed));
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
+using testing::on_every_target;
 
 constexpr std::size_t lengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 63, 101, 1000, 65537};
 
