@@ -127,6 +127,18 @@ std::uint8_t LargestByte(const std::uint8_t* HWY_RESTRICT x, std::size_t n) {
   return largest;
 }
 
+std::size_t CountBytes(const std::uint8_t* HWY_RESTRICT x, std::size_t n, std::uint8_t value) {
+  std::size_t i = 0, count = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::CappedTag<std::uint8_t, 64> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto wanted = hn::Set(d, value);
+  for (; i + lanes <= n; i += lanes) count += hn::CountTrue(d, hn::Eq(hn::LoadU(d, x + i), wanted));
+#endif
+  for (; i < n; ++i) count += x[i] == value ? 1 : 0;
+  return count;
+}
+
 void WindowCodes(const std::uint8_t* HWY_RESTRICT exponents, std::size_t n, std::uint8_t top, std::uint64_t* HWY_RESTRICT planes) {
   auto* const bytes = reinterpret_cast<std::uint8_t*>(planes);
   const std::size_t plane = n / 8;
@@ -181,6 +193,7 @@ HWY_EXPORT(TakeApartFloat);
 HWY_EXPORT(PutTogetherHalf);
 HWY_EXPORT(PutTogetherFloat);
 HWY_EXPORT(LargestByte);
+HWY_EXPORT(CountBytes);
 HWY_EXPORT(WindowCodes);
 HWY_EXPORT(WindowExponents);
 
@@ -193,6 +206,7 @@ void put_together(const std::uint8_t* exponents, const std::uint8_t* rest, const
   HWY_DYNAMIC_DISPATCH(PutTogetherFloat)(exponents, rest, low, n, out);
 }
 std::uint8_t largest_byte(const std::uint8_t* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(LargestByte)(x, n); }
+std::size_t count_bytes(const std::uint8_t* x, std::size_t n, std::uint8_t value) { return HWY_DYNAMIC_DISPATCH(CountBytes)(x, n, value); }
 void window_codes(const std::uint8_t* exponents, std::size_t n, std::uint8_t top, std::uint64_t* planes) { HWY_DYNAMIC_DISPATCH(WindowCodes)(exponents, n, top, planes); }
 void window_exponents(const std::uint64_t* planes, std::size_t n, std::uint8_t top, std::uint8_t* exponents) { HWY_DYNAMIC_DISPATCH(WindowExponents)(planes, n, top, exponents); }
 

@@ -18,6 +18,8 @@ void put_together(const std::uint8_t* exponents, const std::uint8_t* rest, const
 
 /// Largest of n bytes; 0 for none.
 std::uint8_t largest_byte(const std::uint8_t* x, std::size_t n);
+/// How many of n bytes are `value`.
+std::size_t count_bytes(const std::uint8_t* x, std::size_t n, std::uint8_t value);
 
 /// Codes of three bits, min(top - e, 7), and 7 for e > top, as three planes of bits: bit i of plane p is bit p of the code of element i, lowest first. n is a multiple of
 /// 64; a plane has n / 8 bytes.

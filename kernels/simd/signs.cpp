@@ -16,54 +16,63 @@ using F32 = hn::CappedTag<float, 16>;
 using U32 = hn::RebindToUnsigned<F32>;
 constexpr std::size_t group = 16;  ///< values worked on together: two bytes of signs
 
-HWY_INLINE std::uint16_t SignsOf(const float* HWY_RESTRICT x) {
+/// Of a group.
+HWY_INLINE void PackGroup(const float* HWY_RESTRICT x, std::uint8_t* HWY_RESTRICT bits) {
   const F32 d;
-  std::uint32_t word = 0;
-  for (std::size_t k = 0; k < group; k += hn::Lanes(d)) {
-    std::uint8_t bytes[8] = {};
-    hn::StoreMaskBits(d, hn::Lt(hn::LoadU(d, x + k), hn::Zero(d)), bytes);
-    word |= static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8) << k;
+  const std::size_t lanes = hn::Lanes(d);
+  if (lanes >= 8) {
+    for (std::size_t k = 0; k < group; k += lanes) hn::StoreMaskBits(d, hn::Lt(hn::LoadU(d, x + k), hn::Zero(d)), bits + k / 8);
+    return;
   }
-  return static_cast<std::uint16_t>(word);
+  bits[0] = bits[1] = 0;
+  for (std::size_t k = 0; k < group; k += lanes) {
+    std::uint8_t part = 0;
+    hn::StoreMaskBits(d, hn::Lt(hn::LoadU(d, x + k), hn::Zero(d)), &part);
+    bits[k / 8] = static_cast<std::uint8_t>(bits[k / 8] | part << k % 8);
+  }
 }
 
 void PackSigns(const float* HWY_RESTRICT x, std::size_t n, std::uint8_t* HWY_RESTRICT bits) {
   std::size_t i = 0;
   for (; i + group <= n; i += group) {
     hwy::Prefetch(x + n + i);
-    const std::uint16_t word = SignsOf(x + i);
-    std::memcpy(bits + i / 8, &word, sizeof word);  // little-endian, as payloads are
+    PackGroup(x + i, bits + i / 8);
   }
   if (i == n) return;
   float rest[group] = {};
+  std::uint8_t last[group / 8];
   std::memcpy(rest, x + i, (n - i) * sizeof(float));
-  const std::uint16_t word = SignsOf(rest);
-  std::memcpy(bits + i / 8, &word, (n - i + 7) / 8);
+  PackGroup(rest, last);
+  std::memcpy(bits + i / 8, last, (n - i + 7) / 8);
+}
+
+template <bool kAdd, bool kStream>
+HWY_INLINE void UnpackGroup(std::uint16_t word, float scale, float* HWY_RESTRICT out) {
+  const F32 d;
+  const U32 du;
+  const auto magnitude = hn::BitCast(du, hn::Set(d, scale)), sign = hn::Set(du, 0x80000000u);
+  for (std::size_t k = 0; k < group; k += hn::Lanes(d)) {
+    const auto moved = hn::Shl(hn::Set(du, word), hn::Sub(hn::Set(du, static_cast<std::uint32_t>(31 - k)), hn::Iota(du, 0)));
+    auto value = hn::BitCast(d, hn::Xor(magnitude, hn::And(moved, sign)));
+    if constexpr (kAdd) value = hn::Add(value, hn::LoadU(d, out + k));
+    if constexpr (kStream)
+      hn::Stream(value, d, out + k);
+    else
+      hn::StoreU(value, d, out + k);
+  }
 }
 
 template <bool kAdd, bool kStream>
 void Unpack(const std::uint8_t* HWY_RESTRICT bits, std::size_t n, float scale, float* HWY_RESTRICT out) {
-  const F32 d;
-  const U32 du;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto magnitude = hn::BitCast(du, hn::Set(d, scale)), sign = hn::Set(du, 0x80000000u);
-  float rest[group];
-  for (std::size_t i = 0; i < n; i += group) {
-    const std::size_t count = n - i < group ? n - i : group;
+  std::size_t i = 0;
+  for (; i + group <= n; i += group) {
     std::uint16_t word = 0;
-    std::memcpy(&word, bits + i / 8, (count + 7) / 8);
-    float* const to = count == group ? out + i : rest;
-    for (std::size_t k = 0; k < group; k += lanes) {
-      const auto moved = hn::Shl(hn::Set(du, word), hn::Sub(hn::Set(du, static_cast<std::uint32_t>(31 - k)), hn::Iota(du, 0)));
-      auto value = hn::BitCast(d, hn::Xor(magnitude, hn::And(moved, sign)));
-      if (kAdd && count == group) value = hn::Add(value, hn::LoadU(d, to + k));
-      if (kStream && count == group)
-        hn::Stream(value, d, to + k);
-      else
-        hn::StoreU(value, d, to + k);
-    }
-    if (count == group) continue;
-    for (std::size_t k = 0; k < count; ++k) out[i + k] = kAdd ? out[i + k] + rest[k] : rest[k];
+    std::memcpy(&word, bits + i / 8, sizeof word);  // little-endian, as payloads are
+    UnpackGroup<kAdd, kStream>(word, scale, out + i);
+  }
+  for (; i < n; ++i) {
+    const float value = (bits[i / 8] >> i % 8 & 1) != 0 ? -scale : scale;
+    out[i] = kAdd ? out[i] + value : value;
   }
 }
 
@@ -77,21 +86,25 @@ template <bool kSquares>
 double Sum(const float* HWY_RESTRICT x, std::size_t n) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
-  const std::size_t lanes = hn::Lanes(d), whole = n / 8 * 8;
-  double sums[8];
-  for (std::size_t k = 0; k < 8; k += lanes) {
-    auto sum = hn::Zero(d);
-    for (std::size_t i = k; i < whole; i += 8) {
-      const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
-      sum = hn::Add(sum, kSquares ? hn::Mul(v, v) : hn::Abs(v));
-    }
-    hn::StoreU(sum, d, sums + k);
+  const std::size_t lanes = hn::Lanes(d), whole = n / group * group;
+  const auto term = [&](const float* from) HWY_ATTR {
+    const auto v = hn::PromoteTo(d, hn::LoadU(df, from));
+    return kSquares ? hn::Mul(v, v) : hn::Abs(v);  // squares of f32 are exact in f64: joined with the sum or not, they round alike
+  };
+  double sums[group];
+  for (std::size_t k = 0; k < group; k += 2 * lanes) {
+    auto first = hn::Zero(d), second = first;
+    for (std::size_t i = k; i < whole; i += group) first = hn::Add(first, term(x + i)), second = hn::Add(second, term(x + i + lanes));
+    hn::StoreU(first, d, sums + k);
+    hn::StoreU(second, d, sums + k + lanes);
   }
   for (std::size_t i = whole; i < n; ++i) {
     const double v = x[i];
     sums[i - whole] += kSquares ? v * v : v < 0 ? -v : v;
   }
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+  for (std::size_t half = group / 2; half > 0; half /= 2)
+    for (std::size_t k = 0; k < half; ++k) sums[k] += sums[k + half];
+  return sums[0];
 }
 
 double SumOfMagnitudes(const float* x, std::size_t n) { return Sum<false>(x, n); }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/half.h"
@@ -164,6 +165,25 @@ TEST(Lossless, RatiosAreThePages) {
   for (std::size_t i = 0; i < n; ++i) laplace[i] = std::copysign(static_cast<float>(-std::log(1 - random.uniform(i))), normal[i]);
   EXPECT_NEAR(ratio("lossless", 2 * n, halves(laplace)), 1.404, 0.003);
   EXPECT_LE(ratio("lossless:window=top", 2 * n, halves(normal)), ratio("lossless", 2 * n, halves(normal)));
+}
+
+TEST(Lossless, NoOtherWindowHasFewerEscapes) {
+  const Random random(seed, "windows");
+  CodecStack stack = make_codec("lossless");
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    const std::size_t n = 1 + random.below(3 * round, 2048), spread = 1 + random.below(3 * round + 1, 256);
+    std::vector<BFloat16> x(n);
+    std::vector<std::size_t> counts(256 + 6, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint64_t exponent = random.below(10000 * (round + 1) + 2 * i, spread) * random.below(10000 * (round + 1) + 2 * i + 1, 256) / 256;
+      x[i].bits = static_cast<std::uint16_t>(exponent << 7);
+      ++counts[6 + exponent];
+    }
+    std::size_t most = 0;
+    for (std::size_t top = 0; top < 256; ++top) most = std::max(most, std::accumulate(&counts[top], &counts[top] + 7, std::size_t{0}));
+    EXPECT_EQ(encode(stack, x).size(), 2 + 3 * ((n + 7) / 8) + n + (n - most)) << n << " values of " << spread << " exponents";
+    EXPECT_TRUE(comes_back(stack, x));
+  }
 }
 
 TEST(Lossless, NothingButEscapesFillsTheBound) {

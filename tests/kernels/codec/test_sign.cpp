@@ -75,14 +75,18 @@ TEST(SignVectors, PrimitivesAreTheScalarOnesOnEveryTarget) {
       SCOPED_TRACE(n);
       std::vector<float> x = normal_numbers(static_cast<std::int64_t>(n), n + 1);
       for (std::size_t i = 0; i < n; i += 5) x[i] = i % 2 == 0 ? 0.0f : -0.0f;
-      double sums[2][8] = {};
+      double sums[2][16] = {};
       std::vector<std::uint8_t> expected((n + 7) / 8, 0), bits(expected.size() + 1, 0xa5);
       for (std::size_t i = 0; i < n; ++i) {
-        sums[0][i % 8] += std::fabs(x[i]);
-        sums[1][i % 8] += double{x[i]} * x[i];
+        sums[0][i % 16] += std::fabs(x[i]);
+        sums[1][i % 16] += double{x[i]} * x[i];
         if (x[i] < 0) expected[i / 8] = static_cast<std::uint8_t>(expected[i / 8] | 1 << i % 8);
       }
-      const auto total = [](const double* s) { return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])); };
+      const auto total = [](double* s) {
+        for (std::size_t half = 8; half > 0; half /= 2)
+          for (std::size_t k = 0; k < half; ++k) s[k] += s[k + half];
+        return s[0];
+      };
       EXPECT_EQ(simd::sum_of_magnitudes(x.data(), n), total(sums[0]));
       EXPECT_EQ(simd::sum_of_squares(x.data(), n), total(sums[1]));
       simd::pack_signs(x.data(), n, bits.data());

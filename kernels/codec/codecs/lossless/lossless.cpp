@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t block = 2048;
 constexpr std::int64_t grain = default_grain / block;
-constexpr int window = 7, escape = 7;
+constexpr int window = 7;  ///< exponents without escape
 
 /// Codes of a block as words, with one to read behind them.
 using Planes = std::array<std::uint64_t, 3 * block / 64 + 1>;
@@ -53,16 +53,23 @@ struct Parts {
   std::size_t codes_at(std::int64_t b) const { return codes + static_cast<std::size_t>(b) * 3 * block / 8; }
 };
 
-std::uint8_t best_top(const std::uint8_t* exponents, std::size_t n) {
-  std::array<std::array<std::uint16_t, 256>, 4> counts{};  // four, so that equal neighbours do not wait for one another
-  for (std::size_t i = 0; i < n; ++i) ++counts[i % 4][exponents[i]];
-  int inside = 0, most = -1, best = 0;
-  const auto count = [&](int e) { return e < 0 ? 0 : counts[0][static_cast<std::size_t>(e)] + counts[1][static_cast<std::size_t>(e)] + counts[2][static_cast<std::size_t>(e)] + counts[3][static_cast<std::size_t>(e)]; };
-  for (int top = 0; top < 256; ++top) {
-    inside += count(top) - count(top - window);
-    if (inside >= most) most = inside, best = top;
+/// From the largest exponent downwards, until the values that are left cannot fill a better window. Exponents of a block are few: counting them one by one is faster than
+/// a histogram.
+std::uint8_t best_top(const std::uint8_t* exponents, std::size_t n, std::uint8_t largest) {
+  std::array<std::size_t, window> counts{};    // of the exponents from top down, each at its rest by `window`
+  std::size_t inside = 0, most = 0, left = n;  // values in the window, in the best so far, at or below top
+  int counted = largest + 1;                   // exponents from here up
+  std::uint8_t best = largest;
+  for (int top = largest; top >= 0 && left > most; --top) {
+    while (counted > std::max(0, top - window + 1)) {
+      --counted;
+      inside += counts[static_cast<std::size_t>(counted % window)] = simd::count_bytes(exponents, n, static_cast<std::uint8_t>(counted));
+    }
+    if (inside > most) most = inside, best = static_cast<std::uint8_t>(top);
+    const std::size_t of_top = counts[static_cast<std::size_t>(top % window)];
+    left -= of_top, inside -= of_top;
   }
-  return static_cast<std::uint8_t>(best);
+  return best;
 }
 
 class Lossless final : public Codec {
@@ -109,7 +116,8 @@ class Lossless final : public Codec {
       simd::take_apart(reinterpret_cast<const std::uint16_t*>(x.data()) + first, n, exponents.data(), rest);
     else
       seen = static_cast<std::uint16_t>(seen | simd::take_apart(x.as<float>().data() + first, n, exponents.data(), rest, payload + parts.low + 2 * first));
-    const std::uint8_t top = best_ ? best_top(exponents.data(), n) : static_cast<std::uint8_t>(std::max<int>(1, simd::largest_byte(exponents.data(), n)) - 1);
+    const std::uint8_t largest = simd::largest_byte(exponents.data(), n);
+    const std::uint8_t top = best_ ? best_top(exponents.data(), n, largest) : static_cast<std::uint8_t>(std::max<int>(1, largest) - 1);
     payload[parts.tops + static_cast<std::size_t>(b)] = static_cast<std::byte>(top);
     std::fill(exponents.begin() + static_cast<std::ptrdiff_t>(n), exponents.end(), top);
     Planes planes;
