@@ -17,7 +17,7 @@ bool is_pipeline(TrafficClass traffic) {
 }
 
 bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
-  // The types of the rounds are known only to the codec; bytes carry everything but sums, sums are of floats.
+  // The types of the rounds are known only to the codec; bytes carry everything but sums, and f32 stands for the types of sums.
   return traits.rounds > 0 && std::all_of(traits.operators.begin(), traits.operators.end(), [&](ReduceOp op) {
            return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op);
          });

@@ -11,9 +11,24 @@
 
 namespace thinwire::testing {
 
-/// Element-wise sum over ranks as MPI does it: added in f32, rounded to the type once per addition.
+/// Element-wise sum over ranks of integers, in their own type.
+template <typename Integer>
+void sum_integers(std::vector<Round>& rounds) {
+  for (std::size_t i = 0; i < rounds.front().send.size() / sizeof(Integer); ++i) {
+    Integer sum = 0, term = 0;
+    for (const Round& round : rounds) {
+      std::memcpy(&term, round.send.data() + sizeof term * i, sizeof term);
+      sum = static_cast<Integer>(sum + term);
+    }
+    for (Round& round : rounds) std::memcpy(round.receive.data() + sizeof sum * i, &sum, sizeof sum);
+  }
+}
+
+/// Element-wise sum over ranks as MPI does it: integers as they are, floats added in f32, rounded to the type once per addition.
 inline void sum_round(std::vector<Round>& rounds) {
   const Round& first = rounds.front();
+  if (first.dtype == DType::u8) return sum_integers<std::uint8_t>(rounds);
+  if (first.dtype == DType::u16) return sum_integers<std::uint16_t>(rounds);
   const std::size_t size = size_of(first.dtype);
   const auto read = [&](const std::byte* from) {
     float value = 0;

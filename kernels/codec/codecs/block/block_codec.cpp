@@ -21,8 +21,8 @@ constexpr std::int64_t stripe_elements = 4096;  ///< of a row at once: 16 KiB, s
 struct BlockCodec::Cut {
   Cut(const Shape& shape, const Layout& of)
       : layout(of),
-        columns(shape.columns()),
-        rows(shape.rows()),
+        columns(of.flat ? shape.elements() : shape.columns()),
+        rows(of.flat ? std::min<std::int64_t>(1, shape.elements()) : shape.rows()),
         block(of.block > 0 ? of.block : std::max<std::int64_t>(1, columns)),
         blocks_of_row(columns == 0 ? 0 : (columns + block - 1) / block),
         stripe(of.block > 0 ? std::max(stripe_elements / block, std::int64_t{1}) * block : block),
@@ -32,7 +32,7 @@ struct BlockCodec::Cut {
   std::int64_t columns, rows, block, blocks_of_row, stripe, stripes_of_row, bytes_of_row;
 
   std::int64_t units() const { return rows * stripes_of_row; }
-  std::size_t codes_at() const { return layout.head_bytes + static_cast<std::size_t>(rows * blocks_of_row) * layout.scale_bytes; }
+  std::size_t codes_at() const { return layout.head_bytes + static_cast<std::size_t>(rows * blocks_of_row) * layout.scale_bytes + layout.table_bytes; }
   std::size_t payload_bytes() const { return codes_at() + static_cast<std::size_t>(rows * bytes_of_row); }
 
   /// Calls body(unit, where its scales begin, where its codes begin, thread).
@@ -61,6 +61,11 @@ struct BlockCodec::Cut {
 BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) {}
 
 std::size_t BlockCodec::max_payload_bytes(const Shape& shape) const { return Cut(shape, layout_).payload_bytes(); }
+
+std::int64_t BlockCodec::blocks_of(const Shape& shape) const {
+  const Cut cut(shape, layout_);
+  return cut.rows * cut.blocks_of_row;
+}
 
 double BlockCodec::least_bytes_read(const Shape& shape) const { return (layout_.reads_twice ? 8.0 : 4.0) * static_cast<double>(shape.elements()); }
 

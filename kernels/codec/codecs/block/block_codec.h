@@ -1,6 +1,6 @@
 // What codecs with a scale per block share: rows are cut into blocks of neighbours (the last of a row may be shorter), and every block becomes a scale and codes
-// of a fixed number of bits. Payload: head (a scale of the whole tensor, where there is one), scales of all blocks row by row, codes row by row; a row's codes
-// end with their last byte.
+// of a fixed number of bits. Payload: head (a scale of the whole tensor, where there is one), scales of all blocks row by row, a table where the codec has one, codes row
+// by row; a row's codes end with their last byte.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,8 @@ class BlockCodec : public Codec {
     std::int64_t block = 32;
     std::size_t head_bytes = 0, scale_bytes = 1;
     bool reads_twice = false;  ///< the head needs the largest magnitude of the tensor before anything else
+    bool flat = false;         ///< the tensor is one row
+    std::size_t table_bytes = 0;  ///< left to the codec, as a head is that needs no magnitude
   };
   BlockCodec(std::string name, const Layout& layout);
 
@@ -55,6 +57,7 @@ class BlockCodec : public Codec {
   virtual bool decode_unit(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const = 0;
 
   const Layout& layout() const { return layout_; }
+  std::int64_t blocks_of(const Shape& shape) const;
 
  private:
   struct Cut;

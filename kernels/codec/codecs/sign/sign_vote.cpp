@@ -1,0 +1,89 @@
+// Majority vote of signs over W ranks (Bernstein et al., arXiv 1810.05291), as dense sums:
+//   negatives[i] = sum over ranks of (x[i] < 0), one byte per element (two beyond 255 ranks)
+//   s            = sum over ranks of their scales (scale=none: W, and no second round)
+//   sum[i]       = 2 * negatives[i] > W ? -s : s
+// so the mean over ranks is the majority's sign times the mean scale; ties are +, as in the vote's code (docs/papers/gradient_compression.md, "Signs"). A vote is no sum
+// of payloads: this codec has rounds alone. A parameter server would send one bit each way (`gradient_compression.C28`); a sum of counts sends eight.
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "kernels/codec/codecs/sign/sign.h"
+#include "kernels/codec/payload/wire_values.h"
+
+namespace thinwire {
+namespace {
+
+constexpr int most_in_a_byte = 255, most_ranks = 65535;
+
+template <typename Count>
+void count_negatives(const float* x, std::int64_t n, Count* counts) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) counts[i] = x[i] < 0 ? Count{1} : Count{0};
+}
+
+/// out[i] = -scale where more than `limit` are negative.
+template <typename Count>
+void vote(const Count* counts, std::int64_t n, int limit, float scale, float* out) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) out[i] = counts[i] > limit ? -scale : scale;
+}
+
+}  // namespace
+
+SignVote::SignVote(const SignOptions& options) : Sign(options) {
+  traits_.gather = false;
+  traits_.rounds = options.scale == SignScale::none ? 1 : 2;
+  traits_.rounds_per_shard = traits_.rounds == 1;
+  traits_.operators = {ReduceOp::sum};
+}
+
+Round SignVote::begin_round(int r, ConstTensorView x, const MessageKey& key, int world) {
+  const SignLines lines(x.shape(), options_);
+  const auto scale_bytes = static_cast<std::size_t>(lines.scales) * sizeof(float);
+  if (r == 1) return {{sent_scales_.data(), scale_bytes}, {received_scales_.data(), scale_bytes}, DType::f32, ReduceOp::sum};
+  if (world > most_ranks) throw UsageError("sign:vote=majority counts votes in 16 bits: at most " + std::to_string(most_ranks) + " ranks, not " + std::to_string(world));
+  const DType type = world <= most_in_a_byte ? DType::u8 : DType::u16;
+  const std::size_t bytes = static_cast<std::size_t>(lines.elements) * size_of(type);
+  sent_.reserve(bytes);
+  received_.reserve(bytes);
+  narrow_ = type == DType::u8;
+  auto* const bytes_of = reinterpret_cast<std::uint8_t*>(sent_.data());
+  auto* const words_of = reinterpret_cast<std::uint16_t*>(sent_.data());
+  const std::span<const float> scales = scan(x, lines, key, [&](const float* values, std::int64_t line, std::int64_t from, std::int64_t count) {
+    const std::int64_t at = line * lines.length + from;
+    narrow_ ? count_negatives(values, count, bytes_of + at) : count_negatives(values, count, words_of + at);
+  });
+  received_scales_.reserve(scale_bytes);
+  if (scale_bytes > 0) std::memcpy(sent_scales_.as<float>(scales.size()), scales.data(), scale_bytes);
+  return {{sent_.data(), bytes}, {received_.data(), bytes}, type, ReduceOp::sum};
+}
+
+void SignVote::end_rounds(const MessageKey& key, int world, TensorView sum) {
+  const SignLines lines(sum.shape(), options_);
+  const float* const scales = received_scales_.as<float>(static_cast<std::size_t>(lines.scales));
+  for (std::int64_t line = 0; line < lines.scales; ++line)
+    if (!std::isfinite(scales[line]) || scales[line] < 0)
+      throw CorruptData("sign: the sum of scales " + std::to_string(line) + " of " + text_of(key) + " is not a finite magnitude: it is damaged, or overflowed f32");
+  expand(received_, lines.scales > 0 ? scales : nullptr, lines, world, sum);
+}
+
+void SignVote::own_decoded(const MessageKey&, TensorView out) {
+  const SignLines lines(out.shape(), options_);
+  expand(sent_, lines.scales > 0 ? sent_scales_.as<float>(static_cast<std::size_t>(lines.scales)) : nullptr, lines, 1, out);
+}
+
+void SignVote::expand(const Buffer& counts, const float* scales, const SignLines& lines, int voters, TensorView out) const {
+  float* const values = out.as<float>().data();
+  const auto* const bytes_of = reinterpret_cast<const std::uint8_t*>(counts.data());
+  const auto* const words_of = reinterpret_cast<const std::uint16_t*>(counts.data());
+  const int limit = voters / 2;
+  lines.for_stripes([&](std::int64_t, std::int64_t line, std::int64_t from, std::int64_t count) {
+    const std::int64_t at = line * lines.length + from;
+    const float scale = scales != nullptr ? scales[line] : static_cast<float>(voters);
+    narrow_ ? vote(bytes_of + at, count, limit, scale, values + at) : vote(words_of + at, count, limit, scale, values + at);
+  });
+}
+
+}  // namespace thinwire
