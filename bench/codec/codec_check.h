@@ -15,11 +15,12 @@ struct CodecCheck {
   std::size_t payload_bytes = 0;
 };
 
-/// Encodes and decodes `x` with the codec of `stack` (no wrappers) under an evaluation key, so no state is left
+/// Encodes and decodes `x` with the codec of `stack` (no wrappers with hooks) under an evaluation key, so no state is left
 /// behind. Throws WrongResult when
 ///  - the payload is larger than declared, decoding twice differs, decode_add is not out + decode, or a payload
 ///    that lost its last byte is accepted;
-///  - the result disagrees with the codec's own reference (CodecInfo::check), or is not bit-equal where the codec calls itself lossless.
+///  - the result disagrees with the codec's own reference (CodecInfo::check), or is not bit-equal where the codec calls itself lossless. Of a codec behind a
+///    transform, what it makes of the transformed tensor is compared, and then the way back.
 CodecCheck check_codec(CodecStack& stack, ConstTensorView x);
 
 }  // namespace thinwire::bench

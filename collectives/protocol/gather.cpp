@@ -1,5 +1,6 @@
 // Protocol `gather`: all ranks' payloads travel as they are; every receiver decodes them all and sums, in
 // rank order, so that all ranks hold equal bits.
+#include <algorithm>
 #include <utility>
 
 #include "collectives/channel/channel_state.h"
@@ -80,6 +81,7 @@ Task gather_all_reduce(Operation::State& op) {
     op.compute(CodecPhase::decode, [&] {
       decode_sum(c, op.key, op.out, own);
       average(op, op.out);
+      c.stack.deliver(op.out, op.key);
     });
   }
   after_reduce(op, x, own, op.out);
@@ -92,6 +94,8 @@ Task gather_reduce(Operation::State& op) {
   if (c.wrapped() && c.traits().feedback == FeedbackSource::reduced) {
     throw UsageError(op.describe() + ": a wrapper needs the reduced tensor on every rank; use all_reduce");
   }
+  if (std::ranges::any_of(c.stack.wrappers, [](const auto& wrapper) { return wrapper->remembers_results(); }))
+    throw UsageError(op.describe() + ": a wrapper goes on from the last result, which this leaves at the root alone; use all_reduce");
   const ConstTensorView x = local_input(op);
   const std::int64_t bytes = encode_payload(op, x, op.key);
   co_await exchange_sizes(op, bytes, c.traits().fixed_size);
@@ -115,6 +119,7 @@ Task gather_reduce(Operation::State& op) {
     op.compute(CodecPhase::decode, [&] {
       decode_sum(c, op.key, op.out, own);
       average(op, op.out);
+      c.stack.deliver(op.out, op.key);
     });
   } else if (own.elements() > 0) {
     op.compute(CodecPhase::decode, [&] {
@@ -144,11 +149,11 @@ Task coded_all_gather(Operation::State& op) {
       if (block.count == 0) continue;
       const TensorView target = rows_of(op.out, block);
       codec.decode(received_from(c, r), piece_key(op, r), target);
-      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-        if (r == me)
-          (*wrapper)->after_encode(x, target, op.key);
-        else
-          (*wrapper)->after_decode(target, piece_key(op, r));
+      if (r == me) {
+        c.stack.after_encode(x, target, op.key);
+        c.stack.keep_own(target, op.key);
+      } else {
+        c.stack.after_decode(target, piece_key(op, r));
       }
     }
   });
@@ -179,11 +184,11 @@ Task coded_broadcast(Operation::State& op) {
   if (op.out.elements() == 0) co_return;
   op.compute(CodecPhase::decode, [&] {
     c.stack.codec->decode({payload.data, static_cast<std::size_t>(bytes)}, op.key, op.out);
-    for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-      if (root)
-        (*wrapper)->after_encode(x, op.out, op.key);
-      else
-        (*wrapper)->after_decode(op.out, op.key);
+    if (root) {
+      c.stack.after_encode(x, op.out, op.key);
+      c.stack.keep_own(op.out, op.key);
+    } else {
+      c.stack.after_decode(op.out, piece_key(op, op.peer));  // what is remembered of it is this root's
     }
   });
 }

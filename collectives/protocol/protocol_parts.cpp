@@ -26,7 +26,7 @@ ConstTensorView local_input(Operation::State& op) {
   c.local.reshape(op.in.shape());
   op.compute(CodecPhase::encode, [&] {
     copy_values(c.local.view(), op.in);
-    for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.local.view(), op.key);
+    c.stack.before_encode(c.local.view(), op.key);
   });
   return std::as_const(c.local).view();
 }
@@ -46,9 +46,7 @@ void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView o
       scale_values(c.mean.view(), reduced, 1.0f / static_cast<float>(c.size()));
       reduced = std::as_const(c.mean).view();
     }
-    for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-      (*wrapper)->after_reduce(local, own, reduced, op.key);
-    }
+    c.stack.after_reduce(local, own, reduced, op.key);
   });
 }
 

@@ -43,6 +43,7 @@ Task rounds_all_reduce(Operation::State& op) {
   op.compute(CodecPhase::decode, [&] {
     codec.end_rounds(op.key, n, sum);
     average(op, sum);
+    c.stack.deliver(sum, op.key);
   });
   after_reduce(op, x, own, sum);
   if (!partial) co_return;
@@ -130,6 +131,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
     op.compute(CodecPhase::decode, [&] {
       codec.end_rounds(piece_key(op, me), n, op.out);
       average(op, op.out);
+      c.stack.deliver(op.out, op.key);
     });
   }
   after_reduce(op, x, wants_own ? std::as_const(c.own).view() : ConstTensorView(), {});

@@ -101,7 +101,12 @@ Task gather_reduce_scatter(Operation::State& op) {
   const ConstTensorView x = local_input(op);
   co_await exchange_pieces(op, x, op.out);
   op.report.algorithm = "direct all_to_all of pieces";
-  if (c.options.average && op.out.elements() > 0) op.compute(CodecPhase::decode, [&] { average(op, op.out); });
+  if (op.out.elements() > 0 && (c.options.average || c.wrapped())) {
+    op.compute(CodecPhase::decode, [&] {
+      average(op, op.out);
+      c.stack.deliver(op.out, op.key);
+    });
+  }
   after_reduce(op, x, own_view(c), {});
 }
 
@@ -122,7 +127,8 @@ Task two_shot_all_reduce(Operation::State& op) {
   std::int64_t bytes = 0;
   if (most > 0) {
     bytes = op.compute(CodecPhase::encode, [&] {
-      for (auto& wrapper : c.stack.wrappers) wrapper->before_encode(c.sum.view(), key);
+      c.stack.deliver(c.sum.view(), op.key);
+      c.stack.before_encode(c.sum.view(), key);
       return codec.encode(std::as_const(c.sum).view(), key, {c.payload.data(), most});
     });
     op.report.payload_bytes += bytes;
@@ -138,12 +144,13 @@ Task two_shot_all_reduce(Operation::State& op) {
       const RowBlock block = shard_rows(rows, r, n);
       if (block.count == 0) continue;
       const auto i = static_cast<std::size_t>(r);
-      codec.decode({c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i])},
-                   piece_key(op, n + r), rows_of(op.out, block));
-    }
-    if (mine.count > 0) {
-      for (auto wrapper = c.stack.wrappers.rbegin(); wrapper != c.stack.wrappers.rend(); ++wrapper) {
-        (*wrapper)->after_encode(std::as_const(c.sum).view(), rows_of(op.out, mine), key);
+      const TensorView target = rows_of(op.out, block);
+      codec.decode({c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i])}, piece_key(op, n + r), target);
+      if (r == me) {
+        c.stack.after_encode(std::as_const(c.sum).view(), target, key);
+        c.stack.keep_own(target, key);
+      } else {
+        c.stack.after_decode(target, piece_key(op, n + r));
       }
     }
     average(op, op.out);

@@ -57,7 +57,7 @@ class Backward {
   virtual void reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient);
   /// Whether encode and decode remember, per message, what its backward pass needs (default: no). Channels of
   /// activations switch it on. Messages of Pass::evaluate are never remembered.
-  void remember_messages(bool on) { remembers_ = on; }
+  virtual void remember_messages(bool on) { remembers_ = on; }
 
  protected:
   bool remembers(const MessageKey& key) const { return remembers_ && key.pass != Pass::evaluate; }

@@ -88,14 +88,19 @@ class Codec {
   /// out += decoded tensor.
   void decode_add(std::span<const std::byte> payload, const MessageKey& key, TensorView out);
 
-  /// A capability of this codec (kernels/codec/capabilities.h), or null.
+  /// A capability of this codec (kernels/codec/capabilities.h), or null. A codec around another one has those of the inner codec and no others: by its own
+  /// class where it inherits that, else the inner codec's as they are.
   template <class Capability>
   Capability* as() {
-    return dynamic_cast<Capability*>(this);
+    auto* const own = dynamic_cast<Capability*>(this);
+    Codec* const inside = inner();
+    if (inside == nullptr) return own;
+    auto* const below = inside->as<Capability>();
+    return own != nullptr && below != nullptr ? own : below;
   }
   template <class Capability>
   const Capability* as() const {
-    return dynamic_cast<const Capability*>(this);
+    return const_cast<Codec*>(this)->as<Capability>();
   }
 
   /// UsageError where messages of this shape make no sense for it ("rank 64 is above 32, ..."). Asked when a configuration is read.
@@ -104,6 +109,9 @@ class Codec {
   virtual double least_bytes_read(const Shape& shape) const { return 4.0 * static_cast<double>(shape.elements()); }
 
  protected:
+  /// Of a codec around another one (kernels/codec/transformed_codec.h); null for all others.
+  virtual Codec* inner() { return nullptr; }
+
   // What a codec implements. `x` and `out` are f32, or bf16 where traits().takes_bf16 says so.
   virtual std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) = 0;
   virtual void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) = 0;

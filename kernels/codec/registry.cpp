@@ -25,7 +25,7 @@ std::map<std::string, CudaMaker>& cuda_makers() {
 template <typename Info>
 bool add(std::map<std::string, Info>& all, const char* kind, Info info) {
   const std::string name = info.name;
-  TW_ASSERT(!name.empty() && info.make, std::string(kind) + " without a name or a maker");
+  TW_ASSERT(!name.empty(), std::string(kind) + " without a name");
   TW_ASSERT(all.emplace(name, std::move(info)).second,
             std::string(kind) + " '" + name + "' is registered twice");
   return true;
@@ -41,9 +41,11 @@ std::vector<const Info*> list(const std::map<std::string, Info>& all) {
 }  // namespace
 
 bool register_codec(CodecInfo info) {
+  TW_ASSERT(info.make, "codec '" + info.name + "' without a maker");
   return add(codecs(), "codec", std::move(info));
 }
 bool register_wrapper(WrapperInfo info) {
+  TW_ASSERT(!info.make != !info.decorate, "wrapper '" + info.name + "' has hooks or is a codec around the codec, one of both");
   return add(wrappers(), "wrapper", std::move(info));
 }
 
@@ -74,6 +76,24 @@ const WrapperInfo& wrapper_info(const std::string& name) {
 }
 
 namespace {
+
+/// UsageError for wrappers that do not go together, or not in this order. The codec itself refuses a codec around it where it is made.
+void check_wrappers(const CodecExpression& expression) {
+  const CodecExpression::Part *hooks = nullptr, *feedback = nullptr;
+  for (const auto& part : expression.wrappers) {
+    const WrapperInfo& info = wrapper_info(part.name);
+    if (info.decorate && hooks != nullptr) {
+      CodecExpression mended = expression;
+      std::stable_partition(mended.wrappers.begin(), mended.wrappers.end(), [](const auto& p) { return static_cast<bool>(wrapper_info(p.name).decorate); });
+      throw UsageError("'" + expression.canonical() + "': " + part.name + " changes what the codec sees, " + hooks->name +
+                       " works around that and so stands behind it; write " + mended.canonical());
+    }
+    if (info.remembers_loss && feedback != nullptr)
+      throw UsageError("'" + expression.canonical() + "': " + feedback->name + " and " + part.name + " would both add what earlier messages lost; use one of them");
+    if (info.make) hooks = &part;
+    if (info.remembers_loss) feedback = &part;
+  }
+}
 
 std::unique_ptr<Codec> make_here(const CodecExpression& expression, const CodecInfo& info, Form form) {
   const Parameters& parameters = expression.codec.parameters;
@@ -118,11 +138,21 @@ CodecStack make_codec(const CodecExpression& expression, Form form) {
       if (other->has_released_form) with += (with.empty() ? "" : ", ") + other->name;
     throw UsageError("codec '" + info.name + "' has no released form; use the fair form, or one of: " + with);
   }
+  check_wrappers(expression);
   CodecStack stack;
   stack.expression = expression;
   stack.form = form;
   stack.codec = make_here(expression, info, form);
-  for (const auto& part : expression.wrappers) stack.wrappers.push_back(wrapper_info(part.name).make(part.parameters, stack.codec->traits()));
+  for (const auto& part : expression.wrappers) {
+    const WrapperInfo& wrapper = wrapper_info(part.name);
+    if (wrapper.make) {
+      stack.wrappers.push_back(wrapper.make(part.parameters, stack.codec->traits()));
+      continue;
+    }
+    if (!placement().on_host())
+      throw UsageError("codec '" + expression.canonical() + "': wrapper " + part.name + " has no CUDA implementation, so it cannot serve tensors on " + name_of(placement().device));
+    stack.codec = wrapper.decorate(part.parameters, std::move(stack.codec));
+  }
   return stack;
 }
 

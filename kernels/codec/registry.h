@@ -1,5 +1,5 @@
 // The list of codecs and wrappers, and the grammar that names them everywhere (CLI, TOML, HDF5):
-//   NAME[:key=value,...][+WRAPPER[:key=value,...]]...        e.g. topk:fraction=0.01+ef
+//   NAME[:key=value,...][+WRAPPER[:key=value,...]]...        e.g. topk:fraction=0.01+ef; each wrapper is around all that stands before it
 #pragma once
 
 #include <functional>
@@ -59,8 +59,11 @@ struct WrapperInfo {
   std::vector<ParameterSpec> parameters = {};
   bool needs_loss = false;          ///< works on what a message lost: no use around a lossless codec
   bool point_to_point_only = false;  ///< made for messages from stage to stage, not for sums over ranks
-  /// `codec` gives the traits that the wrapper adapts to (feedback source).
-  std::function<std::unique_ptr<Wrapper>(const Parameters&, const CodecTraits&)> make;
+  bool remembers_loss = false;       ///< adds to a message what earlier ones lost: two of a kind would add it twice, so an expression has one at most
+  /// Hooks around the codec (kernels/codec/wrapper.h); the traits are those that the wrapper adapts to (feedback source).
+  std::function<std::unique_ptr<Wrapper>(const Parameters&, const CodecTraits&)> make = {};
+  /// Or a codec around the codec (kernels/codec/transformed_codec.h). Throws UsageError for a codec around which it makes no sense.
+  std::function<std::unique_ptr<Codec>(const Parameters&, std::unique_ptr<Codec>)> decorate = {};
 };
 
 /// Called by the last line of a codec's file: `static const bool registered = register_codec({...});`
@@ -110,8 +113,16 @@ CodecExpression::Part parse_named(const std::string& text, const std::vector<Nam
 struct CodecStack {
   CodecExpression expression;
   Form form = Form::fair;
-  std::unique_ptr<Codec> codec;
-  std::vector<std::unique_ptr<Wrapper>> wrappers;
+  std::unique_ptr<Codec> codec;  ///< inside those wrappers that are codecs around it
+  std::vector<std::unique_ptr<Wrapper>> wrappers;  ///< those with hooks, innermost first
+
+  // The hooks of all wrappers: what is sent passes from the outermost in, what arrives from the innermost out.
+  void before_encode(TensorView x, const MessageKey& key);
+  void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key);
+  void after_decode(TensorView decoded, const MessageKey& key);
+  void keep_own(TensorView decoded, const MessageKey& key);
+  void deliver(TensorView reduced, const MessageKey& key);
+  void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean, const MessageKey& key);
   /// As CodecExpression::is_dense, without looking anything up.
   bool is_dense() const { return wrappers.empty() && codec->traits().identity; }
 };

@@ -1,4 +1,5 @@
-// A wrapper is state around a codec: error feedback, lazy error propagation, delta caches.
+// A wrapper is state around a codec: error feedback, lazy error propagation, EF21. (Wrappers of the other kind, which change what the codec sees message by
+// message, are codecs around the codec: kernels/codec/transformed_codec.h.)
 #pragma once
 
 #include "kernels/codec/codec.h"
@@ -6,8 +7,8 @@
 namespace thinwire {
 
 /// Hooks of one message. State is keyed by key.state_key(); it advances only for Pass::train.
-/// Order for a reduction: before_encode, (rounds or gather), after_reduce. For point to point: sender
-/// before_encode, after_encode; receiver after_decode.
+/// Order for a reduction: before_encode, (rounds or gather), deliver, after_reduce. For a message: sender before_encode, after_encode, and keep_own where
+/// it uses the message as its receivers do (all-gather, broadcast); receiver after_decode.
 class Wrapper {
  public:
   virtual ~Wrapper() = default;
@@ -23,8 +24,14 @@ class Wrapper {
   virtual void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) = 0;
   /// Receiver of a point-to-point message: may change the decoded tensor (delta caches add their memory).
   virtual void after_decode(TensorView decoded, const MessageKey& key) = 0;
+  /// Sender that keeps its message, after after_encode: `decoded` becomes what receivers make of it in after_decode.
+  virtual void keep_own(TensorView /*decoded*/, const MessageKey&) {}
+  /// `reduced`: the sum, or mean, over ranks of what was decoded; becomes what the reduction delivers. Where it is a rank's block only, always that block.
+  virtual void deliver(TensorView /*reduced*/, const MessageKey&) {}
+  /// Whether `deliver` needs every result of a tensor, so that none may be left on one rank alone.
+  virtual bool remembers_results() const { return false; }
   /// After a reduction: `local` as encoded; `own_decoded` (FeedbackSource::own_decoded) or an empty view;
-  /// `reduced_mean` = the sum divided by the number of ranks.
+  /// `reduced_mean` = what was delivered, as the mean over ranks.
   virtual void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean,
                             const MessageKey& key) = 0;
   /// As Codec::save_state and load_state. A wrapper without state between messages leaves them as they are.

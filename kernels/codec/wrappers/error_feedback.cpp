@@ -36,6 +36,7 @@ const bool registered = register_wrapper(
      .summary = "error feedback: what a message lost is added to the next message of the same tensor",
      .source = "Karimireddy et al., ICML 2019 (arXiv 1901.09847); PowerSGD's residual: Vogels et al. 2019",
      .parameters = {{"beta", ParameterSpec::Kind::real, "1", 0, 1, {}, "share of the residual that is kept; below 1 the lost part is forgotten"}},
+     .remembers_loss = true,
      .make = [](const Parameters& p, const CodecTraits& traits) -> std::unique_ptr<Wrapper> {
        return std::make_unique<ErrorFeedback>(static_cast<float>(p.real("beta")), traits.feedback);
      }});

@@ -63,6 +63,7 @@ const bool registered = register_wrapper(
                      "residual of a mini-batch's last message: added to the next mini-batch's first, or forgotten"}},
      .needs_loss = true,
      .point_to_point_only = true,
+     .remembers_loss = true,
      .make = [](const Parameters& p, const CodecTraits&) -> std::unique_ptr<Wrapper> {
        return std::make_unique<LazyErrorPropagation>(p.choice("leftover") == "carry");
      }});

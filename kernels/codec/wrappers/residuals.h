@@ -1,42 +1,34 @@
-// What messages lost, per tensor: the memory behind error feedback and lazy error propagation.
+// What messages lost, per tensor: the memory behind error feedback, lazy error propagation and LoCo.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-
-#include "kernels/codec/codec.h"
+#include "kernels/codec/wrappers/tensor_memory.h"
 
 namespace thinwire {
 
-class StateReader;
-class StateWriter;
-
 /// One residual per key.state_key(): a tensor's, over steps and micro-batches. Only messages of Pass::train leave a trace: an
-/// evaluation sees the codec alone.
+/// evaluation sees the codec alone. Throws UsageError when a tensor has changed its shape.
 class Residuals {
  public:
   /// `owner` names the wrapper in messages.
-  explicit Residuals(std::string owner) : owner_(std::move(owner)) {}
+  explicit Residuals(std::string owner) : memory_(std::move(owner), "residual") {}
 
-  /// x += beta * residual. Nothing for a tensor without one. Throws UsageError when the tensor has changed its shape.
+  /// x += beta * residual. Nothing for a tensor without one.
   void add_to(TensorView x, float beta, const MessageKey& key) const;
-  /// residual = x - seen. Shapes as above.
+  /// residual = x - seen.
   void store(ConstTensorView x, ConstTensorView seen, const MessageKey& key);
+  /// residual = beta * residual + (1 - beta) * (x - seen).
+  void blend(ConstTensorView x, ConstTensorView seen, float beta, const MessageKey& key);
   /// The residual itself, after x was added to it (to zero, for a tensor without one): whoever takes it leaves the new residual there.
-  /// Empty for messages that leave no trace. Shapes as above.
+  /// Empty for messages that leave no trace.
   TensorView lend(ConstTensorView x, const MessageKey& key);
-  void forget(const MessageKey& key) { residuals_.erase(key.state_key()); }
-  void forget_all() { residuals_.clear(); }
+  void forget(const MessageKey& key) { memory_.forget(key); }
+  void forget_all() { memory_.forget_all(); }
 
-  void save(StateWriter& to) const;
-  void load(StateReader& from);
+  void save(StateWriter& to) const { memory_.save(to); }
+  void load(StateReader& from) { memory_.load(from); }
 
  private:
-  void check_shape(const Tensor& residual, const Shape& shape, const MessageKey& key) const;
-
-  std::string owner_;
-  std::map<std::uint64_t, Tensor> residuals_;  // by key.state_key()
+  TensorMemory memory_;
 };
 
 }  // namespace thinwire

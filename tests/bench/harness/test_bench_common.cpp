@@ -190,12 +190,13 @@ TEST(CheckCodec, PassesEveryCodecThatShipsAndCatchesWrongOnes) {
   const ConstTensorView view(x.data(), shape);
   for (const char* text : {"none", "cast", "cast:to=bf16", "quantize:bits=2", "quantize:bits=4", "quantize:bits=8", "quantize:bits=3", "quantize:norm=l2",
                            "topk:fraction=0.05", "randomk:fraction=0.05", "autoencoder:width=4", "autoencoder:width=4,wire=f32,init=xavier", "powersgd:rank=3",
-                           "powersgd:rank=3,wire=f16"}) {
+                           "powersgd:rank=3,wire=f16", "group+hadamard:block=8,signs=keyed", "topk:fraction=0.05+hadamard+hadamard:block=2", "powersgd:rank=3+hadamard",
+                           "autoencoder:width=4+hadamard"}) {
     CodecStack stack = make_codec(text);
     if (stack.codec->traits().needs_fit) stack.codec->as<Fit>()->fit(std::span(&view, 1));
     EXPECT_NO_THROW(check_codec(stack, view)) << text;
   }
-  for (const char* text : {"skewed", "credulous"}) {
+  for (const char* text : {"skewed", "credulous", "credulous+hadamard"}) {
     CodecStack stack = make_codec(text);
     EXPECT_THROW(check_codec(stack, view), WrongResult) << text;
   }

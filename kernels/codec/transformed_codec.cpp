@@ -1,0 +1,99 @@
+#include "kernels/codec/transformed_codec.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/codec/payload/wire_values.h"
+#include "kernels/values.h"
+
+namespace thinwire {
+namespace {
+
+// What went wrong in H x may be there because of x, which has the position that the caller knows: NaN spreads over a block.
+template <class Body>
+auto naming_the_input(ConstTensorView x, const MessageKey& key, const Body& body) {
+  try {
+    return body();
+  } catch (const RuntimeFailure&) {
+    check_finite(x, text_of(key));
+    throw;
+  }
+}
+
+}  // namespace
+
+TransformedCodec::TransformedCodec(const char* name, std::unique_ptr<Codec> inner) : inner_(std::move(inner)), traits_(inner_->traits()) {
+  if (traits_.lossless)
+    throw UsageError(std::string(name) + ": the codec inside loses nothing, so it gains nothing by a rotation; drop +" + name + " or choose a lossy codec");
+  traits_.takes_bf16 = false;
+}
+
+ConstTensorView TransformedCodec::transformed(ConstTensorView x, const MessageKey& key) {
+  scratch_.reshape(x.shape());
+  transform(x, key, scratch_.view());
+  return std::as_const(scratch_).view();
+}
+
+std::size_t TransformedCodec::write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
+  return naming_the_input(x, key, [&] { return inner_->encode(transformed(x, key), key, payload); });
+}
+
+void TransformedCodec::read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+  inner_->decode(payload, key, out);
+  restore(out, key, out);
+}
+
+void TransformedCodec::add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+  scratch_.reshape(out.shape());
+  read_payload(payload, key, scratch_.view());
+  add_values(out, std::as_const(scratch_).view());
+}
+
+Round TransformedCodec::begin_round(int r, ConstTensorView x, const MessageKey& key, int world) {
+  return naming_the_input(x, key, [&] {
+    const ConstTensorView seen = r == 0 ? transformed(x, key) : std::as_const(scratch_).view();
+    return inner_->as<Rounds>()->begin_round(r, seen, key, world);
+  });
+}
+
+void TransformedCodec::end_rounds(const MessageKey& key, int world, TensorView sum) {
+  inner_->as<Rounds>()->end_rounds(key, world, sum);
+  restore(sum, key, sum);
+}
+
+void TransformedCodec::own_decoded(const MessageKey& key, TensorView out) {
+  inner_->as<Rounds>()->own_decoded(key, out);
+  restore(out, key, out);
+}
+
+Shape TransformedCodec::travel_shape(const Shape& shape) const { return std::as_const(*inner_).as<Backward>()->travel_shape(shape); }
+
+void TransformedCodec::decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) {
+  inner_->as<Backward>()->decode_backward(transformed(decoded_gradient, key), key, travel);
+}
+
+void TransformedCodec::encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) {
+  inner_->as<Backward>()->encode_backward(travel, key, input_gradient);
+  restore(input_gradient, key, input_gradient);
+}
+
+void TransformedCodec::reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) {
+  inner_->as<Backward>()->reduction_backward(transformed(gradient, key), key, input_gradient);
+  restore(input_gradient, key, input_gradient);
+}
+
+void TransformedCodec::remember_messages(bool on) { inner_->as<Backward>()->remember_messages(on); }
+
+void TransformedCodec::fit(std::span<const ConstTensorView> samples) {
+  std::vector<Tensor> seen;
+  std::vector<ConstTensorView> views;
+  for (const ConstTensorView& sample : samples) {
+    seen.emplace_back(sample.shape());
+    transform(sample, {}, seen.back().view());
+  }
+  for (const Tensor& tensor : seen) views.push_back(tensor.view());
+  inner_->as<Fit>()->fit(views);
+}
+
+}  // namespace thinwire

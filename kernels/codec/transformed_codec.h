@@ -1,0 +1,54 @@
+// A codec that sees tensors through an orthonormal linear map H of their rows: what a wrapper such as +hadamard makes of the codec before it.
+//   encode = inner.encode(H x)      decode = H^-1 inner.decode      decode_add: out += H^-1 inner.decode
+//   rounds: H x goes in, H^-1 is taken of the sum (linear, so of all ranks' at once) and of what the own contribution decodes to
+//   backward: the inner rule between H of the decoded tensor's gradient and H^-1 of what comes out, for the transpose of H is its inverse
+//   fit: on H of the samples. State, trained weights and products are the inner codec's as they are.
+#pragma once
+
+#include <memory>
+
+#include "kernels/codec/capabilities.h"
+
+namespace thinwire {
+
+class TransformedCodec : public Codec, public Rounds, public Backward, public Fit {
+ public:
+  const CodecTraits& traits() const final { return traits_; }
+  std::size_t max_payload_bytes(const Shape& shape) const final { return inner_->max_payload_bytes(shape); }
+  void check_message(const Shape& shape) const final { inner_->check_message(shape); }
+  double least_bytes_read(const Shape& shape) const final { return inner_->least_bytes_read(shape); }
+
+  /// to = H x; `to` may be `x`. f32 on the host, as all that follow.
+  virtual void transform(ConstTensorView x, const MessageKey& key, TensorView to) = 0;
+  /// to = H^-1 y; `to` may be `y`.
+  virtual void restore(ConstTensorView y, const MessageKey& key, TensorView to) = 0;
+
+  Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) final;
+  void end_rounds(const MessageKey& key, int world, TensorView sum) final;
+  void own_decoded(const MessageKey& key, TensorView out) final;
+
+  Shape travel_shape(const Shape& shape) const final;
+  void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) final;
+  void encode_backward(ConstTensorView travel, const MessageKey& key, TensorView input_gradient) final;
+  void reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) final;
+  void remember_messages(bool on) final;
+
+  void fit(std::span<const ConstTensorView> samples) final;
+
+ protected:
+  /// `name` of the wrapper, for messages. UsageError where the inner codec loses nothing.
+  TransformedCodec(const char* name, std::unique_ptr<Codec> inner);
+  Codec* inner() final { return inner_.get(); }
+
+ private:
+  std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) final;
+  void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) final;
+  void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) final;
+  ConstTensorView transformed(ConstTensorView x, const MessageKey& key);
+
+  std::unique_ptr<Codec> inner_;
+  CodecTraits traits_;
+  Tensor scratch_;  ///< H x of the current message
+};
+
+}  // namespace thinwire
