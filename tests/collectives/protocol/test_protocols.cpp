@@ -475,6 +475,27 @@ TEST(Protocols, ReduceGivesTheRootWhatAnAllReduceGives) {
   }
 }
 
+TEST(Protocols, AMajorityOfSignsIsVotedByCounts) {
+  for (const std::int64_t rows : row_counts) {
+    const auto all = inputs(rows, 9);
+    double scale = 0;
+    for (const auto& x : all)
+      for (const float v : x) scale += std::abs(v) / static_cast<double>(x.size() * all.size());
+    Channel channel = make_channel("sign:vote=majority", Protocol::automatic, true);
+    const Shape shape{rows, columns};
+    const std::vector<float>& in = all[static_cast<std::size_t>(world().rank())];
+    std::vector<float> out(in.size());
+    const OperationReport report = channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("votes", 9)).wait();
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      int votes = 0;
+      for (const auto& x : all) votes += x[i] < 0 ? -1 : 1;
+      ASSERT_NEAR(out[i], votes >= 0 ? scale : -scale, 1e-5 * scale) << rows << " rows, element " << i;
+    }
+    EXPECT_EQ(report.payload_bytes, rows * columns + 4) << "a byte per element and a scale";
+    EXPECT_TRUE(equal_on_all_ranks(out.data(), static_cast<std::int64_t>(out.size() * 4)));
+  }
+}
+
 TEST(Protocols, TheIdentityThroughRoundsIsBitEqualToNoCodecInF32) {
   const Shape shape{37, columns};
   const auto in = inputs(37)[static_cast<std::size_t>(world().rank())];
