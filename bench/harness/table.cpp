@@ -1,104 +1,136 @@
 #include "bench/harness/table.h"
 
-#include <cmath>
+#include "bench/harness/text_columns.h"
 
 namespace thinwire::bench {
 namespace {
 
-// "-" for what was not measured.
-std::string number(double value, int precision) {
-  if (std::isnan(value)) return "-";
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*f", precision, value);
-  return text;
+using Row = results::CellRow;
+using Columns = std::vector<TextColumn<Row>>;
+using Text = std::function<std::string(const Row&)>;
+
+Text whole(std::int64_t Row::*member) {
+  return [member](const Row& row) { return std::to_string(row.*member); };
 }
-std::string error(double value) {
-  if (std::isnan(value)) return "-";
-  char text[40];
-  std::snprintf(text, sizeof text, "%.2e", value);
-  return text;
+Text fixed(double Row::*member, int precision) {
+  return [member, precision](const Row& row) { return fixed_text(row.*member, precision); };
+}
+Text scientific(double Row::*member) {
+  return [member](const Row& row) { return scientific_text(row.*member); };
+}
+Text word(std::string Row::*member) {
+  return [member](const Row& row) { return row.*member; };
+}
+
+std::string codec_name(const Row& row) { return row.method.empty() || row.codec.starts_with(row.method) ? row.codec : row.method + " " + row.codec; }
+
+/// `columns`, then how far the result is from the reference and how the row ended: what every table of results says.
+Columns with_errors(Columns columns) {
+  const Columns errors = {{"error", "rel. L2", 9, scientific(&Row::relative_l2)},
+                          {"error", "vNMSE", 9, scientific(&Row::vnmse)},
+                          {"cosine", "", 8, fixed(&Row::cosine, 5)},
+                          {"bias", "slope", 9, scientific(&Row::slope_bias)}};
+  columns.insert(columns.end(), errors.begin(), errors.end());
+  return columns;
+}
+Columns with_status(Columns columns) {
+  columns.push_back({" status", "", 0, [](const Row& row) { return " " + row.status; }});
+  return columns;
+}
+
+/// A codec alone on the host.
+const Columns& codec_columns() {
+  static const Columns columns = with_status(with_errors({{"codec", "", -34, codec_name},
+                                                          {"tensor", "(B)", 11, whole(&Row::dense_bytes)},
+                                                          {"payload", "(B)", 11, whole(&Row::payload_bytes)},
+                                                          {"ratio", "", 7, fixed(&Row::ratio, 2)},
+                                                          {"encode", "(GB/s)", 8, fixed(&Row::encode_gbps, 2)},
+                                                          {"decode", "(GB/s)", 8, fixed(&Row::decode_gbps, 2)},
+                                                          {"memcpy", "(GB/s)", 8, fixed(&Row::memcpy_gbps, 2)},
+                                                          {"encode", "/bound", 7, fixed(&Row::bound_fraction_encode, 2)},
+                                                          {"decode", "/bound", 7, fixed(&Row::bound_fraction_decode, 2)},
+                                                          {"break-even", "(Gbit/s)", 10, fixed(&Row::break_even_gbps, 2)}}));
+  return columns;
+}
+
+/// A message on a device, or an all-reduce modelled from it, with the share of the bound, the goal for that share, and the link below which it pays.
+const Columns& device_codec_columns() {
+  const auto protocol = [](const Row& row) { return row.operation == "all_reduce" ? row.protocol + " of " + std::to_string(row.dp) + ", modelled" : "message"; };
+  static const Columns columns = with_status(with_errors({{"codec", "", -44, word(&Row::codec)},
+                                                          {"protocol", "", -22, protocol},
+                                                          {"dense", "(B)", 11, whole(&Row::dense_bytes)},
+                                                          {"payload", "(B)", 11, whole(&Row::payload_bytes)},
+                                                          {"ratio", "", 7, fixed(&Row::ratio, 2)},
+                                                          {"encode", "(us)", 10, fixed(&Row::encode_us, 1)},
+                                                          {"decode", "(us)", 10, fixed(&Row::decode_us, 1)},
+                                                          {"copy", "(GB/s)", 8, fixed(&Row::memcpy_gbps, 1)},
+                                                          {"encode", "/bound", 7, fixed(&Row::bound_fraction_encode, 2)},
+                                                          {"decode", "/bound", 7, fixed(&Row::bound_fraction_decode, 2)},
+                                                          {"goal", "", 5, fixed(&Row::target_fraction, 2)},
+                                                          {"break-even", "(Gbit/s)", 11, fixed(&Row::break_even_gbps, 1)}}));
+  return columns;
+}
+
+const Columns& device_kernel_columns() {
+  static const Columns columns = with_status({{"kernel", "", -28, word(&Row::operation)},
+                                              {"type", "", -5, word(&Row::dtype)},
+                                              {"total", "(us)", 11, fixed(&Row::total_us, 1)},
+                                              {"spread", "(us)", 9, fixed(&Row::total_iqr_us, 1)},
+                                              {"rate", "(TFLOP/s)", 10, [](const Row& row) { return fixed_text(row.gflops * 1e-3, 2); }},
+                                              {"copy", "(GB/s)", 8, fixed(&Row::memcpy_gbps, 1)},
+                                              {"/bound", "", 7, fixed(&Row::bound_fraction, 2)}});
+  return columns;
+}
+
+/// Whole passes: what each is about stands in its operation.
+const Columns& pass_columns() {
+  static const Columns columns = with_status(with_errors({{"operation", "", -40, word(&Row::operation)},
+                                                          {"method, codec", "", -48, [](const Row& row) { return row.method + ", " + row.codec; }},
+                                                          {"dense", "(B)", 12, whole(&Row::dense_bytes)},
+                                                          {"sent", "(B)", 12, whole(&Row::link_bytes)},
+                                                          {"received", "(B)", 12, whole(&Row::received_bytes)},
+                                                          {"total", "(us)", 10, fixed(&Row::total_us, 1)},
+                                                          {"baseline", "(us)", 10, fixed(&Row::baseline_us, 1)},
+                                                          {"baseline/", "total", 9, fixed(&Row::speedup, 2)}}));
+  return columns;
+}
+
+const Columns& transfer_columns() {
+  static const Columns columns = with_status(with_errors({{"traffic", "", -12, word(&Row::traffic)},
+                                                          {"codec", "", -26, codec_name},
+                                                          {"protocol", "", -9, word(&Row::protocol)},
+                                                          {"dense", "(B)", 10, whole(&Row::dense_bytes)},
+                                                          {"payload", "(B)", 10, whole(&Row::payload_bytes)},
+                                                          {"link", "(B)", 10, whole(&Row::link_bytes)},
+                                                          {"ratio", "", 6, fixed(&Row::ratio, 2)},
+                                                          {"encode", "(us)", 9, fixed(&Row::encode_us, 1)},
+                                                          {"transfer", "(us)", 9, fixed(&Row::transfer_us, 1)},
+                                                          {"decode", "(us)", 9, fixed(&Row::decode_us, 1)},
+                                                          {"total", "(us)", 9, fixed(&Row::total_us, 1)},
+                                                          {"baseline", "(us)", 9, fixed(&Row::baseline_us, 1)},
+                                                          {"algbw", "(GB/s)", 7, fixed(&Row::algbw_gbps, 3)},
+                                                          {"busbw", "(GB/s)", 7, fixed(&Row::busbw_gbps, 3)},
+                                                          {"break-even", "(Gbit/s)", 10, fixed(&Row::break_even_gbps, 2)}}));
+  return columns;
+}
+
+const Columns& columns_of(const Row& row) {
+  if (!row.device.empty() && row.traffic == "codec") return device_codec_columns();
+  if (!row.device.empty() && row.traffic == "kernel") return device_kernel_columns();
+  if (row.program == "bench_tensor_parallel" && !row.operation.empty()) return pass_columns();
+  return row.operation == "encode_decode" ? codec_columns() : transfer_columns();
 }
 
 }  // namespace
 
-// Rows of whole passes: what each is about stands in its operation.
-void RowTable::print_pass(const results::CellRow& row) {
-  if (kind_ != "pass") {
-    kind_ = "pass";
-    std::fprintf(to_, "# %-40s %-48s %12s %12s %12s %10s %10s %6s %9s  %s\n# %-40s %-48s %12s %12s %12s %10s %10s %6s %9s  %s\n", "operation", "method, codec",
-                 "dense", "sent", "received", "total", "baseline", "baseline/", "error", "status", "", "", "(B)", "(B)", "(B)", "(us)", "(us)", "total", "rel. L2", "");
-  }
-  std::fprintf(to_, "  %-40s %-48s %12lld %12lld %12lld %10s %10s %6s %9s  %s", row.operation.c_str(), (row.method + ", " + row.codec).c_str(),
-               static_cast<long long>(row.dense_bytes), static_cast<long long>(row.link_bytes), static_cast<long long>(row.received_bytes),
-               number(row.total_us, 1).c_str(), number(row.baseline_us, 1).c_str(), number(row.speedup, 2).c_str(), error(row.relative_l2).c_str(), row.status.c_str());
-  end(row);
-}
-
-void RowTable::end(const results::CellRow& row) {
+void RowTable::print(const Row& row) {
+  const Columns& columns = columns_of(row);
+  if (kind_ != &columns) print_titles(to_, columns);
+  kind_ = &columns;
+  print_cells(to_, columns, row);
   if (!row.reason.empty()) std::fprintf(to_, "  %s", row.reason.c_str());
   std::fputc('\n', to_);
   std::fflush(to_);
-}
-
-// A message, or an all-reduce modelled from it, with the share of the bound, the goal for that share, and the link below which it pays.
-void RowTable::print_device_codec(const results::CellRow& row) {
-  if (kind_ != "device codec") {
-    kind_ = "device codec";
-    std::fprintf(to_, "# %-44s %-22s %11s %11s %10s %10s %8s %7s %7s %5s %11s %9s  %s\n# %-44s %-22s %11s %11s %10s %10s %8s %7s %7s %5s %11s %9s  %s\n", "codec",
-                 "protocol", "dense", "payload", "encode", "decode", "copy", "encode", "decode", "goal", "break-even", "error", "status", "", "", "(B)", "(B)",
-                 "(us)", "(us)", "(GB/s)", "/bound", "/bound", "", "(Gbit/s)", "rel. L2", "");
-  }
-  const std::string protocol = row.operation == "all_reduce" ? row.protocol + " of " + std::to_string(row.dp) + ", modelled" : "message";
-  std::fprintf(to_, "  %-44s %-22s %11lld %11lld %10s %10s %8s %7s %7s %5s %11s %9s  %s", row.codec.c_str(), protocol.c_str(),
-               static_cast<long long>(row.dense_bytes), static_cast<long long>(row.payload_bytes), number(row.encode_us, 1).c_str(),
-               number(row.decode_us, 1).c_str(), number(row.memcpy_gbps, 1).c_str(), number(row.bound_fraction_encode, 2).c_str(),
-               number(row.bound_fraction_decode, 2).c_str(), number(row.target_fraction, 2).c_str(), number(row.break_even_gbps, 1).c_str(),
-               error(row.relative_l2).c_str(), row.status.c_str());
-  end(row);
-}
-
-void RowTable::print_device_kernel(const results::CellRow& row) {
-  if (kind_ != "device kernel") {
-    kind_ = "device kernel";
-    std::fprintf(to_, "# %-28s %-5s %11s %9s %10s %8s %7s  %s\n# %-28s %-5s %11s %9s %10s %8s %7s  %s\n", "kernel", "type", "total", "spread", "rate", "copy",
-                 "/bound", "status", "", "", "(us)", "(us)", "(TFLOP/s)", "(GB/s)", "", "");
-  }
-  std::fprintf(to_, "  %-28s %-5s %11s %9s %10s %8s %7s  %s", row.operation.c_str(), row.dtype.c_str(), number(row.total_us, 1).c_str(),
-               number(row.total_iqr_us, 1).c_str(), number(row.gflops * 1e-3, 2).c_str(), number(row.memcpy_gbps, 1).c_str(),
-               number(row.bound_fraction, 2).c_str(), row.status.c_str());
-  end(row);
-}
-
-void RowTable::print(const results::CellRow& row) {
-  if (!row.device.empty() && row.traffic == "codec") return print_device_codec(row);
-  if (!row.device.empty() && row.traffic == "kernel") return print_device_kernel(row);
-  if (row.program == "bench_tensor_parallel" && !row.operation.empty()) return print_pass(row);
-  const bool codec_alone = row.operation == "encode_decode";
-  const std::string kind = codec_alone ? "codec" : "transfer";
-  if (kind != kind_) {
-    kind_ = kind;
-    if (codec_alone)
-      std::fprintf(to_, "# %-34s %11s %11s %9s %9s %9s %7s %7s %9s  %s\n# %-34s %11s %11s %9s %9s %9s %7s %7s %9s  %s\n", "codec", "tensor", "payload",
-                   "encode", "decode", "memcpy", "encode", "decode", "error", "status", "", "(B)", "(B)", "(GB/s)", "(GB/s)", "(GB/s)", "/bound", "/bound",
-                   "rel. L2", "");
-    else
-      std::fprintf(to_, "# %-12s %-26s %-9s %10s %10s %10s %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s\n# %-12s %-26s %-9s %10s %10s %10s %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s\n",
-                   "traffic", "codec", "protocol", "dense", "payload", "link", "ratio", "encode", "transfer", "decode", "total", "baseline", "algbw", "busbw", "error",
-                   "status", "", "", "", "(B)", "(B)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)", "rel. L2", "");
-  }
-  const std::string name = row.method.empty() || row.codec.starts_with(row.method) ? row.codec : row.method + " " + row.codec;
-  if (codec_alone)
-    std::fprintf(to_, "  %-34s %11lld %11lld %9s %9s %9s %7s %7s %9s  %s", name.c_str(), static_cast<long long>(row.dense_bytes),
-                 static_cast<long long>(row.payload_bytes), number(row.encode_gbps, 2).c_str(), number(row.decode_gbps, 2).c_str(),
-                 number(row.memcpy_gbps, 2).c_str(), number(row.bound_fraction_encode, 2).c_str(), number(row.bound_fraction_decode, 2).c_str(),
-                 error(row.relative_l2).c_str(), row.status.c_str());
-  else
-    std::fprintf(to_, "  %-12s %-26s %-9s %10lld %10lld %10lld %6s %9s %9s %9s %9s %9s %7s %7s %9s  %s", row.traffic.c_str(), name.c_str(), row.protocol.c_str(),
-                 static_cast<long long>(row.dense_bytes), static_cast<long long>(row.payload_bytes), static_cast<long long>(row.link_bytes),
-                 number(row.ratio, 2).c_str(), number(row.encode_us, 1).c_str(), number(row.transfer_us, 1).c_str(), number(row.decode_us, 1).c_str(),
-                 number(row.total_us, 1).c_str(), number(row.baseline_us, 1).c_str(), number(row.algbw_gbps, 3).c_str(), number(row.busbw_gbps, 3).c_str(),
-                 error(row.relative_l2).c_str(), row.status.c_str());
-  end(row);
 }
 
 }  // namespace thinwire::bench

@@ -161,6 +161,7 @@ def measure(torch, method, x, seconds):
         "ratio": dense / sent,
         "break_even_gbps": rows.break_even_gbps(dense, sent, encode + decode),
         "relative_l2": error,
+        "vnmse": error**2,
     }
 
 
