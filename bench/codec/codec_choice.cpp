@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "bench/harness/text_columns.h"
+#include "bench/tables/text_columns.h"
 #include "core/formulas.h"
 #include "kernels/codec/registry.h"
 

@@ -1,6 +1,6 @@
-#include "bench/harness/table.h"
+#include "bench/tables/table.h"
 
-#include "bench/harness/text_columns.h"
+#include "bench/tables/text_columns.h"
 
 namespace thinwire::bench {
 namespace {
