@@ -165,7 +165,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
   row.tensor = "integers";
   row.source = "generated";
   row.hidden = elements;
-  row.relative_l2 = 0;
+  row.relative_l2 = row.vnmse = 0;
   if (!context.check_only) {
     for (RepetitionLoop loop(stop_rule(p), &world); loop.next();) {
       auto one = lap(world, test.body);

@@ -24,12 +24,17 @@ Status parse_status(std::string_view name);
 
 inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 
+/// How far a result is from its float64 reference `ref` (docs/measuring.md, "Errors"). bench/harness/error_metrics.cpp computes them.
+struct ErrorColumns {
+  double relative_l2 = not_measured, vnmse = not_measured, cosine = not_measured, bias = not_measured, slope_bias = not_measured, zero_fraction = not_measured;
+};
+
 /// One row of /cells: one cell and traffic class. What does not apply stays at its default: empty text, NaN,
 /// 0 (1 for ranks, tp, pp, dp). Times are microseconds.
-struct CellRow {
+struct CellRow : ErrorColumns {
   std::string cell_id, program, traffic, operation, method, codec;
   std::string form = "fair";
-  std::string protocol, dtype, tensor, source, link;
+  std::string protocol, dtype, tensor, tensor_class, source, link;
   double link_gbps = not_measured;
   std::string compute;
   double oversubscription = not_measured;
@@ -46,7 +51,6 @@ struct CellRow {
   std::int64_t repetitions = 0;
   double algbw_gbps = not_measured, busbw_gbps = not_measured;
   double speedup = not_measured, break_even_gbps = not_measured;
-  double relative_l2 = not_measured, cosine = not_measured, bias = not_measured, zero_fraction = not_measured;
   double encode_gbps = not_measured, decode_gbps = not_measured, memcpy_gbps = not_measured;
   double bound_fraction_encode = not_measured, bound_fraction_decode = not_measured;
   double blas_fraction_encode = not_measured, blas_fraction_decode = not_measured;

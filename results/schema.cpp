@@ -49,7 +49,7 @@ const std::vector<UnitRule>& unit_rules() {
       {"baseline, trusted, centred, used", "0 or 1"},
       {"ratio, speedup, communication_share, compute_scale, bound_fraction*, blas_fraction_*, target_fraction, zero_fraction, mfu",
        "quotient, no unit"},
-      {"relative_l2, relative_error, cosine, bias, singular_value, learning_rate, grad_norm, value", "no unit"},
+      {"relative_l2, vnmse, relative_error, cosine, bias, slope_bias, singular_value, learning_rate, grad_norm, value", "no unit"},
   };
   return rules;
 }

@@ -1,12 +1,17 @@
 #include "bench/codec/codec_bench.h"
 
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <new>
 #include <sstream>
 
 #include "bench/codec/codec_check.h"
-#include "bench/harness/inputs.h"
+#include "bench/codec/codec_choice.h"
+#include "bench/codec/codec_input.h"
+#include "bench/harness/options.h"
 #include "bench/harness/timing.h"
 #include "core/clock.h"
 #include "core/formulas.h"
@@ -31,49 +36,6 @@ class ThreadCount {
  private:
   int before_;
 };
-
-/// What is measured, and what a trained codec was fitted on: never the same data.
-struct Input {
-  Tensor measured;
-  std::vector<Tensor> training;
-  std::unique_ptr<Series> series;
-};
-
-Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
-  const std::int64_t columns = x.shape().columns();
-  Tensor part(Shape{count, columns});
-  std::copy_n(x.as<float>().data() + first * columns, count * columns, part.as<float>().data());
-  return part;
-}
-
-/// `fits`: whether a codec wants to see other data before.
-Input load_input(const CellParameters& p, bool fits) {
-  const TrafficSource source(p);
-  CaptureQuery query;
-  query.traffic = p.text("class");
-  query.tensor = p.text("tensor");
-  query.point = p.text("point");
-  query.batch = p.integer("batch");
-  query.seq = p.integer("seq");
-  query.parts = static_cast<int>(p.integer("parts"));
-  if (query.tensor.empty()) {
-    const auto names = source.names(query);
-    if (!names.empty()) query.tensor = names.front();
-  }
-  Input input;
-  input.series = source.find(query, 1, Shape{p.integer("batch"), p.integer("seq"), p.integer("hidden")});
-  const int last = input.series->steps - 1;
-  if (last > 0) {
-    input.measured = input.series->load(last, 0);
-    for (int step = 0; fits && step < std::min(last, 4); ++step) input.training.push_back(input.series->load(step, 0));
-  } else {  // one tensor only: fit on its first half, measure the second
-    const Tensor whole = input.series->load(0, 0);
-    const std::int64_t rows = whole.shape().rows(), half = rows / 2;
-    if (half > 0) input.training.push_back(rows_of(whole, 0, half));
-    input.measured = rows_of(whole, half, rows - half);
-  }
-  return input;
-}
 
 /// The products inside encode and decode, run bare with the same shapes: what BLAS alone would take.
 struct BareProducts {
@@ -179,6 +141,7 @@ void time_codec(const CellParameters& p, CodecStack& stack, ConstTensorView x, r
   row.decode_gbps = gigabytes_per_second(bytes, row.decode_us);
   row.bound_fraction_encode = bound_fraction(bytes, payload, row.memcpy_gbps, row.encode_us);
   row.bound_fraction_decode = bound_fraction(payload, bytes, row.memcpy_gbps, row.decode_us);
+  row.break_even_gbps = break_even_gbps(bytes, payload, row.encode_us + row.decode_us);
   if (!blas_encode.empty()) {
     row.blas_fraction_encode = median(blas_encode) / row.encode_us;
     row.blas_fraction_decode = median(blas_decode) / row.decode_us;
@@ -186,20 +149,25 @@ void time_codec(const CellParameters& p, CodecStack& stack, ConstTensorView x, r
 }
 
 /// Fits, verifies and times one codec; fills `row`.
-void measure_row(BenchContext& context, const CellParameters& p, const Input& input, results::CellRow& row, std::vector<results::SampleRow>& samples) {
-  CodecStack stack = make_codec(row.codec, parse_form(row.form));
-  if (stack.codec->traits().needs_fit) {
+void measure_row(BenchContext& context, const CellParameters& p, CodecStack& stack, const CodecInput& input, results::CellRow& row, std::vector<results::SampleRow>& samples) {
+  const bool fitted = stack.codec->traits().needs_fit;
+  const Tensor& x = input.measured(fitted);
+  row.dense_bytes = static_cast<std::int64_t>(x.bytes());
+  // Out of all codecs, those that training would refuse for this tensor say nothing about it.
+  if (context.run_options.contains("all")) stack.codec->check_message(x.shape());
+  if (fitted) {
     std::vector<ConstTensorView> training;
     for (const Tensor& t : input.training) training.push_back(t.view());
     stack.codec->as<Fit>()->fit(training);
   }
-  const CodecCheck check = check_codec(stack, input.measured.view());
+  const CodecCheck check = check_codec(stack, x.view());
   check.error.fill(row);
   row.payload_bytes = static_cast<std::int64_t>(check.payload_bytes);
-  if (!context.check_only) time_codec(p, stack, input.measured.view(), row, samples);
+  if (check.payload_bytes > 0) row.ratio = static_cast<double>(row.dense_bytes) / static_cast<double>(check.payload_bytes);
+  if (!context.check_only) time_codec(p, stack, x.view(), row, samples);
 }
 
-results::CellRow codec_row(BenchContext& context, const CellParameters& p, const std::string& expression, const Input& input,
+results::CellRow codec_row(BenchContext& context, const CellParameters& p, const std::string& expression, const CodecInput& input,
                            std::vector<results::SampleRow>& samples) {
   results::CellRow row;
   row.traffic = "codec";
@@ -210,24 +178,27 @@ results::CellRow codec_row(BenchContext& context, const CellParameters& p, const
   row.codec = expression;
   row.form = p.text("form");
   row.tensor = input.series->tensor;
+  row.tensor_class = input.series->traffic;
   row.source = input.series->source;
   row.corpus = input.series->corpus;
-  row.hidden = input.measured.shape().columns();
+  row.hidden = input.whole.shape().columns();
   row.threads = omp_get_max_threads();
   row.oversubscription = static_cast<double>(row.threads) / omp_get_num_procs();
-  row.dense_bytes = static_cast<std::int64_t>(input.measured.bytes());
-  const auto failed = [&](results::Status status, const Error& error) {
+  const auto failed = [&](results::Status status, const std::string& reason) {
     row.status = results::name_of(status);
-    row.reason = error.what();
+    row.reason = reason;
   };
   try {
-    measure_row(context, p, input, row, samples);
+    CodecStack stack = make_codec(row.codec, parse_form(row.form));
+    measure_row(context, p, stack, input, row, samples);
   } catch (const WrongResult& error) {
-    failed(results::Status::wrong, error);
-  } catch (const UsageError& error) {
-    failed(results::Status::failed, error);
+    failed(results::Status::wrong, error.what());
+  } catch (const UsageError& error) {  // who asks for all codecs means those that can take the tensor
+    failed(context.run_options.contains("all") ? results::Status::skipped : results::Status::failed, error.what());
   } catch (const EnvironmentError& error) {
-    failed(results::Status::skipped, error);
+    failed(results::Status::skipped, error.what());
+  } catch (const std::bad_alloc&) {
+    failed(results::Status::skipped, "this machine has too little memory for this codec and tensor");
   }
   return row;
 }
@@ -240,22 +211,53 @@ std::vector<std::string> expressions(const std::string& text) {
   return list;
 }
 
+/// --all becomes the list of codecs, so that a record names what was run; the rules of the closing table are read before anything is measured.
+bool prepare(CommandLine& line) {
+  choice_rules(line.run_options);
+  if (!line.run_options.contains("all")) return true;
+  if (!line.cells_file.empty() || line.values.contains("codec")) throw UsageError("--all stands beside --codec or --cells: it runs every codec with its defaults and its presets; leave one out");
+  const auto form = line.values.find("form");
+  std::string& list = line.values["codec"];
+  for (const std::string& expression : preset_expressions(form == line.values.end() ? Form::fair : parse_form(form->second))) list += (list.empty() ? "" : " ") + expression;
+  line.values.try_emplace("max-time", "0.5");
+  return true;
+}
+
+bool wants_choice(const BenchContext& context) {
+  return std::ranges::any_of(std::array{"all", "max-vnmse", "links"}, [&](const char* name) { return context.run_options.contains(name); });
+}
+
+/// Rows are shown when the cell is complete; until then its journal, and a terminal, say where it is.
+void tell_progress(BenchContext& context, const Cell& cell, const std::string& expression, std::size_t number, std::size_t of) {
+  const std::string text = std::to_string(number) + " of " + std::to_string(of) + ": " + expression;
+  if (context.note) context.note(cell, text);
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K%s%s", text.c_str(), number == of ? "\r\033[K" : "");
+}
+
 void run_group(BenchContext& context, std::span<const Cell> cells) {
   if (context.world.size() != 1)
     throw UsageError("bench_codec measures one process; start it without mpirun (or with -n 1), not on " + std::to_string(context.world.size()) + " ranks");
   for (const Cell& cell : cells) {
     context.start(cell);
     const CellParameters& p = cell.parameters;
-    guarded(context, cell, [&] {
+    const auto measure = [&] {
       const ThreadCount threads(static_cast<int>(p.integer("threads")));
       const std::vector<std::string> codecs = expressions(p.text("codec"));
       const bool fits = std::ranges::any_of(codecs, [](const std::string& e) { return make_codec(e).codec->traits().needs_fit; });
-      const Input input = load_input(p, fits);
+      const CodecInput input = load_codec_input(p, fits);
       Measured measured;
-      for (const std::string& expression : codecs)
+      for (const std::string& expression : codecs) {
+        if (codecs.size() > 1) tell_progress(context, cell, expression, measured.rows.size() + 1, codecs.size());
         measured.rows.push_back(codec_row(context, p, expression, input, measured.samples));
+      }
+      const std::vector<results::CellRow> rows = measured.rows;
       context.finish(cell, std::move(measured));
-    });
+      if (wants_choice(context)) print_choice(context.text, rows, choice_rules(context.run_options));
+    };
+    if (context.run_options.contains("all"))
+      measure();  // no other cell waits: what is wrong with the tensor ends the program
+    else
+      guarded(context, cell, measure);
   }
 }
 
@@ -276,6 +278,9 @@ BenchProgram codec_bench() {
                      {"point", "late", "captured: early or late in training"},
                      {"parts", "2", "captured: number of parts that the tensor was split into"}};
   for (const BenchOption& option : input_options()) program.options.push_back(option);
+  program.run_options = {{"all", "every codec with its defaults and its presets instead of --codec, for 0.5 s each unless --max-time says otherwise, and closing tables: which codec for which link", false}};
+  for (const RunOption& option : choice_options()) program.run_options.push_back(option);
+  program.prepare = prepare;
   program.run_group = run_group;
   return program;
 }

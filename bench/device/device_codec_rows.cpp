@@ -160,7 +160,7 @@ void add_reductions(const results::CellRow& message, const std::string& expressi
   for (const ReductionCost& cost : reduction_costs(stack.codec->traits(), replicas, static_cast<double>(message.dense_bytes),
                                                    static_cast<double>(message.payload_bytes), message.encode_us, message.decode_us)) {
     results::CellRow row;
-    row.traffic = message.traffic, row.codec = message.codec, row.dtype = message.dtype, row.tensor = message.tensor, row.source = message.source;
+    row.traffic = message.traffic, row.codec = message.codec, row.dtype = message.dtype, row.tensor = message.tensor, row.tensor_class = message.tensor_class, row.source = message.source;
     row.hidden = message.hidden, row.dense_bytes = message.dense_bytes, row.payload_bytes = message.payload_bytes, row.device = message.device;
     row.status = message.status, row.reason = message.reason, row.memcpy_gbps = message.memcpy_gbps;
     row.operation = "all_reduce", row.protocol = cost.protocol, row.compute = "modelled", row.baseline = "ring", row.dp = replicas;
@@ -186,7 +186,7 @@ void measure_device_codec(BenchContext& context, const CellParameters& p, const 
   row.traffic = "codec", row.operation = "encode_decode", row.protocol = "point_to_point";
   row.dtype = p.text("dense");
   row.codec = expression;
-  row.tensor = series.tensor, row.source = series.source;
+  row.tensor = series.tensor, row.tensor_class = series.traffic, row.source = series.source;
   row.hidden = x.shape().columns();
   row.dense_bytes = x.elements() * static_cast<std::int64_t>(size_of(parse_dtype(row.dtype)));
   try {

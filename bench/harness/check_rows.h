@@ -22,7 +22,7 @@ class CheckRows {
 
   void error(const std::string& tensor, const std::string& operation, double relative_l2) {
     results::CellRow row = row_of(tensor, operation);
-    row.relative_l2 = relative_l2;
+    row.relative_l2 = relative_l2, row.vnmse = relative_l2 * relative_l2;
     measured_.rows.push_back(std::move(row));
   }
   /// Bytes that this rank received. Rows `operation` (the sum over ranks), "OPERATION, least" and "OPERATION, most". Collective.

@@ -40,11 +40,17 @@ void ErrorSums::add(std::span<const float> x, std::span<const float> reference) 
 ErrorMetrics ErrorSums::metrics() const {
   const auto& [wrong, length, norm, dot, error, zeros, count] = sums_;
   ErrorMetrics m;
-  if (count == 0) return m;
+  if (count == 0) {  // nothing is wrong with nothing
+    m.relative_l2 = m.vnmse = m.bias = m.slope_bias = m.zero_fraction = 0;
+    m.cosine = 1;
+    return m;
+  }
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  m.relative_l2 = norm > 0 ? std::sqrt(wrong / norm) : wrong > 0 ? infinity : wrong;
+  m.vnmse = norm > 0 ? wrong / norm : wrong > 0 ? infinity : wrong;
+  m.relative_l2 = std::sqrt(m.vnmse);
   m.bias = norm > 0 ? error / count / std::sqrt(norm / count) : error != 0 ? std::copysign(infinity, error) : error;
   m.cosine = norm > 0 && length > 0 ? dot / std::sqrt(norm) / std::sqrt(length) : norm == 0 && length == 0 ? 1 : norm + length >= 0 ? 0 : norm + length;
+  m.slope_bias = norm > 0 ? dot / norm - 1 : wrong == 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
   m.zero_fraction = zeros / count;
   return m;
 }
@@ -54,13 +60,6 @@ ErrorMetrics ErrorSums::metrics_over_ranks(Communicator& world) const {
   static_assert(sizeof(Sums) == 7 * sizeof(double));
   world.all_reduce(&sums_, &all.sums_, 7, DType::f64, ReduceOp::sum)->wait();
   return all.metrics();
-}
-
-void ErrorMetrics::fill(results::CellRow& row) const {
-  row.relative_l2 = relative_l2;
-  row.cosine = cosine;
-  row.bias = bias;
-  row.zero_fraction = zero_fraction;
 }
 
 ErrorMetrics error_metrics(std::span<const float> x, std::span<const double> reference) {

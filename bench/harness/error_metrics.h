@@ -9,12 +9,15 @@
 
 namespace thinwire::bench {
 
-struct ErrorMetrics {
-  double relative_l2 = 0;    ///< ||x - ref|| / ||ref||; for a zero reference 0 when x is zero too, else infinity
-  double cosine = 1;         ///< <x, ref> / (||x|| ||ref||); 1 when both are zero, 0 when one is
-  double bias = 0;           ///< mean(x - ref) / rms(ref); 0 when nothing is wrong with a zero reference
-  double zero_fraction = 0;  ///< share of elements of x that are exactly zero
-  void fill(results::CellRow& row) const;
+///   relative_l2    ||x - ref|| / ||ref||; for a zero reference 0 when x is zero too, else infinity
+///   vnmse          ||x - ref||^2 / ||ref||^2, its square
+///   cosine         <x, ref> / (||x|| ||ref||); 1 when both are zero, 0 when one is
+///   bias           mean(x - ref) / rms(ref); 0 when nothing is wrong with a zero reference
+///   slope_bias     <x, ref> / <ref, ref> - 1 = <x - ref, ref> / ||ref||^2; 0 for a zero reference with x = 0, else NaN
+///   zero_fraction  share of elements of x that are exactly zero
+/// A metric more: its field in results/row.h, its column in results/row.cpp, its formula in ErrorSums::metrics.
+struct ErrorMetrics : results::ErrorColumns {
+  void fill(results::CellRow& row) const { static_cast<results::ErrorColumns&>(row) = *this; }
 };
 
 /// Threaded; sums in float64 per thread. NaN in `x` gives NaN metrics.

@@ -15,6 +15,7 @@ class CapturedSeries final : public Series {
   CapturedSeries(std::shared_ptr<const CaptureReader> capture, CaptureTensor dataset)
       : capture_(std::move(capture)), dataset_(std::move(dataset)) {
     tensor = dataset_.tensor;
+    traffic = dataset_.traffic;
     source = "captured";
     corpus = capture_->info().corpus;
     shape = dataset_.shape;
@@ -82,7 +83,7 @@ std::shared_ptr<const CaptureReader> open_capture(const std::string& path) {
 
 std::vector<BenchOption> input_options() {
   return {{"capture", "", "captured traffic (written by capture_traffic)"},
-          {"input", "", "own tensors: FILE.{h5,npy,safetensors}[:NAME], one per rank, separated by commas"},
+          {"input", "", "own tensors: FILE.{h5,npy,safetensors}[:NAME], FILE.npy:bf16 (bits as uint16), one per rank, separated by commas"},
           {"generator", "power_law:exponent=1", "synthetic tensors where neither --capture nor --input is given"}};
 }
 

@@ -18,7 +18,8 @@ class Series {
   virtual ~Series() = default;
   /// f32 tensor of this step and part; every (step, part) is different data.
   virtual Tensor load(int step, int part) const = 0;
-  std::string tensor;  ///< name for the record
+  std::string tensor;   ///< name for the record
+  std::string traffic;  ///< class of a captured tensor, else empty
   std::string source;  ///< "captured", "generated" or "input"
   std::string corpus;  ///< hash of the text behind captured data
   Shape shape;

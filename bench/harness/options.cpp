@@ -55,6 +55,7 @@ std::string list_of_codecs() {
   for (const CodecInfo* codec : all_codecs()) {
     text << "  " << codec->name << (codec->has_released_form ? " [fair, released]" : "") << ": " << codec->summary << "\n      source: " << codec->source << "\n";
     list_parameters(text, codec->parameters);
+    for (std::size_t i = 0; i < codec->presets.size(); ++i) text << (i ? ", " : "      presets: ") << codec->presets[i] << (i + 1 < codec->presets.size() ? "" : "\n");
   }
   text << "Wrappers:\n";
   for (const WrapperInfo* wrapper : all_wrappers()) {

@@ -10,7 +10,7 @@
 
 #include "bench/harness/bench_program.h"
 #include "bench/harness/disturbance_meter.h"
-#include "bench/harness/table.h"
+#include "bench/tables/table.h"
 #include "results/cell.h"
 #include "results/journal.h"
 

@@ -126,4 +126,5 @@ def measure(torch, method, x, clock, seconds, wire=2):
         "ratio": dense / sent,
         "break_even_gbps": rows.break_even_gbps(dense, sent, encode + decode),
         "relative_l2": error,
+        "vnmse": error**2,
     }

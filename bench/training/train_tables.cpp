@@ -346,6 +346,7 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
     row.total_us = median_of_maximum(series, &OperationReport::total_us);
     row.repetitions = static_cast<std::int64_t>(series.steps.size());
     row.relative_l2 = relative_error(total);
+    row.vnmse = row.relative_l2 * row.relative_l2;
     rows.push_back(std::move(row));
   }
   if (rows.empty()) {  // one rank, nothing to send: the cell still has a row

@@ -64,6 +64,20 @@ std::vector<const WrapperInfo*> all_wrappers() {
   return list(wrappers());
 }
 
+std::vector<std::string> preset_expressions(Form form) {
+  std::vector<std::string> expressions;
+  const auto add_once = [&](const std::string& text) {
+    std::string expression = parse_codec(text).canonical();
+    if (std::ranges::find(expressions, expression) == expressions.end()) expressions.push_back(std::move(expression));
+  };
+  for (const CodecInfo* info : all_codecs()) {
+    if (form == Form::released && !info->has_released_form) continue;
+    add_once(info->name);
+    for (const std::string& preset : info->presets) add_once(info->name + ":" + preset);
+  }
+  return expressions;
+}
+
 const CodecInfo& codec_info(const std::string& name) {
   const auto found = codecs().find(name);
   TW_ASSERT(found != codecs().end(), "an expression that did not come from parse_codec: " + name);

@@ -47,6 +47,8 @@ struct CodecInfo {
   std::string summary;  ///< one line
   std::string source;   ///< where the maths comes from
   std::vector<ParameterSpec> parameters = {};
+  /// Settings worth a look beside the defaults, as they stand behind "NAME:", e.g. "bits=2": what `bench_codec --all` runs.
+  std::vector<std::string> presets = {};
   bool has_released_form = false;
   /// The codec on the host.
   std::function<std::unique_ptr<Codec>(const Parameters&, Form)> make;
@@ -100,6 +102,9 @@ CodecExpression parse_codec(const std::string& text);
 inline constexpr const char* uncompressed = "none";
 /// Whether an expression is anything but dense; also true of one that cannot be read, which make_codec refuses.
 bool compresses(const std::string& text);
+
+/// Every registered codec that has this form, with its defaults and with each of its presets: canonical expressions without repetition, by name.
+std::vector<std::string> preset_expressions(Form form = Form::fair);
 
 /// An entry of another registry with the same grammar of parameters, as optimizers have: NAME[:key=value,...].
 struct NamedSchema {

@@ -51,17 +51,21 @@ std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& 
   return extents;
 }
 
-std::string kind_of(std::string_view descr, const std::string& path) {
+// NumPy has no bf16: ml_dtypes stores it as two opaque bytes (V2), others as the bit patterns of uint16, which only the user can tell from numbers.
+std::string kind_of(std::string_view descr, bool as_bf16, const std::string& path) {
   const auto starts = [&](std::string_view text) { return descr.size() > 4 && descr.substr(1, 3) == text; };
+  if (starts("<V2") || starts("|V2") || (as_bf16 && starts("<u2"))) return "BF16";
+  if (as_bf16) malformed(path, "element type " + std::string(descr.substr(0, 6)) + " cannot be read as bf16 (<u2 and <V2 can)");
+  if (starts("<u2")) malformed(path, "its elements are uint16; if they are the bits of bf16 numbers, name it as FILE.npy:bf16");
   if (starts("<f2")) return "F16";
   if (starts("<f4")) return "F32";
   if (starts("<f8")) return "F64";
-  malformed(path, "element type " + std::string(descr.substr(0, 6)) + " is not one of <f2, <f4, <f8");
+  malformed(path, "element type " + std::string(descr.substr(0, 6)) + " is not one of <f2, <f4, <f8, <V2 (bf16)");
 }
 
 }  // namespace
 
-FileTensor load_npy(const std::string& path) {
+FileTensor load_npy(const std::string& path, bool as_bf16) {
   const std::vector<unsigned char> bytes = read_bytes(path);
   const auto need = [&](std::size_t n, const char* what) {
     if (bytes.size() < n)
@@ -80,7 +84,7 @@ FileTensor load_npy(const std::string& path) {
   need(data_offset + header_length, "the header");
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + data_offset, header_length);
 
-  const std::string kind = kind_of(value_of(header, "descr", path), path);
+  const std::string kind = kind_of(value_of(header, "descr", path), as_bf16, path);
   const std::vector<std::int64_t> extents = parse_shape(value_of(header, "shape", path), path);
   const bool fortran = value_of(header, "fortran_order", path).substr(0, 4) == "True";
   if (fortran && extents.size() > 2) malformed(path, "Fortran order is understood up to two axes only");

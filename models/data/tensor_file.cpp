@@ -71,10 +71,10 @@ FileTensor load_tensor_file(const std::string& spec) {
   auto [path, name] = split_spec(spec);
   const std::string ending = ending_of(path);
   if (ending == ".npy") {
-    if (!name.empty())
+    if (!name.empty() && name != "bf16")
       throw UsageError("Input '" + spec + "': an npy file holds one tensor and no names. Leave ':" + name +
-                       "' out.");
-    return detail::load_npy(path);
+                       "' out (':bf16' reads uint16 as the bits of bf16 numbers).");
+    return detail::load_npy(path, name == "bf16");
   }
   const std::vector<std::string> names = list_tensor_file(path);  // refuses unknown endings
   const bool h5 = ending != ".safetensors";

@@ -19,7 +19,8 @@ struct FileTensor {
 std::vector<std::string> list_tensor_file(const std::string& path);
 
 /// Reads one tensor. `spec` is a path, with ":NAME" behind it for a tensor inside; without NAME the file must
-/// hold exactly one. Understands npy 1.0/2.0 (little-endian f2, f4, f8, C or Fortran order up to 2 axes),
+/// hold exactly one. Understands npy 1.0/2.0 (little-endian f2, f4, f8, bf16 as ml_dtypes stores it or, with ":bf16" behind the path, as uint16; C or
+/// Fortran order up to 2 axes),
 /// safetensors (F16, BF16, F32, F64), HDF5 floating-point datasets.
 /// Throws UsageError (unknown ending, no such name: lists those that exist), EnvironmentError (cannot read),
 /// CorruptData (malformed: names file, place and what was expected). Never reads out of bounds.

@@ -11,8 +11,8 @@
 namespace thinwire::detail {
 
 /// NumPy's format, versions 1.0 and 2.0 (numpy.lib.format): magic, version, header length, a Python
-/// dictionary with descr, fortran_order and shape, then the data.
-FileTensor load_npy(const std::string& path);
+/// dictionary with descr, fortran_order and shape, then the data. `as_bf16`: uint16 elements are the bits of bf16 numbers.
+FileTensor load_npy(const std::string& path, bool as_bf16 = false);
 
 /// Hugging Face's format: 8-byte little-endian header length, JSON {name: {dtype, shape, data_offsets}},
 /// data.

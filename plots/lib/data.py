@@ -360,6 +360,17 @@ def positive(values):
     return np.isfinite(values) & (values > 0)
 
 
+def vnmse(cells):
+    """The column; where a file is from before it, the square of relative_l2 that it is by definition."""
+    return np.where(np.isfinite(cells["vnmse"]), cells["vnmse"], np.square(cells["relative_l2"]))
+
+
+def message_ratio(cells):
+    """`ratio` of codecs alone; where a file is from before bench_codec wrote it, dense over payload bytes, which it is by definition."""
+    sent = np.where(cells["payload_bytes"] > 0, cells["payload_bytes"], np.nan)
+    return np.where(np.isfinite(cells["ratio"]), cells["ratio"], cells["dense_bytes"] / sent)
+
+
 def delivered(cells):
     """Rows whose bytes and error are valid. A MISTRUSTED link spoils times, not bytes or numerics."""
     return cells.where(status=("OK", "MISTRUSTED"))

@@ -8,11 +8,11 @@ from plots.report import page
 MOST_ROWS = 10_000
 
 HEADER = [
-    "link", "traffic", "method", "speed-up", "error", "w* (Gbit/s)", "ratio", "total (ms)", "baseline (ms)",
+    "link", "traffic", "method", "speed-up", "error", "vNMSE", "cosine", "slope bias", "w* (Gbit/s)", "ratio", "total (ms)", "baseline (ms)",
     "encode (ms)", "transfer (ms)", "decode (ms)", "sent (MB)", "layout", "shape", "tensor", "codec", "protocol", "status",
     "program", "cell",
 ]
-NUMERIC = tuple(range(3, 13))
+NUMERIC = tuple(range(3, 16))
 
 
 def section(collected):
@@ -41,6 +41,9 @@ def _row(row):
         row["method"],
         _number(row["speedup"]),
         _number(row["relative_l2"]),
+        _number(row["vnmse"]),
+        _number(row["cosine"]),
+        _number(row["slope_bias"]),
         _number(row["break_even_gbps"]),
         _number(row["ratio"]),
         milliseconds("total_us"),

@@ -1,15 +1,11 @@
 """Made-up rows of bench_device and of the PyTorch peers on a GPU, in the shape that `collect` writes."""
 import make_collected as made
 
-from plots.lib.schema import LATER
-
-NAN = float("nan")
 GPU = "NVIDIA H200"
 
 
 def device_row(**values):
-    later = {name: {"text": "", "float": NAN}[kind] for name, kind in LATER["cells"].items()}
-    return made.row(**{**later, "program": "bench_device", "compute": "device", "device": GPU, **values})
+    return made.row(**{"program": "bench_device", "compute": "device", "device": GPU, **values})
 
 
 def codec_rows(codec, ratio, encode, decode, program="bench_device", method="", device=GPU, sizes=(32 << 20, 128 << 20, 512 << 20), **more):

@@ -1,7 +1,7 @@
 """Relative L2 error of the result against the link ratio, per codec and traffic class, with the Pareto front."""
 import numpy as np
 
-from plots.lib import data, style, words
+from plots.lib import data, pareto, style, words
 from plots.lib.figure import Figure, Source
 
 USUAL = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
@@ -109,57 +109,19 @@ def _points(cells):
                 "rows": len(rows),
             }
         )
-    for point in medians:
-        point["on_front"] = int(not any(_beats(other, point) for other in medians))
+    pareto.mark_front(medians, "relative_l2")
     return points + medians
-
-
-def _beats(a, b):
-    """a is at least as good in both coordinates and better in one."""
-    return (
-        a["ratio"] >= b["ratio"]
-        and a["relative_l2"] <= b["relative_l2"]
-        and (a["ratio"] > b["ratio"] or a["relative_l2"] < b["relative_l2"])
-    )
-
-
-def _front(points):
-    return sorted((p for p in points if p["on_front"]), key=lambda p: (p["ratio"], p["relative_l2"]))
 
 
 def _panel(axes, points):
     """Draws one class; returns the labels, placed once the layout is final, and the points that they should not hide."""
-    positive = [p["relative_l2"] for p in points if p["relative_l2"] > 0]
-    low, high = style.log_limits(positive) if positive else (1e-3, 1.0)
-    floor = low / (high / low) ** 0.08
-    exact = any(p["relative_l2"] == 0 for p in points)
-    place = lambda p: p["relative_l2"] if p["relative_l2"] > 0 else floor
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="link ratio (bytes of the dense baseline / bytes sent)",
-        ylabel="relative L2 error of the result",
+    place = pareto.scale_axes(
+        axes,
+        points,
+        "relative_l2",
+        "link ratio (bytes of the dense baseline / bytes sent)",
+        "relative L2 error of the result",
     )
-    left, right = style.log_limits([p["ratio"] for p in points] + [1.0])
-    axes.set_xlim(left, right)
-    axes.set_ylim(floor / (high / low) ** 0.06 if exact else low, high)
-    style.number_ticks(axes.xaxis, left, right)
-    if high / low < 30:
-        style.number_ticks(axes.yaxis, low, high)
-    axes.minorticks_off()
-    axes.axvline(1, color="#9aa5b1", linewidth=0.8, zorder=1)
-    if exact:
-        axes.axhline(floor, color="#9aa5b1", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-        axes.text(
-            0.995,
-            floor,
-            "exact (0)",
-            transform=axes.get_yaxis_transform(),
-            ha="right",
-            va="bottom",
-            fontsize=7.5,
-            color=style.SOFT,
-        )
     medians = [p for p in points if p["what"] == "median"]
     dot = lambda p: {
         "s": 5,
@@ -195,17 +157,7 @@ def _panel(axes, points):
                 size=46 if p["group"] == largest else 26,
             ),
         )
-    front = _front(medians)
-    axes.step(
-        [p["ratio"] for p in front],
-        [place(p) for p in front],
-        where="pre",
-        color=style.INK,
-        linewidth=1.0,
-        linestyle=(0, (4, 2)),
-        alpha=0.65,
-        zorder=1.5,
-    )
+    pareto.draw_front(axes, medians, "relative_l2", place)
     widest = {}
     for p in medians:
         name = (p["label"], p["form"], p["protocol"], p["kind"])
@@ -220,7 +172,7 @@ def _seen(traffic, points):
     lossy = [p for p in medians if p["codec_family"] != "none"]
     if not lossy:
         return f"{traffic}: only the dense transfer is present."
-    front = list(dict.fromkeys(p["label"] for p in _front(lossy if lossy else medians)))
+    front = list(dict.fromkeys(p["label"] for p in pareto.front(lossy, "relative_l2")))
     good = [p for p in lossy if p["relative_l2"] <= data.LOW_ERROR]
     text = (
         f"{traffic}: the Pareto front among the compressors present is formed by "

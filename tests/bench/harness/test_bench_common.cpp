@@ -109,16 +109,66 @@ TEST(ErrorMetrics, EqualTheScalarDefinitions) {
   EXPECT_NEAR(m.relative_l2, std::sqrt(wrong / norm), 1e-9);
   EXPECT_NEAR(m.cosine, dot / std::sqrt(norm * length), 1e-9);
   EXPECT_NEAR(m.bias, error / n / std::sqrt(norm / n), 1e-9);
+  EXPECT_NEAR(m.vnmse, wrong / norm, 1e-9);
+  EXPECT_NEAR(m.slope_bias, dot / norm - 1, 1e-9);
   EXPECT_NEAR(m.zero_fraction, zeros / n, 1e-12);
+}
+
+// Tensors whose errors are known in closed form: what each column says of them, and what it does not.
+TEST(ErrorMetrics, AreTheClosedFormsOfKnownErrors) {
+  const std::vector<float> ref = {3, -4, 0, 0};  // norm 5
+  const auto of = [&](std::vector<float> x) { return error_metrics(x, std::span<const float>(ref)); };
+  const ErrorMetrics half = of({1.5f, -2, 0, 0});  // shrunk by 1/2: parallel, and every column of size says so
+  EXPECT_DOUBLE_EQ(half.relative_l2, 0.5);
+  EXPECT_DOUBLE_EQ(half.vnmse, 0.25);
+  EXPECT_DOUBLE_EQ(half.cosine, 1);
+  EXPECT_DOUBLE_EQ(half.slope_bias, -0.5);
+  EXPECT_DOUBLE_EQ(half.bias, 0.5 / 4 / 2.5);  // the errors -1.5 and 2 nearly cancel: a mean sees little of a shrunk tensor
+  const ErrorMetrics kept = of({0, -4, 0, 0});  // Top-1 of 4: what was dropped is orthogonal to what was kept
+  EXPECT_DOUBLE_EQ(kept.vnmse, 9.0 / 25);
+  EXPECT_DOUBLE_EQ(kept.cosine, 0.8);
+  EXPECT_DOUBLE_EQ(kept.slope_bias, -9.0 / 25) << "the lost share of the energy";
+  EXPECT_DOUBLE_EQ(kept.zero_fraction, 0.75);
+  const ErrorMetrics noise = of({3, -4, 5, 0});  // an error orthogonal to the tensor: no bias of the slope
+  EXPECT_DOUBLE_EQ(noise.vnmse, 1);
+  EXPECT_DOUBLE_EQ(noise.cosine, std::sqrt(0.5));
+  EXPECT_DOUBLE_EQ(noise.slope_bias, 0);
+  EXPECT_DOUBLE_EQ(noise.bias, 5.0 / 4 / 2.5);
+  const ErrorMetrics gone = of({0, 0, 0, 0});
+  EXPECT_DOUBLE_EQ(gone.vnmse, 1);
+  EXPECT_DOUBLE_EQ(gone.cosine, 0);
+  EXPECT_DOUBLE_EQ(gone.slope_bias, -1);
+  results::CellRow row;
+  EXPECT_TRUE(std::isnan(row.vnmse) && std::isnan(row.slope_bias)) << "not measured";
+  kept.fill(row);
+  EXPECT_EQ(row.vnmse, kept.vnmse);
+  EXPECT_EQ(row.slope_bias, kept.slope_bias);
+}
+
+// The vNMSE of a reduction is that of the sum over ranks, not a mean of the ranks' own: errors that cancel in the sum do not count.
+TEST(ErrorMetrics, OfASumAreThoseOfTheSum) {
+  const std::vector<float> x = {1, 2, 2}, error = {0.5f, -0.5f, 0};
+  std::vector<double> sum(x.size());
+  std::vector<float> decoded(x.size());
+  for (const float sign : {1.0f, -1.0f}) {
+    add_to(sum, x);
+    for (std::size_t i = 0; i < x.size(); ++i) decoded[i] += x[i] + sign * error[i];
+  }
+  EXPECT_EQ(error_metrics(decoded, std::span<const double>(sum)).vnmse, 0);
+  decoded[0] += 3;  // ||e||^2 = 9, ||sum||^2 = 4 * 9
+  EXPECT_DOUBLE_EQ(error_metrics(decoded, std::span<const double>(sum)).vnmse, 0.25);
 }
 
 TEST(ErrorMetrics, AreDefinedForZeroReferencesAndShowNaN) {
   const std::vector<float> zero(3, 0.0f), one(3, 1.0f), bad = {1, NAN, 1};
   EXPECT_EQ(error_metrics(zero, std::span<const float>(zero)).relative_l2, 0);
   EXPECT_EQ(error_metrics(zero, std::span<const float>(zero)).cosine, 1);
+  EXPECT_EQ(error_metrics(zero, std::span<const float>(zero)).slope_bias, 0);
+  EXPECT_TRUE(std::isinf(error_metrics(one, std::span<const float>(zero)).vnmse));
+  EXPECT_TRUE(std::isnan(error_metrics(one, std::span<const float>(zero)).slope_bias)) << "a slope on zero is not defined";
   EXPECT_TRUE(std::isinf(error_metrics(one, std::span<const float>(zero)).relative_l2));
   const ErrorMetrics m = error_metrics(bad, std::span<const float>(one));
-  EXPECT_TRUE(std::isnan(m.relative_l2));
+  EXPECT_TRUE(std::isnan(m.relative_l2) && std::isnan(m.vnmse) && std::isnan(m.slope_bias));
   EXPECT_THROW(require_close(m, 1e9, "a sum"), WrongResult) << "NaN is not close to anything";
 }
 

@@ -193,6 +193,13 @@ TEST(Autoencoder, IsRefusedBeforeItsFitAndWiderThanItsTensor) {
   EXPECT_THROW(pca.codec->as<Fit>()->fit({}), UsageError);
 }
 
+TEST(Autoencoder, AFitThatWouldNeedHugeCovariancesIsRefused) {
+  CodecStack stack = make_codec("autoencoder");
+  const std::vector<float> wide(20'000, 1.0f);
+  const ConstTensorView row(wide.data(), Shape{1, 20'000});
+  EXPECT_THROW(stack.codec->as<Fit>()->fit(std::span(&row, 1)), UsageError);
+}
+
 TEST(Autoencoder, WidthFollowsTheFractionOfTheColumns) {
   AutoencoderOptions o;
   o.fraction = 50.0 / 1024;

@@ -2,6 +2,8 @@
 // The grammar NAME[:key=value,...][+WRAPPER[:key=value,...]]... and the list behind --list.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/codec/registry.h"
 
 namespace thinwire {
@@ -128,6 +130,21 @@ TEST(Registry, EveryEntryIsCompleteAndItsDefaultsAreValid) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   for (const char* name : {"autoencoder", "cast", "none", "powersgd", "quantize", "randomk", "topk"})
     EXPECT_TRUE(std::binary_search(names.begin(), names.end(), std::string(name))) << name;
+}
+
+TEST(Registry, PresetsAreSettingsThatACodecTakesAndEachExpressionComesOnce) {
+  const std::vector<std::string> all = preset_expressions();
+  for (const CodecInfo* info : all_codecs()) {
+    EXPECT_EQ(std::ranges::count(all, info->name), 1) << "the defaults of " << info->name;
+    for (const std::string& preset : info->presets) {
+      const std::string expression = parse_codec(info->name + ":" + preset).canonical();
+      EXPECT_NO_THROW(make_codec(expression)) << expression;
+      EXPECT_NE(expression, info->name) << "the preset " << preset << " is the default";
+      EXPECT_EQ(std::ranges::count(all, expression), 1) << expression;
+    }
+  }
+  EXPECT_NE(std::ranges::find(all, "quantize:bits=4"), all.end());
+  for (const std::string& expression : preset_expressions(Form::released)) EXPECT_NO_THROW(make_codec(expression, Form::released)) << expression;
 }
 
 TEST(Registry, AReleasedFormThatDoesNotExistIsRefused) {

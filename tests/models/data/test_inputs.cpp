@@ -152,6 +152,27 @@ TEST_F(InputFiles, NpyOfEveryTypeVersionAndOrderIsRead) {
             (Shape{1, 2, 1, 3}));
 }
 
+// ml_dtypes writes two opaque bytes; torch has no NumPy type for bf16, so its users hand over the bits, and must say so.
+TEST_F(InputFiles, NpyOfBf16IsReadFromOpaqueBytesAndFromBitsThatTheUserNames) {
+  std::vector<std::uint16_t> bits;
+  for (float x : six) bits.push_back(to_bfloat16(x).bits);
+  for (const char* type : {"<V2", "|V2"}) {
+    const FileTensor bf16 = load_tensor_file(write("v.npy", npy(type, "(2, 3)", raw(bits))));
+    EXPECT_EQ(values_of(bf16), six) << type;
+    EXPECT_EQ(bf16.stored_as, "BF16");
+  }
+  const std::string uint16 = write("u.npy", npy("<u2", "(2, 3)", raw(bits)));
+  EXPECT_EQ(values_of(load_tensor_file(uint16 + ":bf16")), six);
+  try {
+    load_tensor_file(uint16);
+    ADD_FAILURE() << "numbers of uint16 were read as bf16";
+  } catch (const CorruptData& error) {
+    EXPECT_NE(std::string(error.what()).find(":bf16"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(load_tensor_file(write("f.npy", npy("<f4", "(6,)", raw(six))) + ":bf16"), CorruptData);
+  EXPECT_THROW(load_tensor_file(write("s.npy", npy("<V2", "(2, 4)", raw(bits)))), CorruptData) << "two elements are missing";
+}
+
 TEST_F(InputFiles, SafetensorsOfEveryTypeIsReadByName) {
   std::vector<std::uint16_t> brain;
   for (float x : six) brain.push_back(to_bfloat16(x).bits);

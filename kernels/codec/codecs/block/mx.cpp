@@ -147,6 +147,7 @@ const bool registered = register_codec({.name = "mx",
                                                         .default_value = "auto",
                                                         .choices = {"auto", "floor", "ceil", "even", "rceil"},
                                                         .help = "how the largest element chooses the scale; auto: even for e2m1 and e2m3, else rceil"}},
+                                        .presets = {"element=e2m1", "element=e2m3", "element=e3m2"},
                                         .make = [](const Parameters& p, Form) { return std::make_unique<Mx>(mini_float_named(p.choice("element")), rule_of(p)); },
                                         .check = check_nearest});
 

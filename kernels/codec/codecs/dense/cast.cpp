@@ -162,6 +162,7 @@ const bool registered = register_codec(
                      .default_value = "f16",
                      .choices = {"f16", "bf16"},
                      .help = "element type on the wire"}},
+     .presets = {"to=bf16"},
      .has_released_form = false,
      .make = [](const Parameters& p, Form) { return std::make_unique<Cast>(parse_dtype(p.choice("to"))); },
      .check = check_rounding});

@@ -363,6 +363,7 @@ const bool registered =
                                     .default_value = "max",
                                     .choices = {"max", "l2"},
                                     .help = "scale of a channel: largest magnitude, or 2 sqrt(mean square)"}},
+                    .presets = {"bits=2", "bits=4"},
                     .has_released_form = true,
                     .make = [](const Parameters& p, Form form) { return std::make_unique<Quantize>(options_of(p, form)); },
                     .check = check_formula});

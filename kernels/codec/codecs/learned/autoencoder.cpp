@@ -176,6 +176,10 @@ void Autoencoder::fit(std::span<const ConstTensorView> samples) {
   const std::int64_t h = samples[0].shape().columns(), e = width_for(h);
   Weights w;
   if (options_.start == AutoencoderOptions::Start::principal) {
+    constexpr std::int64_t widest = 16384;  // 2 GiB of covariances
+    if (h > widest)
+      throw UsageError("autoencoder: principal directions of " + std::to_string(h) + " columns would need their covariances, " + std::to_string(h * h >> 27) +
+                       " GiB; at most " + std::to_string(widest) + " columns are taken. See the tensor with fewer columns, or use init=orthonormal");
     const std::vector<double> directions = leading_eigenvectors(gram_matrix(samples), h, e);
     w.encoder.assign(directions.begin(), directions.end());
     w.decoder.resize(w.encoder.size());
@@ -323,6 +327,7 @@ const bool registered = register_codec(
                     {"init", Kind::choice, "pca", 0, 0, {"pca", "xavier", "orthonormal"}, "start: principal directions of training samples, or random (trains with the model)"},
                     {"steps", Kind::integer, "0", 0, 1'000'000, {}, "Adam steps on the reconstruction error in a fit"},
                     {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the random start"}},
+     .presets = {"fraction=0.25"},
      .has_released_form = false,
      .make = [](const Parameters& p, Form) -> std::unique_ptr<Codec> {
        AutoencoderOptions o;

@@ -320,6 +320,7 @@ const bool registered = register_codec(
                     {"min_ratio", Kind::real, "0", 0, 1e6, {}, "send dense where rows*columns / (rank*(rows+columns)) is not above this"},
                     {"wire", Kind::choice, "f32", 0, 0, {"f32", "f16"}, "type of P and Q on the wire"},
                     {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the first start"}},
+     .presets = {"rank=16", "rank=64"},
      .has_released_form = true,
      .make = [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {
        Options o;

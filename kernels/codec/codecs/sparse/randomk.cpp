@@ -358,6 +358,7 @@ const bool registered = register_codec(
      .summary = "k random elements; positions from a shared seed, not sent",
      .source = "Bian et al. (arXiv 2301.02654); shared-seed positions make it reducible by a sum",
      .parameters = schema(),
+     .presets = {"fraction=0.1"},
      .has_released_form = true,
      .make = [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {
        if (form == Form::released) return std::make_unique<ReleasedRandomK>(options_of(p));

@@ -261,6 +261,7 @@ const bool registered =
                     .summary = "the k elements of largest magnitude and their positions",
                     .source = "Bian et al. (arXiv 2301.02654): global top-k of |x|; positions: Elias-Fano",
                     .parameters = schema(),
+                    .presets = {"fraction=0.1", "fraction=0.3"},
                     .has_released_form = true,
                     .make = [](const Parameters& p, Form form) { return std::make_unique<TopK>(options_of(p, form)); },
                     .check = [](const CodecStack&, ConstTensorView x, std::span<const float> decoded) -> std::string {

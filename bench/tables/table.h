@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdio>
-#include <string>
 
 #include "results/row.h"
 
@@ -12,16 +11,12 @@ namespace thinwire::bench {
 class RowTable {
  public:
   explicit RowTable(std::FILE* to) : to_(to) {}
-  /// Prints a header first when the kind of row (codec alone, or transfer) changes. Flushes.
+  /// Prints a header first when the kind of row (codec alone, transfer, whole pass, kernel) changes. Flushes.
   void print(const results::CellRow& row);
 
  private:
-  void print_pass(const results::CellRow& row);
-  void print_device_codec(const results::CellRow& row);
-  void print_device_kernel(const results::CellRow& row);
-  void end(const results::CellRow& row);
   std::FILE* to_;
-  std::string kind_;
+  const void* kind_ = nullptr;  ///< the columns that the last header named
 };
 
 }  // namespace thinwire::bench
