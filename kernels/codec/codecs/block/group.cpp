@@ -214,7 +214,7 @@ const bool registered =
                                    {.name = "round", .kind = ParameterSpec::Kind::choice, .default_value = "nearest", .choices = {"nearest", "stochastic"}, .help = "stochastic: without bias"},
                                    {.name = "scale", .kind = ParameterSpec::Kind::choice, .default_value = "f32", .choices = {"f32", "f16", "bf16"}, .help = "type of the scales"},
                                    {.name = "order", .kind = ParameterSpec::Kind::choice, .default_value = "high", .choices = {"high", "low"}, .help = "half of a byte that holds the first of two 4-bit codes"}},
-                    .presets = {"bits=2", "bits=8", "range=affine", "round=stochastic"},
+                    .presets = {"bits=2", "bits=8", "range=affine", "round=stochastic", "bits=4+hadamard"},
                     .make = [](const Parameters& p, Form) { return std::make_unique<Group>(options_of(p)); },
                     .check = check_formula});
 

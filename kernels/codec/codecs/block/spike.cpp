@@ -173,6 +173,7 @@ const bool registered =
                     .source = "spike reserving: Flash Communication v2 (abstract); the layout is ours",
                     .parameters = {{.name = "bits", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 8, .help = "bits per element"},
                                    {.name = "group", .kind = ParameterSpec::Kind::integer, .default_value = "32", .minimum = 16, .maximum = 4096, .help = "neighbours of a row that share a scale; a multiple of 16"}},
+                    .presets = {"bits=4"},
                     .make = [](const Parameters& p, Form) { return std::make_unique<Spike>(options_of(p)); },
                     .check = check_formula});
 

@@ -208,6 +208,7 @@ const bool registered = register_codec({.name = "lossless",
                                                         .default_value = "best",
                                                         .choices = {"best", "top"},
                                                         .help = "the seven exponents without escape: most of the block's, or those below its largest"}},
+                                        .presets = {"window=top"},
                                         .make = [](const Parameters& p, Form) { return std::make_unique<Lossless>(p.choice("window") == "best"); },
                                         .check = check_bits});
 

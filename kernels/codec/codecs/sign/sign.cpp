@@ -112,6 +112,7 @@ const bool registered =
                                    {.name = "scope", .kind = ParameterSpec::Kind::choice, .default_value = "tensor", .choices = {"tensor", "row", "block"}, .help = "what shares a scale"},
                                    {.name = "block", .kind = ParameterSpec::Kind::integer, .default_value = "4096", .minimum = 8, .maximum = 1 << 24, .help = "neighbours that share a scale, across rows; a multiple of 8"},
                                    {.name = "vote", .kind = ParameterSpec::Kind::choice, .default_value = "mean", .choices = {"mean", "majority"}, .help = "a reduction is the mean of what ranks send, or the sign that most of them have"}},
+                    .presets = {"scope=block", "scale=l2"},
                     .make = [](const Parameters& p, Form) -> std::unique_ptr<Codec> {
                       if (p.choice("vote") == "majority") return std::make_unique<SignVote>(options_of(p));
                       return std::make_unique<Sign>(options_of(p));

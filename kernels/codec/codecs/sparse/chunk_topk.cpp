@@ -242,6 +242,7 @@ const bool registered = register_codec(
                      .default_value = "f16",
                      .choices = {"f32", "f16", "bf16", "codebook2", "sign"},
                      .help = "how values are sent; codebook2: 2 bits; sign: 1 bit and a scale per chunk"}},
+     .presets = {"values=codebook2", "index=rice,values=sign", "k=32,transform=dct"},
      .has_released_form = true,
      .make =
          [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {
