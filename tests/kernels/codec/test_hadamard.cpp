@@ -3,7 +3,6 @@
 // states, that every capability of a codec goes through it, and what is refused.
 #include <gtest/gtest.h>
 
-#include <hwy/targets.h>
 #include <omp.h>
 
 #include <bit>
@@ -16,6 +15,7 @@
 #include "support/codec_rounds.h"
 #include "support/count_allocations.h"
 #include "support/sent_payload.h"
+#include "support/simd_targets.h"
 
 namespace thinwire {
 namespace {
@@ -53,18 +53,6 @@ std::vector<double> by_matrix(const Floats& x, std::size_t block) {
   return y;
 }
 
-template <typename Check>
-void on_every_target(const Check& check) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    SCOPED_TRACE(hwy::TargetName(target));
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
-
 constexpr std::size_t lengths[] = {0, 1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 61, 64, 100, 127, 1000, 1024, 1025, 4099};
 
 TEST(HadamardTransform, IsItsMatrixWithEqualBitsOnEveryTarget) {
@@ -74,7 +62,7 @@ TEST(HadamardTransform, IsItsMatrixWithEqualBitsOnEveryTarget) {
       const Floats x = normal_numbers(static_cast<std::int64_t>(n), n + block);
       const std::vector<double> expected = by_matrix(x, block);
       Floats first;
-      on_every_target([&] {
+      testing::on_every_simd_target([&] {
         const Floats y = hadamard(x, block);
         if (first.empty()) first = y;
         ASSERT_EQ(y, first);
@@ -91,7 +79,7 @@ TEST(HadamardTransform, IsItsOwnInverseAlsoWithSigns) {
     const Floats x = normal_numbers(static_cast<std::int64_t>(n), n);
     Floats signs(n);
     for (std::size_t i = 0; i < n; ++i) signs[i] = i * i % 7 < 3 ? -1.0f : 1.0f;
-    on_every_target([&] {
+    testing::on_every_simd_target([&] {
       for (const std::size_t block : {2u, 32u, 1024u}) {
         const Floats y = hadamard(x, block, signs), back = hadamard(y, block, signs, true);
         for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(back[i], x[i], 5e-6) << i;
@@ -312,7 +300,7 @@ TEST(Hadamard, ResultsDependNeitherOnThreadsNorOnTheTarget) {
   std::vector<testing::SentPayload> results;
   for (const int threads : {1, 2, 3}) {
     omp_set_num_threads(threads);
-    on_every_target([&] { results.push_back(testing::send_payload("group:round=stochastic+hadamard:block=128,signs=keyed", x, shape)); });
+    testing::on_every_simd_target([&] { results.push_back(testing::send_payload("group:round=stochastic+hadamard:block=128,signs=keyed", x, shape)); });
   }
   omp_set_num_threads(before);
   for (const auto& result : results) {
