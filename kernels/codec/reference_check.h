@@ -12,8 +12,12 @@ namespace thinwire {
 /// WrongResult unless the relative L2 difference over the elements that the reference has (not NaN) is at most `tolerance`.
 void require_near_reference(std::span<const float> decoded, const std::vector<double>& reference, double tolerance);
 
-/// Kept elements carry their own value, up to f16; with `largest`, no other choice of as many elements loses less.
-void require_kept_values(std::span<const float> x, std::span<const float> decoded, bool largest);
+/// For formulas that round to the nearest: WrongResult unless every decoded value is as near to its original as the reference's is, up to the rounding of a few f32
+/// operations. Where two values are equally near (captured tensors hold bf16 numbers, of which many lie on ties), f32 products may choose the other one.
+void require_as_near(std::span<const float> x, std::span<const float> decoded, const std::vector<double>& reference);
+
+/// Kept elements carry their own value times `factor`, up to f16; with `largest`, no other choice of as many elements loses less.
+void require_kept_values(std::span<const float> x, std::span<const float> decoded, bool largest, double factor = 1);
 
 /// ||M||^2 = ||out||^2 + ||M - out||^2 for any result P P^T M (docs/papers/optimus_cc.md, "Worked examples" 2).
 void require_projection(std::span<const float> x, std::span<const float> decoded);

@@ -364,8 +364,8 @@ const bool registered = register_codec(
        if (form == Form::released) return std::make_unique<ReleasedRandomK>(options_of(p));
        return std::make_unique<FairRandomK>(options_of(p));
      },
-     .check = [](const CodecStack&, ConstTensorView x, std::span<const float> decoded) -> std::string {
-       require_kept_values(x.as<float>(), decoded, false);
+     .check = [](const CodecStack& stack, ConstTensorView x, std::span<const float> decoded) -> std::string {
+       require_kept_values(x.as<float>(), decoded, false, factor_of(options_of(stack.expression.codec.parameters), x.elements()));
        return "kept values";
      }});
 const bool cuda = register_cuda("randomk", [](const Parameters& p, Form form, std::unique_ptr<Codec> host) -> std::unique_ptr<Codec> {
