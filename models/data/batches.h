@@ -1,4 +1,4 @@
-// Windows of a text, drawn at random: tokens and the tokens that follow them.
+// Windows of a text: tokens and the tokens that follow them; drawn at random without end, or a fixed number of them, epoch after epoch.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,35 @@
 
 namespace thinwire {
 
+/// A fixed number of windows: in every epoch each comes once, in an order of its own. Where the global batch divides it, a window keeps its place in the batch, and so
+/// its replica and tensor rank: what these remember of samples stays theirs.
+struct Epochs {
+  std::int64_t windows = 0;  ///< 0: no epochs, windows begin anywhere
+  std::int64_t global_batch = 1;  ///< samples of a step
+};
+
 /// Fields "tokens" and "targets" [batch, seq]; a sample's id is where its window begins. Every position counts.
 class BatchSampler final : public Dataset {
  public:
   /// `text` outlives the sampler.
-  BatchSampler(std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream);
+  BatchSampler(std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream, const Epochs& epochs = {});
   /// UsageError when the text is shorter than one sequence and its next token.
   Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const override;
   double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const override;
-  std::int64_t samples() const override { return 0; }
+  std::int64_t samples() const override { return epochs_.windows; }
 
  private:
+  std::int64_t begin_of(std::uint64_t step, std::int64_t sample, std::int64_t starts) const;
+
   std::span<const std::uint8_t> text_;
   std::uint64_t seed_, stream_;
+  Epochs epochs_;
+  mutable std::int64_t shuffled_ = -1;            ///< the epoch whose order is kept
+  mutable std::vector<std::int32_t> order_ = {};  ///< numbers of its windows
 };
 
-/// Training and validation windows of `corpus`, which outlives them. `seed` chooses those of training; validation sees the same under every seed.
-DataSource text_data(const Corpus& corpus, std::uint64_t seed);
+/// Training and validation windows of `corpus`, which outlives them. `seed` chooses those of training; validation sees the same under every seed, and
+/// draws at random.
+DataSource text_data(const Corpus& corpus, std::uint64_t seed, const Epochs& epochs = {});
 
 }  // namespace thinwire
