@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/tensor_names.h"
@@ -19,6 +20,8 @@ struct PassContext {
   // A slice of a token-sliced pipeline: tokens [first_token, first_token + seq) of sequences of `length` tokens; length 0: whole sequences.
   std::int64_t first_token = 0, length = 0;
   std::int32_t slice = 0;  ///< its number
+  /// Ids of the batch's samples (Batch::sample_ids), or empty. They live as long as the batch.
+  std::span<const std::int64_t> samples = {};
   std::int64_t rows() const { return batch * seq; }
   bool sliced() const { return length > 0; }
 };

@@ -221,6 +221,7 @@ double Gpt<T>::forward(const Batch& batch, std::uint64_t step, bool train, doubl
   TW_ASSERT(part_.whole());
   PassContext pass{batch.batch, batch.seq, train, step, batch.first_sample};
   pass.why = train ? Pass::train : Pass::evaluate;
+  pass.samples = batch.sample_ids;
   return forward(pass, batch, gradient_scale, saved, observer);
 }
 

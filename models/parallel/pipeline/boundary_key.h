@@ -1,21 +1,19 @@
 // The name of a message between two stages: the same on ranks and within one.
 #pragma once
 
-#include <numeric>
 #include <string>
-#include <vector>
 
+#include "collectives/communicator/cost_terms.h"
 #include "models/compute/pass.h"
 
 namespace thinwire {
 
-/// Of the micro-batch `pass.micro` at the boundary in front of layer `boundary`. `samples` holds the numbers of its sequences over the whole run
-/// as long as the key is used; a channel copies them.
-inline MessageKey boundary_key(int boundary, const PassContext& pass, std::int64_t global_batch, std::vector<std::int64_t>& samples) {
+/// Of rows `rows` of the micro-batch `pass.micro` at the boundary in front of layer `boundary`. It names the dataset's samples where the rows are those of whole ones:
+/// a channel copies the ids, which are the batch's.
+inline MessageKey boundary_key(int boundary, const PassContext& pass, const RowBlock& rows) {
   MessageKey key = message_key("boundary" + std::to_string(boundary), pass);
-  samples.resize(static_cast<std::size_t>(pass.batch));
-  std::iota(samples.begin(), samples.end(), static_cast<std::int64_t>(pass.step) * global_batch + pass.first_sample);
-  key.samples = samples;
+  if (static_cast<std::int64_t>(pass.samples.size()) == pass.batch && rows.first % pass.seq == 0 && rows.count % pass.seq == 0)
+    key.samples = pass.samples.subspan(static_cast<std::size_t>(rows.first / pass.seq), static_cast<std::size_t>(rows.count / pass.seq));
   return key;
 }
 

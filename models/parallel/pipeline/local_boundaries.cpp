@@ -19,7 +19,7 @@ template <typename T>
 void LocalBoundaries<T>::exchange(int layer, const PassContext& pass, Tensor& gradient) {
   if (layer % layers_per_stage_ != 0) return;
   const int sender = layer / layers_per_stage_, self = 0;
-  const MessageKey key = boundary_key(layer, pass, config_.global_batch, samples_);
+  const MessageKey key = boundary_key(layer, pass, {0, pass.rows()});
   Channel& channel = pair_.at(layer, sender, key);
   arrived_.reshape(gradient.shape(), dtype_of<T>);
   Operation sent = channel.send(gradient.view(), self, key);

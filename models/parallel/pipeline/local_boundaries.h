@@ -26,7 +26,6 @@ class LocalBoundaries {
   ChannelPair& pair_;
   int layers_per_stage_;
   Tensor arrived_;
-  std::vector<std::int64_t> samples_;  ///< of the last key
 };
 
 }  // namespace thinwire

@@ -65,6 +65,7 @@ void Pipeline<T>::run(const Schedule& schedule, bool with_backward, const PassCo
     PassContext pass = sliced(whole, i.slice);
     pass.micro = i.micro;
     pass.first_sample = sequences.first_sample;
+    pass.samples = sequences.sample_ids;
     clock_.at_slice(i.slice);
     const bool opens = i.kind == InstructionKind::receive_forward || i.kind == InstructionKind::forward;
     if (!with_backward && opens && !live_.contains(slot_of(i))) free_activations(count * slices);
@@ -202,7 +203,9 @@ template <typename T>
 MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
   PassContext named = pass;
   named.micro = micro;
-  return boundary_key(boundary, named, config_.global_batch, samples_);
+  // Rows of a grid's block are not told apart by sample.
+  const bool whole = scatters_ || boundary_shape(pass).rows() == pass.rows();
+  return boundary_key(boundary, named, whole ? travelling(pass) : RowBlock{0, 0});
 }
 
 template <typename T>

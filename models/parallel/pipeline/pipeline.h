@@ -114,7 +114,6 @@ class Pipeline {
   bool scatters_, positions_first_;
   std::vector<int> slices_;  ///< tokens of each slice; one entry: whole sequences
   std::vector<std::int64_t> slice_begins_;
-  mutable std::vector<std::int64_t> samples_;  ///< of the last key()
   std::map<std::pair<int, int>, std::unique_ptr<PrefixCache>> prefixes_;  ///< by chunk and micro-batch
   std::vector<std::unique_ptr<PrefixCache>> spare_prefixes_;
   std::vector<std::unique_ptr<Saved>> owned_;  ///< all of one kind of stage: any serves any chunk
