@@ -54,6 +54,7 @@ struct CodecTraits {
   std::vector<ReduceOp> operators;  ///< what those reductions need
   BackwardRule backward = BackwardRule::straight_through;  ///< capability Backward, but for straight_through
   FeedbackSource feedback = FeedbackSource::own_decoded;
+  bool by_sample = false;   ///< remembers samples: a training message consists of whole ones, which its key names
   bool stacks = false;      ///< gives each matrix of MessageKey::stack factors of its own
 
   // What the authors' code does, in the released form alone.

@@ -124,13 +124,17 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
       if (activation) stack.codec->check_message({c.micro_batch * slice / (pipeline && c.scatter_gather ? c.mesh.tp : 1), c.model.hidden});
     }
     if (traffic == TrafficClass::pp_backward) check_released(c);
+    if (pipeline && stack.codec->traits().by_sample && c.mesh.tp > 1 &&
+        (c.tensor_parallel != "1d" || c.sequence_parallel || (c.scatter_gather && c.micro_batch % c.mesh.tp != 0)))
+      throw UsageError("codec " + rule.codec + " remembers whole samples, and here each tensor rank sends a part of one; use --tensor-parallel 1d, --sequence-parallel false, and "
+                       "--scatter-gather false or a micro-batch that --tp divides");
     for (const CodecExpression::Part& wrapper : stack.expression.wrappers) {
       const WrapperInfo& info = wrapper_info(wrapper.name);
       if (info.needs_loss && stack.codec->traits().lossless)
         throw UsageError(info.name + ": the codec loses nothing, so there is no error to pass on; drop +" + info.name + " or choose a lossy codec");
       if (info.point_to_point_only && !pipeline)
-        throw UsageError(info.name + " passes an error on from micro-batch to micro-batch at a stage boundary, but this class is summed over "
-                         "ranks; use a wrapper for sums, such as +ef");
+        throw UsageError(info.name + " remembers what passed between one sender and one receiver, as at a stage boundary, but this class is summed or gathered "
+                         "over ranks; use a wrapper for sums, such as +ef");
     }
     if (rule.stacked && !stack.codec->traits().stacks)
       throw UsageError("stacked gives each matrix of a message factors of its own, which " + stack.expression.codec.name + " has not; use a low-rank codec (powersgd)");

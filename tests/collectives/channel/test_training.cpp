@@ -284,6 +284,7 @@ std::vector<std::string> every_expression() {
   for (const CodecInfo* codec : all_codecs()) {
     all.push_back(codec->name);
     for (const WrapperInfo* wrapper : all_wrappers()) {
+      if (wrapper->point_to_point_only) continue;  // OfAPointToPointSenderGoesOnBitEqual
       const std::string expression = codec->name + "+" + wrapper->name;
       try {
         parse_codec(expression);
@@ -339,11 +340,16 @@ TEST(State, GoingOnAfterLoadingIsBitEqualToNeverHavingStopped) {
 
 TEST(State, OfAPointToPointSenderGoesOnBitEqual) {
   if (n() < 2) GTEST_SKIP() << "needs two ranks";
-  for (const char* codec : {"topk:fraction=0.2+ef", "powersgd:rank=2", "autoencoder:width=4,init=xavier+ef", "group+hadamard+ef21", "group+loco"}) {
+  std::vector<std::string> expressions = {"topk:fraction=0.2+ef", "powersgd:rank=2", "autoencoder:width=4,init=xavier+ef", "group+hadamard+ef21", "group+loco"};
+  for (const WrapperInfo* wrapper : all_wrappers())
+    if (wrapper->point_to_point_only) expressions.push_back("group+" + wrapper->name);
+  for (const std::string& codec : expressions) {
     const auto go_on = [&](Channel& c, std::int64_t from) {
       std::vector<std::vector<float>> results;
       for (std::int64_t step = from; step < from + 3; ++step) {
-        const MessageKey key = message("p", step, 0);
+        MessageKey key = message("p", step, 0);
+        const std::vector<std::int64_t> samples = {step % 2, 9};
+        key.samples = samples;
         const auto x = input(key, me());
         std::vector<float> out(elements);
         Operation send = c.send({x.data(), shape}, (me() + 1) % n(), key);
@@ -360,6 +366,16 @@ TEST(State, OfAPointToPointSenderGoesOnBitEqual) {
     Channel fresh = open(codec, Protocol::automatic, TrafficClass::pp_backward);
     fresh.load_state(saved);
     EXPECT_EQ(go_on(fresh, 3), uninterrupted) << codec;
+  }
+}
+
+TEST(PointToPointOnly, AWrapperThatTwoEndsShareIsRefusedForSumsAndGathers) {
+  for (const WrapperInfo* wrapper : all_wrappers()) {
+    if (!wrapper->point_to_point_only) continue;
+    const std::string codec = "group+" + wrapper->name;
+    for (const Protocol protocol : {Protocol::automatic, Protocol::gather, Protocol::two_shot})
+      EXPECT_NE(refusal([&] { open(codec, protocol, TrafficClass::dp_gradient); }).find("one sender and one receiver"), std::string::npos) << codec;
+    EXPECT_EQ(refusal([&] { open(codec, Protocol::automatic, TrafficClass::pp_forward); }), "");
   }
 }
 
