@@ -16,7 +16,7 @@ usage: $self --link netns:RATE --ranks N [--ranks-per-host R] -- PROGRAM [ARGUME
 
 Runs PROGRAM on N MPI ranks, R to a host (default 1), hosts joined by links of RATE in each direction.
 
-  --link netns:RATE    RATE is Nmbit or Ngbit, for example 100mbit, 1gbit, 4gbit
+  --link netns:RATE    RATE is Nmbit or Ngbit, for example 100mbit, 1gbit, 2.5gbit
   --ranks N            number of ranks
   --ranks-per-host R   ranks of one host talk through shared memory (default 1)
   --probe              say whether this machine permits it, start nothing
@@ -51,11 +51,14 @@ else
   [ -n "$ranks" ] || wrong_usage "--ranks is missing"
   [ $# -gt 0 ] || wrong_usage "no program after '--'"
 fi
-[[ $link =~ ^netns:([1-9][0-9]{0,5})(mbit|gbit)$ ]] ||
+[[ $link =~ ^netns:([1-9][0-9]{0,5})(\.[0-9]{1,6})?(mbit|gbit)$ ]] ||
   wrong_usage "link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit"
 rate=${link#netns:}
 mbit=${BASH_REMATCH[1]}
-[ "${BASH_REMATCH[2]}" = mbit ] || mbit=$((mbit * 1000))
+if [ "${BASH_REMATCH[3]}" = gbit ]; then
+  digits=${BASH_REMATCH[2]#.}000
+  mbit=$((mbit * 1000 + 10#${digits:0:3})) # whole ones: what sizes buckets
+fi
 [[ $ranks =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--ranks '$ranks' is not a number from 1 to 999"
 [[ $ranks_per_host =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--ranks-per-host '$ranks_per_host' is not a number from 1 to 999"
 hosts=$(((ranks + ranks_per_host - 1) / ranks_per_host))

@@ -77,9 +77,9 @@ down() {
 }
 
 network() {
-  [[ $link =~ ^netns:([1-9][0-9]{0,5})(mbit|gbit)$ ]] || wrong_usage "link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit"
-  local rate=${link#netns:} mbit=${BASH_REMATCH[1]} mtu=9000 burst i
-  [ "${BASH_REMATCH[2]}" = mbit ] || mbit=$((mbit * 1000))
+  [[ $link =~ ^netns:([1-9][0-9]{0,5})(\.[0-9]{1,6})?(mbit|gbit)$ ]] || wrong_usage "link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit"
+  local rate=${link#netns:} mbit=${BASH_REMATCH[1]} digits=${BASH_REMATCH[2]#.}000 mtu=9000 burst i
+  [ "${BASH_REMATCH[3]}" = mbit ] || mbit=$((mbit * 1000 + 10#${digits:0:3}))
   [ "$mbit" -ge 1000 ] || mtu=1500
   burst=$((mbit * 20)) # 160 us of the rate: a larger bucket lets small messages through unshaped
   [ $burst -ge $((2 * mtu)) ] || burst=$((2 * mtu))

@@ -168,6 +168,17 @@ TEST(Autoencoder, AnOrthonormalStartIsAProjectionEqualOnAllRanksAndDifferentPerS
   EXPECT_THROW(codec.prepare_training(0, h), UsageError);
 }
 
+TEST(Autoencoder, AResidualStartSendsTheFirstChannels) {
+  for (const std::int64_t h : {17, 5}) {
+    CodecStack stack = make_codec("autoencoder:width=5,wire=f32,init=residual");
+    const auto x = normal_numbers(8 * h, 3);
+    auto expected = x;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (static_cast<std::int64_t>(i) % h >= 5) expected[i] = 0;
+    EXPECT_EQ(round_trip(*stack.codec, x, {8, h}), expected);
+  }
+}
+
 TEST(Autoencoder, TrainingStartsFromAFitWhereThereIsOne) {
   CodecStack stack = make_codec("autoencoder:width=4,wire=f32");
   EXPECT_THROW(stack.codec->as<Trainable>()->prepare_training(1, 20), UsageError) << "init=pca must be fitted first";

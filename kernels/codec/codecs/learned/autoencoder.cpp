@@ -55,6 +55,10 @@ Autoencoder::Weights Autoencoder::random_start(std::int64_t columns, std::uint64
         w.encoder[static_cast<std::size_t>(i * columns + j)] = w.decoder[static_cast<std::size_t>(j * e + i)];
     return w;
   }
+  if (options_.start == AutoencoderOptions::Start::residual) {
+    for (std::int64_t i = 0; i < e; ++i) w.encoder[static_cast<std::size_t>(i * columns + i)] = w.decoder[static_cast<std::size_t>(i * e + i)] = 1;
+    return w;
+  }
   // Glorot and Bengio (2010): uniform in +-sqrt(6 / (fan_in + fan_out)).
   const float bound = static_cast<float>(std::sqrt(6.0 / static_cast<double>(columns + e)));
   for (std::size_t i = 0; i < w.encoder.size(); ++i) {
@@ -324,7 +328,8 @@ const bool registered = register_codec(
      .parameters = {{"width", Kind::integer, "0", 0, 1 << 20, {}, "columns of the code; 0: from fraction"},
                     {"fraction", Kind::real, "0.05", 1e-6, 1, {}, "width as a fraction of the tensor's columns"},
                     {"wire", Kind::choice, "f16", 0, 0, {"f16", "f32"}, "type of the code on the wire"},
-                    {"init", Kind::choice, "pca", 0, 0, {"pca", "xavier", "orthonormal"}, "start: principal directions of training samples, or random (trains with the model)"},
+                    {"init", Kind::choice, "pca", 0, 0, {"pca", "xavier", "orthonormal", "residual"},
+                     "start: principal directions of training samples; random; or the first channels. All but pca train with the model"},
                     {"steps", Kind::integer, "0", 0, 1'000'000, {}, "Adam steps on the reconstruction error in a fit"},
                     {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the random start"}},
      .presets = {"fraction=0.25"},
@@ -336,7 +341,7 @@ const bool registered = register_codec(
        o.wire = parse_dtype(p.choice("wire"));
        using Start = AutoencoderOptions::Start;
        const std::string& init = p.choice("init");
-       o.start = init == "pca" ? Start::principal : init == "xavier" ? Start::xavier : Start::orthonormal;
+       o.start = init == "pca" ? Start::principal : init == "xavier" ? Start::xavier : init == "residual" ? Start::residual : Start::orthonormal;
        o.steps = p.integer("steps");
        o.seed = static_cast<std::uint64_t>(p.integer("seed"));
        return std::make_unique<Autoencoder>(o);

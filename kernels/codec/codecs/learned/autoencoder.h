@@ -23,7 +23,8 @@ struct AutoencoderOptions {
   DType wire = DType::f16;   ///< of the code
   /// principal: fit() starts from the principal directions and must come first. xavier: Xavier-uniform.
   /// orthonormal: E has random orthonormal rows and D = E^T, so that decoding is a projection from the start.
-  enum class Start { principal, xavier, orthonormal } start = Start::principal;
+  /// residual: E = [I 0] and D = E^T, a code of the first channels, as the skip of a residual bottleneck (docs/papers/low_bandwidth_pipeline.md, "Bottlenecks").
+  enum class Start { principal, xavier, orthonormal, residual } start = Start::principal;
   std::int64_t steps = 0;    ///< Adam steps on the reconstruction error after the start, in fit()
   std::uint64_t seed = 0;
 };
