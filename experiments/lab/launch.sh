@@ -51,14 +51,15 @@ else
   [ -n "$ranks" ] || wrong_usage "--ranks is missing"
   [ $# -gt 0 ] || wrong_usage "no program after '--'"
 fi
-[[ $link =~ ^netns:([1-9][0-9]{0,5})(\.[0-9]{1,6})?(mbit|gbit)$ ]] ||
-  wrong_usage "link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit"
+unknown="link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit, 1mbit or more"
+[[ $link =~ ^netns:(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?(mbit|gbit)$ ]] || wrong_usage "$unknown"
 rate=${link#netns:}
 mbit=${BASH_REMATCH[1]}
 if [ "${BASH_REMATCH[3]}" = gbit ]; then
   digits=${BASH_REMATCH[2]#.}000
   mbit=$((mbit * 1000 + 10#${digits:0:3})) # whole ones: what sizes buckets
 fi
+[ "$mbit" -ge 1 ] || wrong_usage "$unknown"
 [[ $ranks =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--ranks '$ranks' is not a number from 1 to 999"
 [[ $ranks_per_host =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--ranks-per-host '$ranks_per_host' is not a number from 1 to 999"
 hosts=$(((ranks + ranks_per_host - 1) / ranks_per_host))

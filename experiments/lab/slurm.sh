@@ -77,9 +77,11 @@ down() {
 }
 
 network() {
-  [[ $link =~ ^netns:([1-9][0-9]{0,5})(\.[0-9]{1,6})?(mbit|gbit)$ ]] || wrong_usage "link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit"
+  local unknown="link '$link' is none that can be built here: netns:RATE with RATE as Nmbit or Ngbit, 1mbit or more"
+  [[ $link =~ ^netns:(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?(mbit|gbit)$ ]] || wrong_usage "$unknown"
   local rate=${link#netns:} mbit=${BASH_REMATCH[1]} digits=${BASH_REMATCH[2]#.}000 mtu=9000 burst i
   [ "${BASH_REMATCH[3]}" = mbit ] || mbit=$((mbit * 1000 + 10#${digits:0:3}))
+  [ "$mbit" -ge 1 ] || wrong_usage "$unknown"
   [ "$mbit" -ge 1000 ] || mtu=1500
   burst=$((mbit * 20)) # 160 us of the rate: a larger bucket lets small messages through unshaped
   [ $burst -ge $((2 * mtu)) ] || burst=$((2 * mtu))

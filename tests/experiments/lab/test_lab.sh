@@ -15,7 +15,7 @@ unset THINWIRE_LINK
 property "a wrong command line is refused with status 2 and says what is wrong"
 run "$launch" --link shm --ranks 2 -- true; expect_status 2; expect_output "netns:RATE"
 run "$launch" --link netns:100 --ranks 2 -- true; expect_status 2; expect_output "netns:100"
-for link in netns:0mbit netns:.5gbit netns:1.gbit netns:1.5.5gbit; do
+for link in netns:0mbit netns:0.9mbit netns:.5gbit netns:1.gbit netns:1.5.5gbit; do
   run "$launch" --link $link --ranks 2 -- true; expect_status 2; expect_output "$link"
 done
 run "$launch" --link netns:1gbit --ranks two -- true; expect_status 2; expect_output "two"
@@ -54,7 +54,7 @@ rate_between() { # LINK RANKS LEAST MOST: rates of 256 KiB over nominal, one way
 }
 property "the link carries its nominal rate, one way and with all ranks at once, and not more"
 rate_between netns:100mbit 2 0.5 1.2
-rate_between netns:100.25mbit 4 0.5 1.2
+rate_between netns:0.10025gbit 4 0.5 1.2
 rate_between netns:1gbit 2 0.1 1.4
 
 # Processes of the lab are found by a word of their own on their command line.
