@@ -44,10 +44,14 @@ def draw(drawing, claims):
     handles += [style.Line2D([], [], color=style.SOFT, linestyle=(0, (1, 1.5)), label="event model"), style.Line2D([], [], color=style.SOFT, linestyle=(0, (4, 2)), label="(P-1)(c-c')")]
     style.legend(figure, handles, 4)
     drawing.figure = figure
+    reach = [v for r in drawing.rows for v in (r["saving_ms"], r["low"], r["high"]) if math.isfinite(v)]
+    limits = (min(0.0, 1.5 * min(reach)), 1.6 * max(reach)) if reach else None
     for panel, setting in zip(axes[0], settings):
         rows = [r for r in drawing.rows if r["setting"] == setting]
         _panel(panel, rows)
         panel.set_title(setting)
+        if limits:
+            panel.set_ylim(limits)
         drawing.seen.append(_seen(setting, rows))
     axes[0, 0].set_ylabel("saved per step (ms)")
     return claim_drawing.finish(drawing, claims, used)
