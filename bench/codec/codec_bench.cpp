@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <numeric>
 #include <sstream>
 
 #include "bench/codec/codec_check.h"
@@ -68,11 +69,14 @@ double timed_us(const std::function<void()>& body) {
   return static_cast<double>(watch.elapsed_ns()) * 1e-3;
 }
 
-/// One message, as a sender with its wrappers and then a receiver would handle it.
+/// One message, as a sender with its wrappers and then a receiver would handle it: of `batch` samples where the rows divide into them, else of one, the same every time.
 class Message {
  public:
-  Message(CodecStack& stack, ConstTensorView x) : stack_(stack), x_(x), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
+  Message(CodecStack& stack, ConstTensorView x, std::int64_t batch)
+      : stack_(stack), x_(x), samples_(static_cast<std::size_t>(x.shape().rows() % batch == 0 ? batch : 1)), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
     key_.tensor = hash_name("bench");
+    std::iota(samples_.begin(), samples_.end(), 0);
+    key_.samples = samples_;
   }
   void encode() {
     ++key_.step;
@@ -84,6 +88,7 @@ class Message {
   CodecStack& stack_;
   ConstTensorView x_;
   MessageKey key_;
+  std::vector<std::int64_t> samples_;
   Tensor out_;
   MessageScratch scratch_;
   Buffer payload_;
@@ -91,7 +96,7 @@ class Message {
 };
 
 void time_codec(const CellParameters& p, CodecStack& stack, ConstTensorView x, results::CellRow& row, std::vector<results::SampleRow>& samples) {
-  Message message(stack, x);
+  Message message(stack, x, std::max<std::int64_t>(1, p.integer("batch")));
   std::vector<float> scratch;
   const BareProducts bare = bare_products(stack, x, scratch);
   std::vector<double> encode, decode, encode_cpu, decode_cpu, memory, blas_encode, blas_decode;

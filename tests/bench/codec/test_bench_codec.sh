@@ -28,6 +28,8 @@ expect 2 "" "$bench" $small --generator nonsense --codec cast
 expect 3 "cannot be read" "$bench" --cells "$out/missing.json"
 expect 2 "malformed" "$bench" --cells <(echo '{"schema":1')
 expect 0 "OK" "$bench" $small --check --codec "none cast quantize:bits=4 topk:fraction=0.05 randomk:fraction=0.05 autoencoder:width=4 powersgd:rank=2"
+# What remembers samples is given some.
+expect 0 "OK" "$bench" $small --codec "group+delta"
 
 # Rows as JSON on stdout: one line per codec, nothing else; the fractions and times are numbers.
 "$bench" $small --json - --out "$out/single" --codec "cast powersgd:rank=2+ef" >"$out/rows" 2>"$out/table" || { echo "FAILED: --json -"; failures=$((failures + 1)); }
