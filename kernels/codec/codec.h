@@ -110,7 +110,7 @@ class Codec {
   virtual double least_bytes_read(const Shape& shape) const { return 4.0 * static_cast<double>(shape.elements()); }
 
  protected:
-  /// Of a codec around another one (kernels/codec/transformed_codec.h); null for all others.
+  /// Of a codec around another one that has that one's capabilities (kernels/codec/transformed_codec.h); null for all others.
   virtual Codec* inner() { return nullptr; }
 
   // What a codec implements. `x` and `out` are f32, or bf16 where traits().takes_bf16 says so.
