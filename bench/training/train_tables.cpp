@@ -33,6 +33,7 @@ constexpr std::array byte_members = {&OperationReport::dense_bytes, &OperationRe
 struct TrafficKey {
   TrafficClass traffic;
   std::string codec;
+  ChannelLevel level = ChannelLevel::whole;
   auto operator<=>(const TrafficKey&) const = default;
 };
 
@@ -57,7 +58,7 @@ std::map<TrafficKey, TrafficSeries> series_of(const TrainRun& run) {
     for (std::size_t step = 0; step < steps; ++step)
       for (const TrafficRecord& record : run.ranks[rank][step].traffic) {
         if (record.operations == 0) continue;
-        TrafficSeries& series = all[{record.traffic, record.codec}];
+        TrafficSeries& series = all[{record.traffic, record.codec, record.level}];
         series.steps.resize(steps, std::vector<TrafficRecord>(ranks));
         add(series.steps[step][rank], record);
       }
@@ -110,7 +111,7 @@ Protocol protocol_of(const TrainConfig& config, const TrafficKey& key) {
     return Protocol::point_to_point;
   if (!compresses(key.codec)) return Protocol::dense;
   const auto rule = config.compress.find(key.traffic);
-  if (rule != config.compress.end() && rule->second.protocol != Protocol::automatic)
+  if (rule != config.compress.end() && rule->second.protocol != Protocol::automatic && key.level != ChannelLevel::inside)
     return rule->second.protocol;
   return make_codec(key.codec, config.form).codec->traits().rounds > 0 ? Protocol::rounds : Protocol::gather;
 }
@@ -179,7 +180,7 @@ std::string to_text(const std::vector<StepRecord>& steps) {
     for (std::size_t n = 0; n < s.slice_forward_us.size(); ++n) text << ' ' << s.slice_forward_us[n] << ' ' << s.slice_backward_us[n];
     text << '\n';
     for (const TrafficRecord& t : s.traffic) {
-      text << name_of(t.traffic) << ' ' << t.codec << ' ' << t.operations << ' ' << t.error_squared << ' '
+      text << name_of(t.traffic) << ' ' << static_cast<int>(t.level) << ' ' << t.codec << ' ' << t.operations << ' ' << t.error_squared << ' '
            << t.reference_squared;
       for (const auto member : time_members) text << ' ' << t.total.*member;
       for (const auto member : byte_members) text << ' ' << t.total.*member;
@@ -212,13 +213,15 @@ std::vector<StepRecord> steps_from_text(const std::string& text) {
     for (std::size_t i = 0; i < classes; ++i) {
       TrafficRecord t;
       std::string traffic;
-      in >> traffic >> t.codec >> t.operations;
+      int level = 0;
+      in >> traffic >> level >> t.codec >> t.operations;
       t.error_squared = number_from(in);
       t.reference_squared = number_from(in);
       for (const auto member : time_members) t.total.*member = number_from(in);
       for (const auto member : byte_members) in >> t.total.*member;
       require();
-      t.traffic = parse_traffic(traffic);
+      if (level < 0 || level > static_cast<int>(ChannelLevel::across)) throw CorruptData("step records of a rank name level " + std::to_string(level) + " of an exchange");
+      t.traffic = parse_traffic(traffic), t.level = static_cast<ChannelLevel>(level);
       s.traffic.push_back(std::move(t));
     }
     steps.push_back(std::move(s));
@@ -280,7 +283,7 @@ results::TrainingTables training_tables(const TrainRun& run) {
     const auto per_step = [&](double sum) { return sum / static_cast<double>(steps); };
     results::TrainingTrafficRow row;
     row.plan = run.plan;
-    row.traffic = name_of(key.traffic);
+    row.traffic = name_of(key.traffic, key.level);
     row.codec = key.codec;
     row.operations = rounded(per_step(static_cast<double>(total.operations)));
     row.dense_bytes = rounded(per_step(static_cast<double>(total.total.dense_bytes)));
@@ -328,7 +331,7 @@ std::vector<results::CellRow> training_rows(const TrainRun& run) {
                ranks = static_cast<double>(run.ranks.size());
     const auto mean = [&](std::int64_t bytes) { return rounded(static_cast<double>(bytes) / steps / ranks); };
     results::CellRow row = common;
-    row.traffic = name_of(key.traffic);
+    row.traffic = name_of(key.traffic, key.level);
     row.codec = key.codec;
     row.protocol = name_of(protocol_of(c, key));
     row.dense_bytes = mean(total.total.dense_bytes);

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "core/error.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
@@ -139,6 +140,29 @@ template void adamw_step<float>(const AdamW&, double, double, std::int64_t, doub
                                 const float*, float*, float*, float*);
 template void adamw_step<double>(const AdamW&, double, double, std::int64_t, double, std::int64_t,
                                  const double*, double*, double*, double*);
+
+template <typename T>
+void momentum_step(double beta1, std::int64_t count, const T* gradient, T* m) {
+  TW_ASSERT(!device::on_device(), "momentum without a variance exists on the host");
+  const T keep = static_cast<T>(beta1), take = T{1} - keep;
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) m[i] = keep * m[i] + take * gradient[i];
+  });
+}
+template void momentum_step<float>(double, std::int64_t, const float*, float*);
+template void momentum_step<double>(double, std::int64_t, const double*, double*);
+
+template <typename T>
+void apply_moments(const AdamW& options, double decay, double learning_rate, std::int64_t step, std::int64_t v_step, std::int64_t count, const T* m, const T* v, T* w) {
+  TW_ASSERT(!device::on_device(), "a step with a frozen variance exists on the host");
+  const auto f = factors_of<T>(options, decay, learning_rate, step, 1);
+  const T v_correction = factors_of<T>(options, decay, learning_rate, v_step, 1).v_correction;
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) w[i] = f.keep * w[i] - f.learning_rate * (m[i] * f.m_correction / (std::sqrt(v[i] * v_correction) + f.epsilon));
+  });
+}
+template void apply_moments<float>(const AdamW&, double, double, std::int64_t, std::int64_t, std::int64_t, const float*, const float*, float*);
+template void apply_moments<double>(const AdamW&, double, double, std::int64_t, std::int64_t, std::int64_t, const double*, const double*, double*);
 
 template <typename T>
 double sum_of_squares(std::int64_t count, const T* x) {

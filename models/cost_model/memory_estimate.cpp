@@ -1,6 +1,7 @@
 // Memory of one rank in closed form: what the model declares of its passes and parameters (models/stage/geometry.h), times what schedule, store and
 // gradient synchronisation make of it. A test compares it with the counters of the allocator.
 #include <algorithm>
+#include <map>
 
 #include "models/cost_model/stored_bytes.h"
 #include "models/stage/model_kind.h"
@@ -71,14 +72,27 @@ PassMemory passes_of(const std::vector<Geometry>& chunks, const PassShape& pass)
   return all;
 }
 
-/// Most numbers of gathered parameters that a rank holds at once. A tied table counts with both of the units that read it.
-std::int64_t gathered_at_once(const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, bool pipeline) {
-  return peak_gathered(schedule, stage, [&](int chunk, int unit) {
-    std::int64_t numbers = 0;
-    for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters)
-      if (p.decays && !(p.tied && pipeline)) numbers += p.local();
-    return numbers;
-  });
+/// Bytes of matrices that a store has whole for a while only, and of the rows of a later micro-batch's gradient on their way to the first's.
+std::int64_t lent_at_once(const TrainConfig& c, const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, bool pipeline, std::int64_t size) {
+  std::map<std::string, int> numbers;
+  std::int64_t largest = 0;
+  const auto matrices = [&](int chunk, int unit) {
+    std::vector<LentMatrix> list;
+    std::int64_t bytes = 0;
+    for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters) {
+      if (!p.decays || (p.tied && pipeline)) continue;
+      const int id = numbers.emplace(p.name(), static_cast<int>(numbers.size())).first->second;
+      list.push_back({id, p.local() * size, !p.tied || unit == 0});
+      bytes += p.local() * size;
+    }
+    largest = std::max(largest, bytes);
+    return list;
+  };
+  const std::int64_t lent = peak_lent(schedule, stage, matrices);
+  const auto& list = schedule.stage.at(static_cast<std::size_t>(stage));
+  const bool adds = std::ranges::any_of(list, [](const Instruction& i) { return i.kind == InstructionKind::reduce && i.micro > 0; }) &&
+                    std::ranges::any_of(list, [](const Instruction& i) { return i.kind == InstructionKind::reduce && i.micro == 0; });
+  return lent + (adds ? largest / c.mesh.data().within_replica() : 0);
 }
 
 /// Sums over replicas in 1-D: packed buckets, and the wire's buffers of the largest message in flight. Bytes.
@@ -135,11 +149,11 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   // A table that two stages hold stays whole.
   const std::int64_t splittable = p.in_matrices + (pipeline ? 0 : p.table);
   const StoredBytes stored = stored_bytes(c, splittable, p.all() - splittable, size);
-  m.weights = stored.weights + (store_info(c.zero_stage).releases ? gathered_at_once(schedule, at.pp, chunks, pipeline) * size : 0);
-  m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  m.weights = stored.weights, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
   m.activations = (live * passes.saved + passes.again) * size;
   // Gradients in flight, and what the model says of itself.
   m.workspace = (passes.scratch + passes.kept + passes.boundary * (pipeline ? 2 : 1)) * size;
+  if (sharded && store_info(c.zero_stage).lends) m.workspace += lent_at_once(c, schedule, at.pp, chunks, pipeline, size);
   m.workspace += passes.exact * size + passes.wire * wire + (wire != size ? passes.converted * wire : 0);
   if (grid)
     m.workspace += replica_sums_of_grid(c, p, sharded, size, wire);

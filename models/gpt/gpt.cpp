@@ -180,7 +180,7 @@ void Gpt<T>::backward_embedding(Activations& saved, Tensor& gradient, TrafficObs
   T* first_use = token_->g();
   if (observer || boundary_) {
     const bool fresh = first_use_.elements() != table;
-    first_use = shaped<T>(first_use_, token_->value.shape());
+    first_use = shaped<T>(first_use_, token_->shape());
     if (observer || fresh) {
       TW_ASSERT(!(observer && boundary_), "an observer would see sums of several micro-batches");
       first_use_.fill_zero();

@@ -18,36 +18,34 @@ std::int64_t padded_vocabulary(std::int64_t vocab, int ranks) {
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
-template <typename T>
-void initialise_token_table(Parameter<T>& table, std::int64_t vocab, std::uint64_t seed) {
-  initialise_normal(table.layout, seed, 0.02, table.value.view());
-  const AxisRange rows = table.layout.rows(), columns = table.layout.columns();
-  const std::int64_t valid = std::clamp<std::int64_t>(vocab - rows.begin, 0, rows.count);
-  fill_zero_bytes(table.w() + valid * columns.count, static_cast<std::size_t>((rows.count - valid) * columns.count) * sizeof(T));
+RowInitialiser token_rows(std::int64_t vocab, std::uint64_t seed) {
+  return [=](const ParameterLayout& layout, std::int64_t first_row, TensorView to) {
+    initialise_normal(layout, seed, 0.02, to, first_row);
+    const std::int64_t columns = layout.columns().count, rows = to.elements() / columns;
+    const std::int64_t valid = std::clamp<std::int64_t>(vocab - layout.rows().begin - first_row, 0, rows);
+    const TensorView padding = to.flat_slice(valid * columns, (rows - valid) * columns);
+    fill_zero_bytes(padding.data(), padding.bytes());
+  };
 }
 
 template <typename T>
 Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
                          const SplitGroups& copies) {
   const SplitGroups rows = tensor.splits() ? SplitGroups{tensor.group()} : SplitGroups{};
-  Parameter<T> table(ParameterLayout("embedding.token", {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true);
-  initialise_token_table(table, vocab, seed);
-  return table;
+  return {ParameterLayout("embedding.token", {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true, token_rows(vocab, seed)};
 }
 
 template <typename T>
 Embedding<T>::Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime)
+    // Positions start near 0: at the tokens' scale they would be half of the first layernorm's input, and short
+    // trainings spend their first hundred steps on getting rid of that noise.
     : position(ParameterLayout("embedding.position", {max_seq, hidden}, {}, {},
                                runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{}),
-               true),
+               true, normal_rows(seed, 0.002)),
       vocab_(vocab),
       hidden_(hidden),
       tensor_(*runtime.tensor),
-      clock_(*runtime.clock) {
-  // Positions start near 0: at the tokens' scale they would be half of the first layernorm's input, and short
-  // trainings spend their first hundred steps on getting rid of that noise.
-  initialise_normal(position.layout, seed, 0.002, position.value.view());
-}
+      clock_(*runtime.clock) {}
 
 template <typename T>
 void Embedding<T>::forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y) {
@@ -175,8 +173,6 @@ void TiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<
   });
 }
 
-template void initialise_token_table<float>(Parameter<float>&, std::int64_t, std::uint64_t);
-template void initialise_token_table<double>(Parameter<double>&, std::int64_t, std::uint64_t);
 template Parameter<float> token_table<float>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<float>&, const SplitGroups&);
 template Parameter<double> token_table<double>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<double>&, const SplitGroups&);
 template class Embedding<float>;

@@ -9,9 +9,7 @@ using nn::Transpose;
 
 template <typename T>
 Linear<T>::Linear(const LinearLayouts& layouts, std::uint64_t seed, double deviation, nn::ComputeType compute)
-    : weight(layouts.weight, true), bias(layouts.bias, false), compute_(compute) {
-  initialise_normal(weight.layout, seed, deviation, weight.value.view());
-}
+    : weight(layouts.weight, true, normal_rows(seed, deviation)), bias(layouts.bias, false), compute_(compute) {}
 
 template <typename T>
 void Linear<T>::forward(std::int64_t rows, const T* x, T* y) const {

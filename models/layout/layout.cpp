@@ -62,15 +62,16 @@ std::int64_t ParameterLayout::global_index(std::int64_t local) const {
   return (rows_.begin + local / columns_.count) * global_.columns() + columns_.begin + local % columns_.count;
 }
 
-void initialise_normal(const ParameterLayout& layout, std::uint64_t seed, double deviation, TensorView to) {
-  TW_ASSERT(to.elements() == layout.local().elements(), layout.name());
+void initialise_normal(const ParameterLayout& layout, std::uint64_t seed, double deviation, TensorView to, std::int64_t first_row) {
+  const std::int64_t first = first_row * layout.columns().count;
+  TW_ASSERT(first_row >= 0 && first + to.elements() <= layout.local().elements(), layout.name());
   const Random random(seed, layout.name());
   const auto fill = [&](auto values) {
     using T = typename decltype(values)::value_type;
     parallel_for(to.elements(), 4096, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
         values[static_cast<std::size_t>(i)] =
-            static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(layout.global_index(i))));
+            static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(layout.global_index(first + i))));
     });
   };
   // Drawn on the host also where the parameter lies on a device: the same numbers everywhere.

@@ -86,7 +86,7 @@ class ParameterLayout {
 };
 
 /// Normal(0, deviation) by global index, so that a parameter has the same values however it is split. `to` is
-/// f32 or f64 of layout.local(), on the host or where the thread computes.
-void initialise_normal(const ParameterLayout& layout, std::uint64_t seed, double deviation, TensorView to);
+/// f32 or f64, on the host or where the thread computes: rows [first_row, first_row + its rows) of layout.local().
+void initialise_normal(const ParameterLayout& layout, std::uint64_t seed, double deviation, TensorView to, std::int64_t first_row = 0);
 
 }  // namespace thinwire

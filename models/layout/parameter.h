@@ -3,19 +3,55 @@
 
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/layout/layout.h"
 
 namespace thinwire {
 
+/// While one that is `wanted` lives, matrices that say how they begin get no memory on this thread: a store of shards (models/store) has each
+/// rank make the rows that it keeps, so that no rank ever holds the whole model.
+class DeferredMatrices {
+ public:
+  explicit DeferredMatrices(bool wanted) : outer_(std::exchange(deferring_, wanted)) {}
+  DeferredMatrices(const DeferredMatrices&) = delete;
+  DeferredMatrices& operator=(const DeferredMatrices&) = delete;
+  ~DeferredMatrices() { deferring_ = outer_; }
+  static bool now() { return deferring_; }
+
+ private:
+  static inline thread_local bool deferring_ = false;
+  bool outer_;
+};
+
+/// First values of rows [first_row, first_row + to's rows) of this rank's part of a parameter.
+using RowInitialiser = std::function<void(const ParameterLayout& layout, std::int64_t first_row, TensorView to)>;
+
+/// Those of initialise_normal.
+inline RowInitialiser normal_rows(std::uint64_t seed, double deviation) {
+  return [=](const ParameterLayout& layout, std::int64_t first_row, TensorView to) { initialise_normal(layout, seed, deviation, to, first_row); };
+}
+
+/// A store of shards takes value and gradient of a matrix away and lends them for a while: without they are empty, and shapes are the layout's.
 template <typename T>
 struct Parameter {
   ParameterLayout layout;
   bool decays = false;  ///< weight decay acts on matrices, not on biases and layernorm vectors
   Tensor value, gradient;
+  RowInitialiser initialise = {};  ///< of a deferred matrix: how its values begin
 
   Parameter() = default;
+  Parameter(ParameterLayout where, bool with_decay, RowInitialiser first_values) : layout(std::move(where)), decays(with_decay) {
+    const Shape shape = layout.local();
+    if (DeferredMatrices::now() && shape.rank() == 2) {
+      initialise = std::move(first_values);
+      return;
+    }
+    value.reshape(shape, dtype_of<T>), gradient.reshape(shape, dtype_of<T>);
+    gradient.fill_zero();
+    first_values(layout, 0, value.view());
+  }
   Parameter(ParameterLayout where, bool with_decay)
       : layout(std::move(where)),
         decays(with_decay),
@@ -25,7 +61,10 @@ struct Parameter {
     gradient.fill_zero();
   }
   const std::string& name() const { return layout.name(); }
-  std::int64_t elements() const { return value.elements(); }
+  Shape shape() const { return layout.local(); }
+  std::int64_t elements() const { return shape().elements(); }
+  bool has_value() const { return value.elements() == elements(); }
+  bool has_gradient() const { return gradient.elements() == elements(); }
   T* w() { return static_cast<T*>(value.view().data()); }
   const T* w() const { return static_cast<const T*>(value.view().data()); }
   T* g() { return static_cast<T*>(gradient.view().data()); }

@@ -20,6 +20,8 @@ class UnitGathers {
 class UnitReductions {
  public:
   virtual ~UnitReductions() = default;
+  /// A backward pass of the unit comes next: on return its gradients may be added to.
+  virtual void expect(int unit) = 0;
   /// Micro-batch `micro` has added its share to the unit's gradient; `last`: no other will in this step. Starts what can travel; waits for nothing.
   virtual void reduce(int unit, int micro, bool last) = 0;
 };

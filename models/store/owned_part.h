@@ -1,6 +1,8 @@
 // What a rank updates of its parameters, and the weights of a checkpoint.
 #pragma once
 
+#include <vector>
+
 #include "collectives/communicator/cost_terms.h"
 #include "models/layout/parameter.h"
 #include "models/store/state_slot.h"
@@ -22,6 +24,8 @@ struct OwnedPart {
   TensorView weights;       ///< [rows.count, columns], or the whole vector: what an update changes, in full precision
   TensorView gradient;      ///< of the same shape: where an update reads the reduced gradient
   bool sharded = false;     ///< the ranks of a replica own other rows: gradients are reduce-scattered; else all own the whole
+  bool lent = false;        ///< `gradient` has memory of its own: that of the whole gradient is lent until it was reduced (ParameterStore::gradient_reduced)
+  std::vector<int> adders = {};  ///< of a lent gradient: the units whose backward passes add to it
   bool tied_table = false;  ///< held by the first and the last stage, and synchronised apart
 };
 
@@ -31,7 +35,7 @@ OwnedPart<T> whole_part(const UnitParameter<T>& p) {
   Parameter<T>& parameter = *p.parameter;
   OwnedPart<T> part;
   part.parameter = &parameter, part.unit = p.unit;
-  part.rows = {0, parameter.value.shape().rows()};
+  part.rows = {0, parameter.shape().rows()};
   part.weights = parameter.value.view(), part.gradient = parameter.gradient.view();
   return part;
 }

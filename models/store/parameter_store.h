@@ -31,6 +31,7 @@ struct StoreContext {
   Parameter<T>* table = nullptr;
   const NamedChannels& channels;
   ComputeClock& clock;
+  bool node_shards = false;  ///< TrainConfig::zero_node_shards
 };
 
 template <typename T>
@@ -49,6 +50,11 @@ class ParameterStore : public UnitGathers {
   void unshard(int /*unit*/) override {}
   void wait_unshard(int /*unit*/) override {}
   void reshard(int /*unit*/) override {}
+  // Of `lent` parts; nothing where whole gradients stay.
+  /// Backward passes of the unit will add to its gradients: zeros, or what they added since the last gradient_reduced().
+  virtual void lend_gradients(int /*unit*/) {}
+  /// The part's rows have arrived, and the whole gradient's memory may go.
+  virtual void gradient_reduced(const OwnedPart<T>& /*part*/) {}
   double waited_us = 0;  ///< blocked on gathers since it was reset
 
  protected:
@@ -67,10 +73,12 @@ struct StoreInfo {
   std::string summary = {};  ///< one line
   std::string source = {};   ///< where the method comes from
   bool gathers = false;  ///< values are whole only between unshard and reshard: a lowered schedule says when
-  KeepGathered keep = KeepGathered::step;  ///< then, how long
-  int prefetch = 1;                        ///< and so many unit passes ahead
-  bool releases = false;  ///< reshard gives the memory of gathered values back: footprint() has none of it, estimates add its peak (peak_gathered)
+  KeepGathered keep = KeepGathered::step;  ///< then, how long where the run does not say
   bool shards_gradients = false;  ///< gradients of matrices travel as grad_reduce_scatter
+  ReduceWhen reduce = ReduceWhen::last;  ///< when, where the run does not say
+  /// Memory of matrices is lent for a while: that of their gradients, and where it gathers that of their values. footprint() has none of it,
+  /// estimates add its peak.
+  bool lends = false;
   std::set<TrafficClass> classes = {};  ///< that it sends itself
   std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};
   std::function<std::unique_ptr<ParameterStore<float>>(const StoreContext<float>&)> make_f32 = {};

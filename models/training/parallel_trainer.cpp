@@ -230,6 +230,8 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_chunks() {
+    // Where a store splits matrices, no rank ever holds them all.
+    const DeferredMatrices deferred(store_info(config_.zero_stage).lends && config_.mesh.data().within_replica() > 1);
     for (int v = 0; v < config_.virtual_stages; ++v) {
       const ModelPart part = part_at(config_, global_chunk(schedule_, at_.pp, v));
       chunks_.push_back(make_stage<T>(config_.model_kind, config_.model, part, {&*tensor_, grid_.get(), &clock_, config_.recompute}));
@@ -240,7 +242,7 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_update() {
-    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_};
+    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards};
     for (auto& chunk : chunks_) {
       context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());
       for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});

@@ -1,5 +1,7 @@
 #include "models/training/step_schedule.h"
 
+#include <map>
+
 #include "models/store/parameter_store.h"
 #include "models/update/update_policy.h"
 
@@ -28,8 +30,18 @@ LoweringOptions gathering(const TrainConfig& config) {
   const StoreInfo& store = store_info(config.zero_stage);
   LoweringOptions options;
   options.gathers = store.gathers && config.mesh.data().within_replica() > 1;
-  options.keep = store.keep, options.prefetch = store.prefetch;
+  const std::map<std::string, KeepGathered> named = {{"layer", KeepGathered::layer}, {"micro_batch", KeepGathered::micro_batch}, {"step", KeepGathered::step}};
+  const KeepGathered automatic = config.mesh.pp > 1 ? KeepGathered::step : store.keep;
+  options.keep = config.zero_keep == "auto" ? automatic : named.at(config.zero_keep);
+  options.prefetch = config.zero_prefetch;
   return options;
+}
+
+ReduceWhen reducing(const TrainConfig& config) {
+  if (config.mesh.dp == 1) return ReduceWhen::never;
+  if (parse_update(config.optimizer).info->reduces_every_micro_batch) return ReduceWhen::every;
+  if (config.zero_reduce != "auto") return config.zero_reduce == "step" ? ReduceWhen::last : ReduceWhen::every;
+  return config.mesh.pp > 1 ? ReduceWhen::last : store_info(config.zero_stage).reduce;
 }
 
 }  // namespace
@@ -37,7 +49,7 @@ LoweringOptions gathering(const TrainConfig& config) {
 Schedule training_schedule(const TrainConfig& config) {
   const Schedule schedule = pipeline_schedule(config);
   LoweringOptions options = gathering(config);
-  options.reduce = config.mesh.dp > 1 ? (parse_update(config.optimizer).info->reduces_every_micro_batch ? ReduceWhen::every : ReduceWhen::last) : ReduceWhen::never;
+  options.reduce = reducing(config);
   options.reduce_inside = config.overlap;
   return lower(schedule, unit_counts(config, schedule), options);
 }

@@ -22,10 +22,13 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 
 }  // namespace
 
-ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, TrafficClass traffic, bool average, bool kept) {
-  ChannelPairOptions o{wire_, config_.form, average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
+ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept) {
+  ChannelPairOptions o{wire_, config_.form, spec.average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
                 static_cast<int>(config_.micro_batches())};
-  pairs_.push_back(std::make_unique<ChannelPair>(group, traffic, rule_in_form(config_, traffic), o));
+  o.reuse_payloads = spec.reuse_payloads, o.level = spec.level;
+  CompressRule rule = rule_in_form(config_, spec.traffic);
+  if (spec.level == ChannelLevel::inside) rule.codec = rule.inside, rule.protocol = Protocol::automatic;
+  pairs_.push_back(std::make_unique<ChannelPair>(group, spec.traffic, rule, o));
   pair_names_.push_back(name);
   return pairs_.back().get();
 }
@@ -48,19 +51,19 @@ TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const T
     if (apart) replica_sums_ = open_channel(*mesh.group("replica"), TrafficClass::control, DType::f64);
   }
   if (m.tp > 1 && parse_grid(config.tensor_parallel, m.tp).kind == GridKind::one_d) {
-    tensor_forward = open_pair("tp_forward", mesh.tp(), TrafficClass::tp_forward, false, true);
-    tensor_backward = open_pair("tp_backward", mesh.tp(), TrafficClass::tp_backward);
+    tensor_forward = open_pair("tp_forward", mesh.tp(), {.traffic = TrafficClass::tp_forward}, true);
+    tensor_backward = open_pair("tp_backward", mesh.tp(), {.traffic = TrafficClass::tp_backward});
     look_up = open_channel(mesh.tp(), TrafficClass::control, wire);
   }
   if (m.pp > 1) {
-    boundary.forward = open_pair("pp_forward", mesh.pp(), TrafficClass::pp_forward);
-    boundary.backward = open_pair("pp_backward", mesh.pp(), TrafficClass::pp_backward);
+    boundary.forward = open_pair("pp_forward", mesh.pp(), {.traffic = TrafficClass::pp_forward});
+    boundary.backward = open_pair("pp_backward", mesh.pp(), {.traffic = TrafficClass::pp_backward});
     if (config.scatter_gather && m.tp > 1) {
       boundary.gather_forward = open_channel(mesh.tp(), TrafficClass::pp_forward, wire);
       boundary.gather_backward = open_channel(mesh.tp(), TrafficClass::pp_backward, wire);
     }
   }
-  if (config.boundary_stages > 0) local_boundary = open_pair("pp_backward", mesh.pp(), TrafficClass::pp_backward);
+  if (config.boundary_stages > 0) local_boundary = open_pair("pp_backward", mesh.pp(), {.traffic = TrafficClass::pp_backward});
   open_wanted(world, mesh, wanted);
 }
 
@@ -74,7 +77,7 @@ void TrainerChannels::open_wanted(Communicator& world, ProcessMesh& mesh, std::s
     } else {
       group = mesh.group(spec.group);
     }
-    if (group) named[spec.name] = open_pair(spec.name, *group, spec.traffic, spec.average);
+    if (group) named[spec.name] = open_pair(spec.name, *group, spec);
   }
 }
 

@@ -51,7 +51,7 @@ class TrainerChannels {
   void load_states(const std::map<std::string, std::vector<std::byte>>& from);
 
  private:
-  ChannelPair* open_pair(const std::string& name, Communicator& group, TrafficClass traffic, bool average = false, bool kept = false);
+  ChannelPair* open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept = false);
   Channel* open_channel(Communicator& group, TrafficClass traffic, DType type);
   void open_wanted(Communicator& world, ProcessMesh& mesh, std::span<const ChannelSpec> wanted);
 

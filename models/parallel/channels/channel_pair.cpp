@@ -22,7 +22,7 @@ ChannelOptions options_of(TrafficClass traffic, const ChannelPairOptions& pair, 
 }  // namespace
 
 ChannelPair::ChannelPair(Communicator& group, TrafficClass traffic, const CompressRule& rule, const ChannelPairOptions& options)
-    : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options, dense_algorithm(group))) {
+    : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options, dense_algorithm(group))), level_(options.level) {
   if (!rule.active()) return;
   ChannelOptions coded = options_of(traffic, options, dense_.options().algorithm);
   coded.codec = rule.codec;
@@ -96,7 +96,7 @@ void ChannelPair::take_records(std::vector<TrafficRecord>& records) {
     Meter& meter = channel.meter();
     if (meter.operations() == 0) return;
     records.push_back({channel.options().traffic, channel.codec().expression.canonical(), meter.operations(), meter.total(), error,
-                       reference});
+                       reference, level_});
     meter.reset();
   };
   take(dense_, 0, 0);

@@ -20,6 +20,7 @@ struct ChannelPairOptions {
   int stages = 1, micro_batches = 1;  ///< of the pipeline and of one step: what CompressRule::epilogue_only goes by
   ReduceOp operation = ReduceOp::sum;  ///< of the dense channel's reductions
   bool reuse_payloads = false;
+  ChannelLevel level = ChannelLevel::whole;  ///< for records
 };
 
 class ChannelPair {
@@ -57,6 +58,7 @@ class ChannelPair {
   RuleCoverage coverage_;
   Channel dense_;
   std::optional<Channel> coded_, probe_;
+  ChannelLevel level_;
   Tensor exact_;
   double error_squared_ = 0, reference_squared_ = 0;
 };

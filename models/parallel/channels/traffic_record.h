@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/channel/channel.h"
+#include "models/parallel/channels/channel_level.h"
 
 namespace thinwire {
 
@@ -14,6 +15,7 @@ struct TrafficRecord {
   std::int64_t operations = 0;
   OperationReport total;
   double error_squared = 0, reference_squared = 0;  ///< over the messages compared in this step; relative error = sqrt of the ratio
+  ChannelLevel level = ChannelLevel::whole;
 };
 
 }  // namespace thinwire

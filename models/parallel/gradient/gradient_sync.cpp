@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/tensor_names.h"
+#include "kernels/nn/elementwise.h"
 #include "models/parallel/gradient/packed_gradients.h"
 #include "models/parallel/gradient/reduction_wait.h"
 
@@ -30,7 +31,8 @@ std::vector<ChannelSpec> gradient_channels(const TrainConfig& config, ProcessMes
   spec.name = gradient_name, spec.traffic = TrafficClass::dp_gradient;
   specs.push_back(spec);
   spec.name = scatter_name, spec.traffic = TrafficClass::grad_reduce_scatter;
-  if (shards(config)) specs.push_back(spec);
+  if (shards(config))
+    for (ChannelSpec& step : row_exchange_channels(spec, config.mesh.data())) specs.push_back(std::move(step));
   for (ChannelSpec& of_table : tied_table_channels(config, mesh)) specs.push_back(std::move(of_table));
   return specs;
 }
@@ -43,9 +45,10 @@ template <typename T>
 GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, ParameterStore<T>& store, const NamedChannels& channels,
                               Channel& tensor_control, ComputeClock& clock)
     : config_(config),
+      store_(store),
       at_(mesh.coordinates()),
       gradient_(find_channel(channels, gradient_name)),
-      scatter_(find_channel(channels, scatter_name)),
+      scatter_(channels, scatter_name, {mesh.shape().data(), mesh.data_coordinates()}, at_.pp),
       clock_(clock),
       replicated_(config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
       table_(table_of(store), channels, config.mesh.data().within_replica(), clock) {
@@ -57,28 +60,28 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
     const bool late = replicated_.add(p);
     if (!gradient_) continue;
     const bool coded = is_matrix(p) && gradient_->codes(part.unit, at_.pp, settled);
-    const bool large = static_cast<double>(p.gradient.bytes()) >= config.bucket_cap_mb * (1 << 20);
+    const bool large = static_cast<double>(p.elements()) * sizeof(T) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
     add(part, coded || large || part.sharded, stacked, late);
   }
   for (GradientBucket<T>& b : buckets_) {
     std::int64_t elements = 0;
-    for (Parameter<T>* p : b.members) elements += p->gradient.elements();
-    const std::int64_t columns = b.stacked ? b.members[0]->gradient.shape().columns() : 1;
+    for (Parameter<T>* p : b.members) elements += p->elements();
+    const std::int64_t columns = b.stacked ? b.members[0]->shape().columns() : 1;
     if (b.members.size() > 1) b.flat.reshape(b.stacked ? Shape{elements / columns, columns} : Shape{elements}, dtype_of<T>);
-    if (b.sharded) b.shard.reshape({b.sharded->rows.count, b.members[0]->gradient.shape().columns()}, dtype_of<T>);
+    if (b.sharded && !b.lent()) b.shard.reshape(b.sharded->weights.shape(), dtype_of<T>);
   }
 }
 
 template <typename T>
 void GradientSync<T>::add(const OwnedPart<T>& part, bool alone, bool stacked, bool late) {
   Parameter<T>& p = *part.parameter;
-  const Shape& shape = p.gradient.shape();
+  const Shape shape = p.shape();
   // Packed together: neighbours in the backward pass that are ready at about the same time.
   GradientBucket<T>* open = nullptr;
   if (stacked)
     for (GradientBucket<T>& b : buckets_)
-      if (b.stacked && b.late == late && b.members[0]->gradient.shape() == shape) open = &b;
+      if (b.stacked && b.late == late && b.members[0]->shape() == shape) open = &b;
   if (!alone)
     for (GradientBucket<T>& b : buckets_) {
       std::int64_t bytes = 0;
@@ -106,6 +109,7 @@ void GradientSync<T>::begin_step(std::int64_t step) {
   for (GradientBucket<T>& b : buckets_) {
     b.open = static_cast<int>(b.members.size());
     b.started = false;
+    b.arrived = 0;
   }
 }
 
@@ -133,22 +137,48 @@ bool GradientSync<T>::of_matrices(const GradientBucket<T>& b) {
 }
 
 template <typename T>
-void GradientSync<T>::start(GradientBucket<T>& b) {
+void GradientSync<T>::start(GradientBucket<T>& b, int micro) {
   b.started = true;
   if (b.members.size() > 1)
     clock_.run("pack gradients", b.layer, -1, [&] { pack_gradients(b.members, data_of<T>(b.flat)); });
   MessageKey key = key_of(b.name);
+  key.micro_batch = micro;
   if (b.stacked) key.stack = static_cast<std::int32_t>(b.members.size());
-  // A packed bucket holds what the rule does not cover: it always travels dense.
-  ChannelPair& pair = pair_of(b);
-  Channel& channel = of_matrices(b) ? pair.at(b.layer, at_.pp, key) : pair.dense();
   const TensorView view = view_of(b);
-  b.operation = b.sharded ? channel.reduce_scatter(view, b.shard.view(), key) : channel.all_reduce(view, view, key);
+  if (b.sharded) {
+    if (b.lent() && b.arrived > 0) b.shard = spare_.take(b.sharded->weights.shape(), dtype_of<T>);
+    b.scattering = scatter_.reduce(b.layer, key, view, b.lent() && b.arrived == 0 ? b.sharded->gradient : b.shard.view());
+    return;
+  }
+  // A packed bucket holds what the rule does not cover: it always travels dense.
+  Channel& channel = of_matrices(b) ? gradient_->at(b.layer, at_.pp, key) : gradient_->dense();
+  b.operation = channel.all_reduce(view, view, key);
 }
 
 template <typename T>
-void GradientSync<T>::unit_done(int unit) {
-  if (!config_.overlap || compares()) return;
+void GradientSync<T>::expect(int unit) {
+  for (GradientBucket<T>& b : buckets_)
+    if (b.lent() && b.scattering && std::ranges::find(b.sharded->adders, unit) != b.sharded->adders.end()) complete(b);
+  store_.lend_gradients(unit);
+}
+
+template <typename T>
+void GradientSync<T>::wait_scattered(GradientBucket<T>& b) {
+  const std::int64_t begin = now_ns();
+  scatter_.wait(b.scattering);
+  const std::int64_t end = now_ns();
+  waited_us += static_cast<double>(end - begin) * 1e-3;
+  Trace::add(TraceCategory::wait, "gradients", begin, end);
+  b.scattering = {};
+}
+
+template <typename T>
+void GradientSync<T>::unit_done(int unit, int micro, bool last) {
+  scatter_.progress();
+  complete_lent();
+  for (auto& [of, bucket] : owner_of_unit_)
+    if (of == unit && bucket->lent() && !bucket->late) start(*bucket, micro);
+  if (!last || !config_.overlap || compares()) return;
   for (auto& [of, bucket] : owner_of_unit_)
     if (of == unit) --bucket->open;
   // Strictly in order, so that all replicas start the same operations in the same order.
@@ -161,12 +191,27 @@ void GradientSync<T>::unit_done(int unit) {
 
 template <typename T>
 void GradientSync<T>::complete(GradientBucket<T>& b) {
-  wait_reduction(b.operation, waited_us);
-  if (b.sharded) {
+  if (b.scattering)
+    wait_scattered(b);
+  else
+    wait_reduction(b.operation, waited_us);
+  if (b.lent()) {
+    if (b.arrived++ > 0) {
+      clock_.run("add gradients", b.layer, -1, [&] { nn::add_into<T>(b.shard.elements(), data_of<T>(b.shard), static_cast<T*>(b.sharded->gradient.data())); });
+      spare_.give(b.shard);
+    }
+    store_.gradient_reduced(*b.sharded);
+  } else if (b.sharded) {
     clock_.run("unpack gradients", b.layer, -1, [&] { copy_bytes(b.sharded->gradient.data(), b.shard.view().data(), b.shard.bytes()); });
   } else if (b.members.size() > 1) {
     clock_.run("unpack gradients", b.layer, -1, [&] { unpack_gradients<T>(data_of<T>(b.flat), b.members); });
   }
+}
+
+template <typename T>
+void GradientSync<T>::complete_lent() {
+  for (GradientBucket<T>& b : buckets_)
+    if (b.lent() && b.scattering) complete(b);
 }
 
 template <typename T>
@@ -176,12 +221,12 @@ void GradientSync<T>::finish() {
     if (b.started) continue;
     if constexpr (std::is_same_v<T, float>) {
       // Steps whose errors are measured start every message here, one by one, so that the input can be kept.
-      if (compares() && !b.sharded && b.members.size() == 1 && is_matrix(*b.members[0]) && pair_of(b).codes(b.layer, at_.pp, key_of(b.name))) {
+      if (compares() && !b.sharded && b.members.size() == 1 && is_matrix(*b.members[0]) && gradient_->codes(b.layer, at_.pp, key_of(b.name))) {
         compared_.reshape(b.members[0]->gradient.shape());
         copy_bytes(compared_.view().data(), b.members[0]->g(), compared_.bytes());
         start(b);
         complete(b);
-        pair_of(b).compare_reduction(compared_.view(), b.members[0]->gradient.view(), key_of(b.name));
+        gradient_->compare_reduction(compared_.view(), b.members[0]->gradient.view(), key_of(b.name));
         continue;
       }
     }
@@ -190,7 +235,7 @@ void GradientSync<T>::finish() {
   if (table_.starts() && reducer_zeroes_table()) table_.table()->gradient.fill_zero();
   table_.start(step_);
   for (GradientBucket<T>& b : buckets_)
-    if (b.operation.valid()) complete(b);
+    if (b.scattering || b.operation.valid()) complete(b);
   table_.finish(waited_us);
 }
 

@@ -11,6 +11,8 @@
 #include <set>
 #include <vector>
 
+#include "models/parallel/channels/row_exchange.h"
+#include "models/store/memory_pool.h"
 #include "models/store/parameter_store.h"
 #include "models/training/config/train_config.h"
 #include "models/parallel/gradient/tensor_replicated.h"
@@ -34,9 +36,14 @@ struct GradientBucket {
   bool stacked = false;          ///< members are matrices of one shape, under one another in `flat`
   Tensor flat;                   ///< several members, packed
   const OwnedPart<T>* sharded = nullptr;  ///< reduce-scattered to this part's rows; null: all-reduced
-  Tensor shard;                  ///< its rows as they arrive
-  Operation operation;
+  Tensor shard;                  ///< its rows as they arrive, where they cannot go to the part's gradient at once
+  int arrived = 0;               ///< of a lent gradient: reductions of this step
+  Operation operation;             ///< of an all-reduced bucket
+  RowExchange::Ticket scattering;  ///< of a sharded one
   bool started = false;
+
+  /// Reduced whenever its unit is (a step's first reduction arrives in the part's gradient, later ones are added), and its memory then goes back.
+  bool lent() const { return sharded && sharded->lent; }
 };
 
 template <typename T>
@@ -47,8 +54,11 @@ class GradientSync {
                ComputeClock& clock);
 
   void begin_step(std::int64_t step);
-  /// The gradients of this unit are complete: starts what can travel already.
-  void unit_done(int unit);
+  /// A backward pass of this unit comes next: what travels of its gradients has arrived, and those that are lent have memory.
+  void expect(int unit);
+  /// Micro-batch `micro` has added its share to the gradients of this unit, `last` for this step: starts what can travel already. A lent gradient
+  /// travels each time; before the next unit's does, it has arrived and its memory is free.
+  void unit_done(int unit, int micro, bool last);
   /// Starts the rest and waits for everything; the gradients of the store's parts are then means over the replica's ranks.
   void finish();
   double waited_us = 0;
@@ -57,22 +67,26 @@ class GradientSync {
   void add(const OwnedPart<T>& part, bool alone, bool stacked, bool late);
   /// One matrix, or several stacked: what a rule may compress. A packed bucket never is.
   static bool of_matrices(const GradientBucket<T>& bucket);
-  void start(GradientBucket<T>& bucket);
+  void start(GradientBucket<T>& bucket, int micro = 0);
+  void wait_scattered(GradientBucket<T>& bucket);
+  void complete_lent();
   void complete(GradientBucket<T>& bucket);
   bool reducer_zeroes_table() const;
   TensorView view_of(GradientBucket<T>& bucket);
   MessageKey key_of(const std::string& name) const;
   bool compares() const;
-  ChannelPair& pair_of(const GradientBucket<T>& bucket) { return bucket.sharded ? *scatter_ : *gradient_; }
 
   const TrainConfig& config_;
+  ParameterStore<T>& store_;
   MeshCoordinates at_;
-  ChannelPair *gradient_, *scatter_;
+  ChannelPair* gradient_;
+  RowExchange scatter_;
   ComputeClock& clock_;
   TensorReplicated<T> replicated_;
   TiedTable<T> table_;
   std::deque<GradientBucket<T>> buckets_;  ///< in the order of the backward pass
   std::vector<std::pair<int, GradientBucket<T>*>> owner_of_unit_;  ///< (unit, bucket), one entry per parameter
+  MemoryPool spare_;  ///< for rows that are added to others
   Tensor compared_;
   std::int64_t step_ = 0;
 };

@@ -355,6 +355,8 @@ void Pipeline<T>::backward(const JoinedPass& joined) {
     gradient = gradient_buffer();
     gradient->reshape(boundary_shape(saved.pass), dtype_of<T>);
   }
+  if (actors_.reductions)
+    for (int u = i.unit; u >= last.unit; --u) actors_.reductions->expect(chunk.units()[index(u)].layer);
   clock_.charge(&backward_us, slice_backward_us.empty() ? nullptr : &slice_backward_us[static_cast<std::size_t>(i.slice)]);
   if (begins && config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
   if (config_.mesh.tp == 1) clock_.begin_joined();

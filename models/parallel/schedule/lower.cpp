@@ -137,12 +137,38 @@ std::size_t end_of_joined_pass(const List& list, std::size_t begin) {
   return end;
 }
 
-std::int64_t peak_gathered(const Schedule& schedule, int stage, const std::function<std::int64_t(int chunk, int unit)>& bytes) {
-  std::int64_t held = 0, most = 0;
+std::int64_t peak_lent(const Schedule& schedule, int stage, const std::function<std::vector<LentMatrix>(int chunk, int unit)>& matrices) {
+  struct OfSize {
+    std::int64_t lent = 0, most = 0;
+  };
+  std::map<std::int64_t, OfSize> pool;
+  const auto take = [&](std::int64_t bytes) {
+    OfSize& size = pool[bytes];
+    size.most = std::max(size.most, ++size.lent);
+  };
+  const auto give = [&](std::int64_t bytes) { --pool[bytes].lent; };
+  std::map<int, int> readers;                 ///< units that hold a matrix's values
+  std::map<int, std::int64_t> adding, leaving;  ///< gradients, and those that travel
   for (const Instruction& i : schedule.stage.at(static_cast<std::size_t>(stage))) {
-    if (i.kind == Kind::unshard) most = std::max(most, held += bytes(i.chunk, i.unit));
-    if (i.kind == Kind::reshard) held -= bytes(i.chunk, i.unit);
+    if (i.unit < 0) continue;
+    const std::vector<LentMatrix> list = matrices(i.chunk, i.unit);
+    if (i.kind == Kind::reduce || i.kind == Kind::backward) {
+      // A pass waits for its own unit's messages, a reduction for all.
+      std::erase_if(leaving, [&](const auto& matrix) {
+        const bool arrived = i.kind == Kind::reduce || std::ranges::find(list, matrix.first, &LentMatrix::id) != list.end();
+        if (arrived) give(matrix.second);
+        return arrived;
+      });
+    }
+    for (const LentMatrix& m : list) {
+      if (i.kind == Kind::unshard && readers[m.id]++ == 0) take(m.bytes);
+      if (i.kind == Kind::reshard && --readers[m.id] == 0) give(m.bytes);
+      if (i.kind == Kind::backward && adding.emplace(m.id, m.bytes).second) take(m.bytes);
+      if (i.kind == Kind::reduce && m.completes && adding.erase(m.id) > 0) leaving.emplace(m.id, m.bytes);
+    }
   }
+  std::int64_t most = 0;
+  for (const auto& [bytes, size] : pool) most += bytes * size.most;
   return most;
 }
 

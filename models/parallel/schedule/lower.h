@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "models/parallel/schedule/schedule.h"
 
@@ -39,7 +40,15 @@ Schedule lower(const Schedule& schedule, const UnitCounts& units, const Lowering
 /// one. `begin` must be a forward or backward instruction.
 std::size_t end_of_joined_pass(const std::vector<Instruction>& list, std::size_t begin);
 
-/// Most bytes of gathered parameters that a stage holds at once, by the bytes of each unit. 0 for a list without gathers.
-std::int64_t peak_gathered(const Schedule& schedule, int stage, const std::function<std::int64_t(int chunk, int unit)>& bytes);
+/// A matrix that a store of shards has whole for a while only.
+struct LentMatrix {
+  int id = 0;  ///< two units that read one matrix (a tied table) share its memory
+  std::int64_t bytes = 0;
+  bool completes = true;  ///< after this unit's backward pass its gradient is complete
+};
+
+/// Most bytes that values and gradients of such matrices take at once on a stage, from a pool that keeps memory by size: values between unshard and
+/// reshard, gradients from a backward pass until their reduction has arrived, which is when the next unit's starts. `matrices` of each unit.
+std::int64_t peak_lent(const Schedule& schedule, int stage, const std::function<std::vector<LentMatrix>(int chunk, int unit)>& matrices);
 
 }  // namespace thinwire

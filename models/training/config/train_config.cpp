@@ -7,6 +7,8 @@
 #include "core/error.h"
 #include "kernels/codec/registry.h"
 #include "models/parallel/channels/number_ranges.h"
+#include "models/parallel/channels/row_exchange.h"
+#include "models/training/config/check_sharding.h"
 #include "models/training/config/released_form.h"
 #include "models/update/update_policy.h"
 #include "models/parallel/schedule/token_slices.h"
@@ -65,14 +67,11 @@ void check_data_traffic(const TrainConfig& c, TrafficClass traffic, const std::s
 void check_update(const TrainConfig& c) {
   const StoreInfo& store = store_info(c.zero_stage);
   const UpdateInfo& update = *parse_update(c.optimizer).info;
-  const auto tells_apart = [&](const char* factor, const char* flag, int count) {
-    if (count > 1 && !update.factors.contains(factor))
-      throw UsageError(std::string("--") + flag + " " + str(count) + ": --optimizer " + update.name + " treats all data-parallel ranks alike; leave it out");
-  };
-  tells_apart("replica", "dp-replicas", c.mesh.dp_replicas);
-  tells_apart("node", "dp-nodes", c.mesh.dp_nodes);
+  if (c.mesh.dp_replicas > 1 && !update.factors.contains("replica"))
+    throw UsageError("--dp-replicas " + str(c.mesh.dp_replicas) + ": --optimizer " + update.name + " treats all data-parallel ranks alike; leave it out");
   if (c.mesh.dp_replicas > 1 && c.mesh.pp > 1 && c.embedding_sync == "fused")
     throw UsageError("--embedding-sync fused sums over all data-parallel ranks at once, but --dp-replicas " + str(c.mesh.dp_replicas) + " keeps them apart; use two_step");
+  check_sharding(c, store, update);
   if (store.check) store.check(c);
   if (update.check) update.check(c);
 }
@@ -172,6 +171,17 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
     throw UsageError(name + ": only grids send this (--tensor-parallel 2d, 2.5d or 3d)");
 }
 
+// The first step of an exchange in two.
+void check_inside(const TrainConfig& c, TrafficClass traffic, CompressRule rule) {
+  if (!compresses(rule.inside)) return;
+  if (!RowOwners{c.mesh.data(), {}}.two_levels())
+    throw UsageError("compress." + name_of(traffic) + ".inside = " + rule.inside + " codes what stays inside a node, but there are no nodes of several ranks; give --dp-nodes");
+  rule.codec = std::exchange(rule.inside, uncompressed), rule.protocol = Protocol::automatic;
+  TrainConfig as_whole = c;
+  as_whole.compress[traffic] = rule;
+  check_rule(as_whole, traffic, rule);
+}
+
 // What cannot be cut along the tokens.
 void check_slices(const TrainConfig& c) {
   const std::vector<int> slices = c.slices();
@@ -268,6 +278,7 @@ void TrainConfig::check() const {
   at_least("eval-interval", eval_interval, 0);
   at_least("eval-sequences", eval_sequences, 1);
   at_least("error-interval", error_interval, 0);
+  at_least("zero-prefetch", zero_prefetch, 0);
   at_least("checkpoint-interval", save_interval, 0);
   at_least("serial-steps", serial_steps, 1);
   within("compute-scale", compute_scale, compute_scale > 0 && compute_scale <= 1e6, "above 0, at most 1e6");
@@ -338,7 +349,7 @@ void TrainConfig::check() const {
     throw UsageError("--dtype " + std::string(name_of(dtype)) + ": f32 or f64");
   if (embedding_sync != "two_step" && embedding_sync != "fused")
     throw UsageError("--embedding-sync " + embedding_sync + ": two_step or fused");
-  for (const auto& [traffic, rule] : compress) check_rule(*this, traffic, rule);
+  for (const auto& [traffic, rule] : compress) check_rule(*this, traffic, rule), check_inside(*this, traffic, rule);
   if (compute != ComputeMode::real && (!checkpoint.empty() || !resume.empty()))
     throw UsageError(
         "--compute timed replays durations, so its weights mean nothing and are neither saved nor resumed; "

@@ -35,7 +35,11 @@ struct TrainConfig {
   std::string tensor_parallel = "1d";  ///< how the mesh.tp ranks split a layer: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ
   bool sequence_parallel = false;
   bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
-  int zero_stage = 0;               ///< what data-parallel ranks share out (models/store): 0 nothing, 1 optimizer state
+  int zero_stage = 0;               ///< what data-parallel ranks share out (models/store)
+  std::string zero_keep = "auto";   ///< how long gathered values stay: "layer", "micro_batch", "step"; "auto": as the store says, with pipelines for the step
+  std::string zero_reduce = "auto"; ///< when gradients of a store that lends them travel: "micro_batch", "step"; "auto" likewise
+  bool zero_node_shards = false;    ///< gathers after the first of a step are served from a copy inside the node (ZeRO++'s hpZ)
+  int zero_prefetch = 1;            ///< a gather starts so many unit passes before its values are needed
   bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
   bool overlap = true;              ///< reduce gradients while the backward pass still runs
   double bucket_cap_mb = 4;            ///< dense gradients travel in buckets of about this size

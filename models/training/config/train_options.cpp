@@ -163,6 +163,9 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
     table.push_back(rule_option(
         traffic, "epilogue_only", "compress only a mini-batch's last messages, which no computing hides (1f1b)", "",
         [](CompressRule & r) -> auto& { return r.epilogue_only; }));
+  if (traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather)
+    table.push_back(rule_option(
+        traffic, "inside", "codec of what stays inside a node (--dp-nodes), where the rule's own is for what crosses", "", [](CompressRule & r) -> auto& { return r.inside; }));
   if (traffic == TrafficClass::dp_gradient)
     table.push_back(rule_option(
         traffic, "stacked", "a stage's matrices of one shape travel as one message when the last is complete (powersgd)", "",
@@ -236,7 +239,17 @@ std::vector<TrainOption> make_table() {
              "each tensor rank sends a part of a boundary tensor; the receivers gather", "",
              TW_MEMBER(scatter_gather)),
       option("parallel.zero_stage", "zero-stage", OnResume::codec_state,
-             "what the replicas share out instead of holding it whole: 0 nothing, 1 optimizer state (ZeRO-1)", "", TW_MEMBER(zero_stage)),
+             "what the replicas share out instead of holding it whole: 0 nothing, 1 optimizer state, 2 and gradients, 3 and weights (ZeRO, FSDP)", "", TW_MEMBER(zero_stage)),
+      option("parallel.zero_keep", "zero-keep", OnResume::told,
+             "zero stage 3: gathered weights stay for one pass of their layer, until the micro-batch came back, or for the step; auto: layer, with pipelines step", "",
+             TW_MEMBER(zero_keep), {"auto", "layer", "micro_batch", "step"}),
+      option("parallel.zero_reduce", "zero-reduce", OnResume::codec_state,
+             "zero stages 2 and 3: reduce gradients after each micro-batch, or once per step; auto: micro_batch, with pipelines step", "", TW_MEMBER(zero_reduce),
+             {"auto", "micro_batch", "step"}),
+      option("parallel.zero_node_shards", "zero-node-shards", OnResume::told,
+             "zero stage 3 with --dp-nodes: each node keeps a copy of the weights, from which gathers after a step's first are served (ZeRO++'s hpZ)", "", TW_MEMBER(zero_node_shards)),
+      option("parallel.zero_prefetch", "zero-prefetch", OnResume::told, "zero stage 3: a gather starts so many passes of layers before its weights are needed", "",
+             TW_MEMBER(zero_prefetch)),
       word<bool>("parallel.recompute", "recompute", OnResume::told,
                  "keep all activations, or only each layer's input and run it again", TW_MEMBER(recompute),
                  {"none", "full"}, {false, true}),

@@ -19,9 +19,8 @@ class AdamW final : public UpdatePolicy<T> {
         optimizer_(parts_of(c), c.config.trainer.adamw) {}
 
   void begin_step(std::int64_t step) override { sync_.begin_step(step); }
-  void reduce(int unit, int /*micro*/, bool last) override {
-    if (last) sync_.unit_done(unit);
-  }
+  void expect(int unit) override { sync_.expect(unit); }
+  void reduce(int unit, int micro, bool last) override { sync_.unit_done(unit, micro, last); }
   void finish_reduction() override {
     sync_.finish();
     this->waited_us += std::exchange(sync_.waited_us, 0);

@@ -159,17 +159,38 @@ TEST(Lower, NoPassRunsOnParametersThatAreNotThere) {
     }
 }
 
-TEST(Lower, CountsWhatIsGatheredAtOnce) {
+TEST(Lower, CountsWhatIsLentAtOnce) {
   const Schedule s = make_schedule("1f1b", 1, 2);
   LoweringOptions options;
-  const auto bytes = [](int, int unit) { return std::int64_t{1} << (4 * unit); };
-  EXPECT_EQ(peak_gathered(lower(s, {{3}}, options), 0, bytes), 0);
-  options.gathers = true;
-  EXPECT_EQ(peak_gathered(lower(s, {{3}}, options), 0, bytes), 0x111);
+  // Sizes that no sum hides: unit u has one matrix of 16^u bytes.
+  const auto apart = [](int, int unit) { return std::vector<LentMatrix>{{unit, std::int64_t{1} << (4 * unit), true}}; };
+  const auto peak = [&](const auto& matrices) { return peak_lent(lower(s, {{3}}, options), 0, matrices); };
+  // Nobody reduces: all gradients are alive at the end.
+  EXPECT_EQ(peak(apart), 0x111);
+  options.reduce = ReduceWhen::every;
+  EXPECT_EQ(peak(apart), 0x111) << "memory of another size serves nobody else";
+  // Equal sizes: a gradient, and the one that travels beside the pass.
+  const auto equal = [](int, int unit) { return std::vector<LentMatrix>{{unit, 16, true}}; };
+  EXPECT_EQ(peak(equal), 2 * 16);
+  options.reduce_inside = false;
+  EXPECT_EQ(peak(equal), 3 * 16) << "reduced behind the pass of the whole chunk";
+  options.reduce_inside = true, options.reduce = ReduceWhen::last;
+  EXPECT_EQ(peak(equal), 3 * 16) << "the first micro-batch leaves all of them to be added to";
+  options.reduce = ReduceWhen::every, options.gathers = true;
+  EXPECT_EQ(peak(equal), (3 + 2) * 16) << "kept for the step";
   options.keep = KeepGathered::layer, options.prefetch = 0;
-  EXPECT_EQ(peak_gathered(lower(s, {{3}}, options), 0, bytes), 0x100);
+  EXPECT_EQ(peak(equal), (1 + 2) * 16);
   options.prefetch = 1;
-  EXPECT_EQ(peak_gathered(lower(s, {{3}}, options), 0, bytes), 0x110);
+  EXPECT_EQ(peak(equal), (2 + 2) * 16);
+  options.backward = false, options.prefetch = 2;
+  EXPECT_EQ(peak(equal), 3 * 16) << "an evaluation";
+  // A matrix that first and last unit read: once, from the last unit's backward pass to the first's reduction.
+  const auto tied = [](int, int unit) { return unit == 1 ? std::vector<LentMatrix>{} : std::vector<LentMatrix>{{7, 16, unit == 0}}; };
+  options = {};
+  options.reduce = ReduceWhen::every;
+  EXPECT_EQ(peak(tied), 16);
+  options.gathers = true;
+  EXPECT_EQ(peak(tied), 2 * 16);
 }
 
 TEST(Lower, RefusesWhatDoesNotFit) {

@@ -1,0 +1,122 @@
+#include "models/parallel/channels/row_exchange.h"
+
+#include <utility>
+
+namespace thinwire {
+
+struct RowExchange::Message {
+  int layer = 0;
+  MessageKey key;
+  bool gathers = false;
+  ConstTensorView in;
+  TensorView out;
+  std::unique_ptr<Tensor> own_block;
+  Tensor* block = nullptr;  ///< the node's rows, between the steps
+  Operation first, second;
+};
+
+std::vector<ChannelSpec> row_exchange_channels(const ChannelSpec& spec, const DataAxis& axis) {
+  ChannelSpec one = spec;
+  if (!RowOwners{axis, {}}.two_levels()) {
+    one.group = "within_replica";
+    return {one};
+  }
+  ChannelSpec inside = spec, across = spec;
+  inside.name += ".inside", inside.group = "inside", inside.level = ChannelLevel::inside;
+  across.name += ".across", across.group = "node", across.level = ChannelLevel::across;
+  return {inside, across};
+}
+
+RowExchange::RowExchange(const NamedChannels& channels, const std::string& name, const RowOwners& owners, int stage)
+    : owners_(owners),
+      stage_(stage),
+      flat_(find_channel(channels, name)),
+      inside_(find_channel(channels, name + ".inside")),
+      across_(find_channel(channels, name + ".across")) {}
+
+Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { return pair.at(m.layer, stage_, m.key); }
+
+RowExchange::Ticket RowExchange::message(int layer, const MessageKey& key, bool gathers, ConstTensorView in, TensorView out, const TensorView& whole, Tensor* block) {
+  Ticket ticket = std::make_shared<Message>();
+  Message& m = *ticket;
+  m.layer = layer, m.key = key, m.gathers = gathers, m.in = in, m.out = out, m.block = block;
+  if (flat_) return ticket;
+  if (!block) {
+    m.own_block = spare_.empty() ? std::make_unique<Tensor>() : std::move(spare_.back());
+    if (!spare_.empty()) spare_.pop_back();
+    m.block = m.own_block.get();
+  }
+  m.block->reshape({owners_.of_node(whole.shape().rows()).count, whole.shape().columns()}, whole.dtype());
+  return ticket;
+}
+
+RowExchange::Ticket RowExchange::gather(int layer, const MessageKey& key, ConstTensorView rows, TensorView whole, Tensor* node_rows) {
+  Ticket ticket = message(layer, key, true, rows, whole, whole, node_rows);
+  Message& m = *ticket;
+  if (flat_) {
+    m.second = channel(*flat_, m).all_gather(rows, whole, key);
+  } else {
+    m.first = channel(*across_, m).all_gather(rows, m.block->view(), key);
+    first_.push_back(ticket);
+  }
+  return ticket;
+}
+
+RowExchange::Ticket RowExchange::gather_inside(int layer, const MessageKey& key, const Tensor& node_rows, TensorView whole) {
+  TW_ASSERT(inside_ != nullptr, "blocks of a node where there is one level");
+  progress_all();  // messages of a channel start in one order
+  Ticket ticket = std::make_shared<Message>();
+  Message& m = *ticket;
+  m.layer = layer, m.key = key, m.gathers = true, m.in = node_rows.view(), m.out = whole;
+  m.second = channel(*inside_, m).all_gather(m.in, whole, key);
+  return ticket;
+}
+
+RowExchange::Ticket RowExchange::reduce(int layer, const MessageKey& key, ConstTensorView whole, TensorView rows) {
+  const TensorView shape_of{nullptr, whole.dtype(), whole.shape(), whole.device()};
+  Ticket ticket = message(layer, key, false, whole, rows, shape_of, nullptr);
+  Message& m = *ticket;
+  if (flat_) {
+    m.second = channel(*flat_, m).reduce_scatter(whole, rows, key);
+  } else {
+    m.first = channel(*inside_, m).reduce_scatter(whole, m.block->view(), key);
+    first_.push_back(ticket);
+  }
+  return ticket;
+}
+
+void RowExchange::start_second(Message& m) {
+  const ConstTensorView block = std::as_const(*m.block).view();
+  // Blocks of one tensor: ranks inside a node must not draw or remember alike.
+  m.second = m.gathers ? channel(*inside_, m).all_gather(block, m.out, m.key) : channel(*across_, m).reduce_scatter(block, m.out, m.key.with_slice(owners_.at.inside));
+}
+
+void RowExchange::progress() {
+  while (!first_.empty() && first_.front()->first.test()) {
+    start_second(*first_.front());
+    first_.pop_front();
+  }
+}
+
+void RowExchange::progress_all() {
+  while (!first_.empty()) {
+    first_.front()->first.wait();
+    progress();
+  }
+}
+
+void RowExchange::wait(const Ticket& ticket) {
+  while (!ticket->second.valid()) {
+    first_.front()->first.wait();
+    progress();
+  }
+  ticket->second.wait();
+  if (ticket->own_block) spare_.push_back(std::move(ticket->own_block));
+}
+
+void RowExchange::forget_payloads() {
+  for (ChannelPair* pair : {flat_, inside_, across_})
+    if (pair && pair->coded()) pair->coded()->forget_payloads();
+}
+
+}  // namespace thinwire

@@ -1,0 +1,58 @@
+#include "models/training/config/check_sharding.h"
+
+#include "core/error.h"
+#include "kernels/codec/registry.h"
+#include "models/parallel/channels/row_exchange.h"
+
+namespace thinwire {
+namespace {
+
+std::string stage_of(const TrainConfig& c) { return "--zero-stage " + std::to_string(c.zero_stage); }
+
+[[noreturn]] void refuse(const TrainConfig& c, const std::string& what, const std::string& why) {
+  throw UsageError(what + " does not go with " + stage_of(c) + ": " + why);
+}
+
+// Memory that comes and goes, and what was built for matrices that stay where they are.
+void check_lending(const TrainConfig& c) {
+  if (c.tensor_parallel != "1d")
+    refuse(c, "--tensor-parallel " + c.tensor_parallel, "a grid gathers weights over its own groups already; use --zero-stage 1, or --tensor-parallel 1d");
+  if (c.graphs)
+    refuse(c, "--graphs true", "recorded passes read and write fixed addresses, and the memory of weights and gradients changes; use --zero-stage 1, or --graphs false");
+  if (c.embedding_sync == "fused" && c.mesh.pp > 1)
+    refuse(c, "--embedding-sync fused", "it sums the tied table over replicas and stages at once, of which no rank would hold a part; use two_step");
+}
+
+// Gathered many times between two updates, and the same bits each time.
+void check_regathered(const TrainConfig& c) {
+  const auto rule = c.compress.find(TrafficClass::param_all_gather);
+  if (rule == c.compress.end()) return;
+  for (const std::string& codec : {rule->second.codec, rule->second.inside}) {
+    if (!compresses(codec)) continue;
+    const CodecStack stack = make_codec(codec, c.form);
+    if (!stack.codec->traits().stateful && stack.wrappers.empty()) continue;
+    refuse(c, "compress.param_all_gather = " + codec,
+           "weights are gathered several times between two updates, and a codec that remembers what it sent would send something else each time; take one without state, or --zero-stage 2, which "
+           "gathers once per update");
+  }
+}
+
+}  // namespace
+
+void check_sharding(const TrainConfig& c, const StoreInfo& store, const UpdateInfo& update) {
+  const bool two_levels = RowOwners{c.mesh.data(), {}}.two_levels();
+  if (c.mesh.data().nodes > 1 && !store.shards_gradients && !update.factors.contains("node"))
+    throw UsageError("--dp-nodes " + std::to_string(c.mesh.dp_nodes) + ": --optimizer " + update.name + " with " + stage_of(c) +
+                     " treats all data-parallel ranks alike; leave it out, or take --zero-stage 1, 2 or 3, which exchange inside nodes first");
+  if (!store.gathers && c.zero_keep != "auto")
+    throw UsageError("--zero-keep " + c.zero_keep + " says how long gathered weights stay, but " + stage_of(c) + " has them whole all the time; leave it out");
+  if (c.zero_node_shards && (!store.gathers || !two_levels))
+    throw UsageError("--zero-node-shards true keeps a copy of weights that are gathered, in each of several nodes of several ranks; give --zero-stage 3 and a --dp-nodes that leaves more than one rank of --dp " +
+                     std::to_string(c.mesh.dp) + " to a node");
+  if (!store.lends && c.zero_reduce != "auto")
+    throw UsageError("--zero-reduce " + c.zero_reduce + " beside " + stage_of(c) + ", whose gradients travel once per step; leave it out, or take a stage that splits gradients");
+  if (store.lends) check_lending(c);
+  if (store.gathers) check_regathered(c);
+}
+
+}  // namespace thinwire
