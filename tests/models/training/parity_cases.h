@@ -49,7 +49,7 @@ struct Sharding {
   std::string name() const { return "zero " + std::to_string(zero_stage) + (std::string(keep) == "auto" && std::string(reduce) == "auto" ? "" : std::string(" keep ") + keep + " reduce " + reduce); }
 };
 inline constexpr Sharding shardings[] = {{0, "auto", "auto"}, {1, "auto", "auto"},        {2, "auto", "auto"},
-                                         {3, "auto", "auto"}, {2, "auto", "micro_batch"}, {3, "micro_batch", "step"}, {3, "layer", "micro_batch"}};
+                                         {3, "auto", "auto"}, {3, "layer", "micro_batch"}};
 
 /// Every valid combination of mesh (products 1, 2, 4, 8) x schedule x micro-batch x sequence parallelism x recomputation x sharding
 /// x scattered boundaries x embedding synchronisation x overlap.
