@@ -102,8 +102,7 @@ Task run_operation(Operation::State& op) {
   if (op.kind == OperationKind::all_gather) return coded_all_gather(op);
   if (op.kind == OperationKind::broadcast) return coded_broadcast(op);
   if (c.protocol == Protocol::rounds) {
-    const bool by_shard =
-        op.kind == OperationKind::reduce_scatter && c.traits().rounds == 1 && c.traits().rounds_per_shard;
+    const bool by_shard = op.kind == OperationKind::reduce_scatter && c.traits().rounds_per_shard;
     return by_shard ? rounds_reduce_scatter(op) : rounds_all_reduce(op);
   }
   if (op.kind == OperationKind::reduce) return gather_reduce(op);

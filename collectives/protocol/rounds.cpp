@@ -59,74 +59,86 @@ Task rounds_all_reduce(Operation::State& op) {
   });
 }
 
-// One round on independent row blocks: the blocks' send buffers are laid side by side and reduce-scattered at
-// once. The codec holds one message at a time, so a rank encodes its own block last and hands the reduced one
-// back to it.
+// Rounds on independent row blocks: each round's send buffers of all blocks are laid side by side and reduce-scattered at once. Only
+// the owner of a block gets its reductions, so what is sent in later rounds follows from the tensor alone. The codec holds one message
+// at a time, so a rank encodes its own block last and hands the reduced rounds of it back to it.
 Task rounds_reduce_scatter(Operation::State& op) {
   ChannelState& c = op.channel;
   Rounds& codec = *c.stack.codec->as<Rounds>();
-  const int n = c.size(), me = c.rank();
+  const int n = c.size(), me = c.rank(), rounds = c.traits().rounds;
   const ConstTensorView x = local_input(op);
   const bool wants_own = wants_own_decoded(c);
   if (wants_own) c.own.reshape(x.shape());
   const std::int64_t rows = x.shape().rows();
 
-  c.sizes.assign(static_cast<std::size_t>(n), 0);
-  c.offsets.assign(static_cast<std::size_t>(n), 0);
-  Round mine;  // its type and operator are those of every block
-  c.wire_in.reserve(2 * x.bytes());
+  // Of round r and block d.
+  const auto at = [n](int r, int d) { return static_cast<std::size_t>(r * n + d); };
+  c.sizes.assign(at(rounds, 0), 0);
+  std::vector<std::int64_t> parts(at(rounds, 0), 0);
+  std::vector<Round> mine(static_cast<std::size_t>(rounds));  // their types and operators are those of every block
   // Blocks travel contiguously, but a block's place is known only when the ones before it are encoded: encode
   // in rank order into `payload`, own block last, then gather the parts in order.
-  c.payload.reserve(2 * x.bytes() + 64 * static_cast<std::size_t>(n));
-  std::vector<std::int64_t> parts(static_cast<std::size_t>(n), 0);
-  mine = op.compute_round([&] {
+  const std::size_t slack = 64 * at(rounds, 0);
+  c.wire_in.reserve(2 * x.bytes() + slack);
+  c.payload.reserve(2 * x.bytes() + slack);
+  const auto encode = [&] {
     std::size_t used = 0;
-    Round last;
     for (int i = 1; i <= n; ++i) {
       const int d = (me + i) % n;
       const RowBlock block = shard_rows(rows, d, n);
       if (block.count == 0) continue;
       const MessageKey key = piece_key(op, d);
-      const Round round = codec.begin_round(0, rows_of(x, block), key, n);
-      TW_ASSERT(used + round.send.size() <= c.payload.capacity(), "a round larger than twice its tensor");
-      copy_bytes(c.payload.data() + used, round.send.data(), round.send.size());
-      parts[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(used);
-      c.sizes[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(round.send.size());
-      used += round.send.size();
+      for (int r = 0; r < rounds; ++r) {
+        const Round round = codec.begin_round(r, rows_of(x, block), key, n);
+        TW_ASSERT(used + round.send.size() <= c.payload.capacity(), "rounds larger than twice their tensor");
+        copy_bytes(c.payload.data() + used, round.send.data(), round.send.size());
+        parts[at(r, d)] = static_cast<std::int64_t>(used);
+        c.sizes[at(r, d)] = static_cast<std::int64_t>(round.send.size());
+        used += round.send.size();
+        mine[static_cast<std::size_t>(r)] = round;
+      }
       if (wants_own) codec.own_decoded(key, rows_of(c.own.view(), block));
-      last = round;
     }
+    // As one message: everything sent, my block received into the codec's own memory. Without rows of my own nothing is received.
+    const bool has_rows = shard_rows(rows, me, n).count > 0;
     std::size_t place = 0;
-    for (int d = 0; d < n; ++d) {
-      const auto i = static_cast<std::size_t>(d);
-      const auto bytes = static_cast<std::size_t>(c.sizes[i]);
-      copy_bytes(c.wire_in.data() + place, c.payload.data() + parts[i], bytes);
-      place += bytes;
+    for (int r = 0; r < rounds; ++r) {
+      place = (place + 63) / 64 * 64;  // of any type
+      const std::size_t first = place;
+      for (int d = 0; d < n; ++d) {
+        const auto bytes = static_cast<std::size_t>(c.sizes[at(r, d)]);
+        copy_bytes(c.wire_in.data() + place, c.payload.data() + parts[at(r, d)], bytes);
+        place += bytes;
+      }
+      Round& round = mine[static_cast<std::size_t>(r)];
+      round.send = {c.wire_in.data() + first, place - first};
+      if (!has_rows) round.receive = {};
     }
-    // As one round: everything sent, my block received into the codec's own memory. Without rows of my own
-    // nothing is received.
-    const bool has_rows = c.sizes[static_cast<std::size_t>(me)] > 0;
-    return Round{
-        {c.wire_in.data(), place}, has_rows ? last.receive : std::span<std::byte>{}, last.dtype, last.op};
-  });
-  op.report.payload_bytes = static_cast<std::int64_t>(mine.send.size());
-  std::vector<std::int64_t>& remembered = c.round_sizes[x.elements()];
-  if (c.codec_timer.mode() == ComputeMode::replay)
-    c.sizes = remembered;
-  else
-    remembered = c.sizes;
-  const LinkBytes link = ring_reduce_scatter_bytes(c.sizes, me);
-  c.peer_sizes = c.sizes;
-  for (std::int64_t& bytes : c.peer_sizes) bytes /= static_cast<std::int64_t>(size_of(mine.dtype));
+  };
   const bool ring = c.options.algorithm == DenseAlgorithm::ring;
-  op.report.algorithm =
-      ring ? "ring reduce_scatter of codes" : "library reduce_scatter of codes (counted as ring)";
-  co_await op.transfer(link, [&] {
-    return ring ? c.ring_reduce_scatter(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
-                                        mine.op)
-                : c.comm->reduce_scatter_v(mine.send.data(), mine.receive.data(), c.peer_sizes, mine.dtype,
-                                           mine.op);
-  });
+  for (int r = 0; r < rounds; ++r) {
+    const Round round = op.compute_round([&] {
+      if (r == 0) encode();
+      return mine[static_cast<std::size_t>(r)];
+    });
+    if (r == 0) {
+      std::vector<std::int64_t>& remembered = c.round_sizes[x.elements()];
+      if (c.codec_timer.mode() == ComputeMode::replay)
+        c.sizes = remembered;
+      else
+        remembered = c.sizes;
+    }
+    op.report.payload_bytes += static_cast<std::int64_t>(round.send.size());
+    c.peer_sizes.assign(c.sizes.begin() + r * n, c.sizes.begin() + (r + 1) * n);
+    const LinkBytes link = ring_reduce_scatter_bytes(c.peer_sizes, me);
+    for (std::int64_t& bytes : c.peer_sizes) bytes /= static_cast<std::int64_t>(size_of(round.dtype));
+    op.report.algorithm =
+        ring ? "ring reduce_scatter of codes" : "library reduce_scatter of codes (counted as ring)";
+    co_await op.transfer(link, [&] {
+      return ring ? c.ring_reduce_scatter(round.send.data(), round.receive.data(), c.peer_sizes, round.dtype, round.op)
+                  : c.comm->reduce_scatter_v(round.send.data(), round.receive.data(), c.peer_sizes, round.dtype, round.op);
+    });
+  }
   if (op.out.elements() > 0) {
     op.compute(CodecPhase::decode, [&] {
       codec.end_rounds(piece_key(op, me), n, op.out);

@@ -11,24 +11,24 @@
 
 namespace thinwire::testing {
 
-/// Element-wise sum over ranks of integers, in their own type.
+/// Element-wise reduction over ranks of integers, in their own type: by their sum or by OR.
 template <typename Integer>
-void sum_integers(std::vector<Round>& rounds) {
+void reduce_integers(std::vector<Round>& rounds) {
   for (std::size_t i = 0; i < rounds.front().send.size() / sizeof(Integer); ++i) {
     Integer sum = 0, term = 0;
     for (const Round& round : rounds) {
       std::memcpy(&term, round.send.data() + sizeof term * i, sizeof term);
-      sum = static_cast<Integer>(sum + term);
+      sum = static_cast<Integer>(round.op == ReduceOp::bit_or ? sum | term : sum + term);
     }
     for (Round& round : rounds) std::memcpy(round.receive.data() + sizeof sum * i, &sum, sizeof sum);
   }
 }
 
-/// Element-wise sum over ranks as MPI does it: integers as they are, floats added in f32, rounded to the type once per addition.
+/// Element-wise reduction over ranks as MPI does it: integers as they are, floats added in f32, rounded to the type once per addition.
 inline void sum_round(std::vector<Round>& rounds) {
   const Round& first = rounds.front();
-  if (first.dtype == DType::u8) return sum_integers<std::uint8_t>(rounds);
-  if (first.dtype == DType::u16) return sum_integers<std::uint16_t>(rounds);
+  if (first.dtype == DType::u8) return reduce_integers<std::uint8_t>(rounds);
+  if (first.dtype == DType::u16) return reduce_integers<std::uint16_t>(rounds);
   const std::size_t size = size_of(first.dtype);
   const auto read = [&](const std::byte* from) {
     float value = 0;

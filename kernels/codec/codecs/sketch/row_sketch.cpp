@@ -1,0 +1,155 @@
+#include "kernels/codec/codecs/sketch/row_sketch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/simd/magnitude.h"
+#include "kernels/simd/sketch_tiles.h"
+#include "kernels/threads.h"
+
+namespace thinwire {
+namespace {
+
+constexpr std::int64_t width = simd::sketch_tile_lanes;
+constexpr std::int64_t tiles_per_row = RowSketch::lanes / width;
+
+float with_sign(float value, std::uint32_t entry) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ (entry & simd::sketch_sign)); }
+float without_mark(float value) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & ~1u); }
+
+float median(float a, float b, float c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
+// The authors': a == b, and products too small for f32, give c.
+float released_median(float a, float b, float c) { return (a - b) * (a - c) < 0 ? a : (b - a) * (b - c) < 0 ? b : c; }
+
+/// Calls body(tile, thread) for all of a message, on several threads where it is large.
+template <typename Body>
+void for_tiles(std::int64_t rows, const Body& body) {
+  parallel_ranges(tiles_per_row, std::max<std::int64_t>(1, default_grain / (rows * width)), 1, [&](std::int64_t first, std::int64_t last, int thread) {
+    for (std::int64_t t = first; t < last; ++t) body(t, thread);
+  });
+}
+
+}  // namespace
+
+std::vector<RowSketch::Tile>& RowSketch::tiles() {
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  while (tiles_.size() < threads) tiles_.emplace_back();
+  for (Tile& tile : tiles_) {
+    tile.y = tile.counters.as<float>(static_cast<std::size_t>(hash_.buckets() * width));
+    tile.left = tile.unresolved.as<std::uint64_t>(static_cast<std::size_t>(hash_.rows()));
+    tile.x = tile.values.as<float>(static_cast<std::size_t>(hash_.rows() * width));
+    tile.again = tile.changed.as<std::uint8_t>(static_cast<std::size_t>(hash_.buckets()));
+  }
+  return tiles_;
+}
+
+void RowSketch::add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  const std::int64_t rows = rows_of(n), whole = n / lanes, rest = n % lanes;
+  hash_.build(rows, buckets, rule_);
+  std::vector<Tile>& all = tiles();
+  const std::uint32_t mark = released_ ? 1 : 0;
+  for_tiles(rows, [&](std::int64_t t, int thread) {
+    const Tile& tile = all[static_cast<std::size_t>(thread)];
+    simd::masked_rows(x.data() + t * width, lanes, words.data() + t, tiles_per_row, static_cast<std::size_t>(whole), mark, tile.x);
+    if (rest > 0) {
+      float last[width] = {};
+      const std::int64_t count = std::clamp<std::int64_t>(rest - t * width, 0, width);
+      if (count > 0) std::memcpy(last, x.data() + whole * lanes + t * width, static_cast<std::size_t>(count) * sizeof(float));
+      simd::masked_rows(last, 0, words.data() + whole * tiles_per_row + t, 0, 1, mark, tile.x + whole * width);
+    }
+    simd::sum_signed_rows(tile.x, hash_.starts(), hash_.entries(), static_cast<std::size_t>(buckets), counters + t * width, lanes);
+  });
+}
+
+// A bucket's elements of 64 lanes are the words of its rows: seen once and not twice, in a lane, is a counter with one unresolved element. So nothing counts beyond two,
+// where the authors' counts of 8 bits overflow at 256. One thread owns a lane: what is peeled may be used at once, and passes are fewer than with counts frozen for each.
+template <bool kReleased>
+int RowSketch::peel(Tile& tile) const {
+  const auto buckets = static_cast<std::size_t>(hash_.buckets());
+  std::memset(tile.again, 1, buckets);
+  int passes = 0;
+  for (bool peeled = true; peeled; passes += peeled ? 1 : 0) {
+    peeled = false;
+    for (std::size_t b = 0; b < buckets; ++b) {
+      if (tile.again[b] == 0) continue;
+      tile.again[b] = 0;
+      std::uint64_t once = 0, twice = 0;
+      for (const std::uint32_t entry : hash_.in_bucket(b)) {
+        const std::uint64_t left = tile.left[RowHash::number(entry)];
+        twice |= once & left;
+        once |= left;
+      }
+      const std::uint64_t alone = once & ~twice;
+      if (alone == 0) continue;
+      peeled = true;
+      const float* const own = tile.y + b * width;
+      for (const std::uint32_t entry : hash_.in_bucket(b)) {
+        const std::size_t row = RowHash::number(entry);
+        std::uint64_t lanes_here = alone & tile.left[row];
+        if (lanes_here == 0) continue;
+        tile.left[row] ^= lanes_here;
+        const std::uint32_t* const to = hash_.of_row(row);
+        float* y[RowHash::hashes];
+        for (int j = 0; j < RowHash::hashes; ++j) {
+          const std::size_t bucket = RowHash::number(to[j]);
+          y[j] = tile.y + bucket * width;
+          if (bucket != b) tile.again[bucket] = 1;
+        }
+        for (; lanes_here != 0; lanes_here &= lanes_here - 1) {
+          const auto lane = static_cast<std::size_t>(std::countr_zero(lanes_here));
+          float value = with_sign(own[lane], entry);
+          if constexpr (kReleased) value = without_mark(value);
+          tile.x[row * width + lane] = value;
+          for (int j = 0; j < RowHash::hashes; ++j) y[j][lane] -= with_sign(value, to[j]);
+        }
+      }
+    }
+  }
+  return passes;
+}
+
+template <bool kReleased>
+std::int64_t RowSketch::estimate(Tile& tile) const {
+  std::int64_t unpeeled = 0;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(hash_.rows()); ++row) {
+    const std::uint32_t* const to = hash_.of_row(row);
+    unpeeled += std::popcount(tile.left[row]);
+    for (std::uint64_t left = tile.left[row]; left != 0; left &= left - 1) {
+      const auto lane = static_cast<std::size_t>(std::countr_zero(left));
+      float seen[RowHash::hashes];
+      for (int j = 0; j < RowHash::hashes; ++j) seen[j] = with_sign(tile.y[RowHash::number(to[j]) * width + lane], to[j]);
+      tile.x[row * width + lane] = kReleased ? released_median(seen[0], seen[1], seen[2]) : median(seen[0], seen[1], seen[2]);
+    }
+  }
+  return unpeeled;
+}
+
+RowSketch::Recovery RowSketch::recover(const float* counters, std::int64_t buckets, std::span<const std::uint64_t> words, std::span<float> out) {
+  const auto n = static_cast<std::int64_t>(out.size());
+  const std::int64_t rows = rows_of(n), whole = n / lanes, rest = n % lanes;
+  hash_.build(rows, buckets, rule_);
+  std::vector<Tile>& all = tiles();
+  Recovery found;
+  for_tiles(rows, [&](std::int64_t t, int thread) {
+    Tile& tile = all[static_cast<std::size_t>(thread)];
+    for (std::int64_t b = 0; b < buckets; ++b) std::memcpy(tile.y + b * width, counters + b * lanes + t * width, width * sizeof(float));
+    for (std::int64_t row = 0; row < rows; ++row) tile.left[row] = words[static_cast<std::size_t>(row * tiles_per_row + t)];
+    std::memset(tile.x, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
+    const int passes = released_ ? peel<true>(tile) : peel<false>(tile);
+    const std::int64_t unpeeled = released_ ? estimate<true>(tile) : estimate<false>(tile);
+    const bool finite = simd::maximum_bits(tile.x, static_cast<std::size_t>(rows * width)) < simd::non_finite_bits;
+    for (std::int64_t row = 0; row < whole; ++row) std::memcpy(out.data() + row * lanes + t * width, tile.x + row * width, width * sizeof(float));
+    const std::int64_t count = std::clamp<std::int64_t>(rest - t * width, 0, width);
+    if (count > 0) std::memcpy(out.data() + whole * lanes + t * width, tile.x + whole * width, static_cast<std::size_t>(count) * sizeof(float));
+#pragma omp critical(thinwire_sketch)
+    {
+      found.unpeeled += unpeeled;
+      found.passes = std::max(found.passes, passes);
+      found.finite = found.finite && finite;
+    }
+  });
+  return found;
+}
+
+}  // namespace thinwire

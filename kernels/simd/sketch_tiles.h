@@ -1,0 +1,20 @@
+// SIMD primitives of sketches whose rows share a hash: sums of signed rows, for a tile of the same 64 lanes of every row, which fits into a cache.
+// Sums are taken in the order of their lists on every target, so results have equal bits everywhere. One thread each; callers split the work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace thinwire::simd {
+
+inline constexpr std::size_t sketch_tile_lanes = 64;
+/// Of an entry that says where a row goes or comes from: the number of the other row, and its sign in the top bit (set: minus).
+inline constexpr std::uint32_t sketch_sign = 0x80000000u;
+
+/// tile[r][i] = x[r * stride + i], its pattern OR-ed with `mark`, where bit i of bits[r * bits_stride] is set, else 0; i < 64.
+void masked_rows(const float* x, std::size_t stride, const std::uint64_t* bits, std::size_t bits_stride, std::size_t rows, std::uint32_t mark, float* tile);
+
+/// out[b * stride + i] = the sum of +-tile[row][i] over the entries starts[b] to starts[b + 1] - 1; b < buckets, i < 64.
+void sum_signed_rows(const float* tile, const std::uint32_t* starts, const std::uint32_t* entries, std::size_t buckets, float* out, std::size_t stride);
+
+}  // namespace thinwire::simd
