@@ -32,15 +32,17 @@ void MaskedRows(const float* HWY_RESTRICT x, std::size_t stride, const std::uint
   }
 }
 
-void SumSignedRows(const float* HWY_RESTRICT tile, const std::uint32_t* HWY_RESTRICT starts, const std::uint32_t* HWY_RESTRICT entries, std::size_t buckets, float* HWY_RESTRICT out,
-                   std::size_t stride) {
+std::uint32_t SumSignedRows(const float* HWY_RESTRICT tile, const std::uint32_t* HWY_RESTRICT starts, const std::uint32_t* HWY_RESTRICT counts, const std::uint32_t* HWY_RESTRICT entries,
+                            std::size_t buckets, float* HWY_RESTRICT out, std::size_t stride) {
   const F32 d;
   const U32 du;
   const std::size_t lanes = hn::Lanes(d);
+  auto largest = hn::Zero(du);
+  const auto note = [&](hn::Vec<F32> sum) HWY_ATTR { largest = hn::Max(largest, hn::BitCast(du, hn::Abs(sum))); };
   for (std::size_t b = 0; b < buckets; ++b, out += stride)
     for (std::size_t k = 0; k < sketch_tile_lanes; k += 4 * lanes) {
       auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-      for (std::uint32_t i = starts[b]; i < starts[b + 1]; ++i) {
+      for (std::uint32_t i = starts[b], end = i + counts[b]; i < end; ++i) {
         const auto sign = hn::BitCast(d, hn::Set(du, entries[i] & sketch_sign));
         const float* const row = tile + static_cast<std::size_t>(entries[i] & ~sketch_sign) * sketch_tile_lanes + k;
         sum0 = hn::Add(sum0, hn::Xor(hn::LoadU(d, row), sign));
@@ -52,7 +54,9 @@ void SumSignedRows(const float* HWY_RESTRICT tile, const std::uint32_t* HWY_REST
       hn::StoreU(sum1, d, out + k + lanes);
       hn::StoreU(sum2, d, out + k + 2 * lanes);
       hn::StoreU(sum3, d, out + k + 3 * lanes);
+      note(sum0), note(sum1), note(sum2), note(sum3);
     }
+  return hn::GetLane(hn::MaxOfLanes(du, largest));
 }
 
 }  // namespace thinwire::simd::HWY_NAMESPACE
@@ -67,8 +71,9 @@ HWY_EXPORT(SumSignedRows);
 void masked_rows(const float* x, std::size_t stride, const std::uint64_t* bits, std::size_t bits_stride, std::size_t rows, std::uint32_t mark, float* tile) {
   HWY_DYNAMIC_DISPATCH(MaskedRows)(x, stride, bits, bits_stride, rows, mark, tile);
 }
-void sum_signed_rows(const float* tile, const std::uint32_t* starts, const std::uint32_t* entries, std::size_t buckets, float* out, std::size_t stride) {
-  HWY_DYNAMIC_DISPATCH(SumSignedRows)(tile, starts, entries, buckets, out, stride);
+std::uint32_t sum_signed_rows(const float* tile, const std::uint32_t* starts, const std::uint32_t* counts, const std::uint32_t* entries, std::size_t buckets, float* out,
+                              std::size_t stride) {
+  return HWY_DYNAMIC_DISPATCH(SumSignedRows)(tile, starts, counts, entries, buckets, out, stride);
 }
 
 }  // namespace thinwire::simd

@@ -14,7 +14,9 @@ inline constexpr std::uint32_t sketch_sign = 0x80000000u;
 /// tile[r][i] = x[r * stride + i], its pattern OR-ed with `mark`, where bit i of bits[r * bits_stride] is set, else 0; i < 64.
 void masked_rows(const float* x, std::size_t stride, const std::uint64_t* bits, std::size_t bits_stride, std::size_t rows, std::uint32_t mark, float* tile);
 
-/// out[b * stride + i] = the sum of +-tile[row][i] over the entries starts[b] to starts[b + 1] - 1; b < buckets, i < 64.
-void sum_signed_rows(const float* tile, const std::uint32_t* starts, const std::uint32_t* entries, std::size_t buckets, float* out, std::size_t stride);
+/// out[b * stride + i] = the sum of +-tile[row][i] over the counts[b] entries from starts[b] on; b < buckets, i < 64. Returns the largest magnitude bits of `out`
+/// (kernels/simd/magnitude.h).
+std::uint32_t sum_signed_rows(const float* tile, const std::uint32_t* starts, const std::uint32_t* counts, const std::uint32_t* entries, std::size_t buckets, float* out,
+                              std::size_t stride);
 
 }  // namespace thinwire::simd

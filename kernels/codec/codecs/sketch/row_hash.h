@@ -31,15 +31,19 @@ class RowHash {
   /// Three entries (simd::sketch_sign): the buckets of a row.
   const std::uint32_t* of_row(std::size_t row) const { return of_rows_.data() + hashes * row; }
   /// Entries of the rows that fall into a bucket, ascending; a row that does so twice comes twice.
-  std::span<const std::uint32_t> in_bucket(std::size_t bucket) const { return std::span(entries_).subspan(starts_[bucket], starts_[bucket + 1] - starts_[bucket]); }
+  std::span<const std::uint32_t> in_bucket(std::size_t bucket) const { return {entries_.data() + starts_[bucket], counts_[bucket]}; }
+  /// The same, filled up with the row behind the last one to whole blocks: loops over blocks end where the processor expects it.
+  static constexpr std::size_t block = 8;
+  std::span<const std::uint32_t> blocks_of(std::size_t bucket) const { return {entries_.data() + starts_[bucket], entries_.data() + starts_[bucket + 1]}; }
   /// All buckets' lists, as simd::sum_signed_rows takes them.
   const std::uint32_t* starts() const { return starts_.data(); }
+  const std::uint32_t* counts() const { return counts_.data(); }
   const std::uint32_t* entries() const { return entries_.data(); }
 
  private:
   std::int64_t rows_ = -1, buckets_ = -1;
   Buckets rule_ = Buckets::any;
-  std::vector<std::uint32_t> of_rows_, starts_, entries_;
+  std::vector<std::uint32_t> of_rows_, starts_, counts_, entries_;
 };
 
 }  // namespace thinwire

@@ -36,19 +36,20 @@ std::vector<RowSketch::Tile>& RowSketch::tiles() {
   while (tiles_.size() < threads) tiles_.emplace_back();
   for (Tile& tile : tiles_) {
     tile.y = tile.counters.as<float>(static_cast<std::size_t>(hash_.buckets() * width));
-    tile.left = tile.unresolved.as<std::uint64_t>(static_cast<std::size_t>(hash_.rows()));
+    tile.left = tile.unresolved.as<std::uint64_t>(static_cast<std::size_t>(hash_.rows() + 1));
     tile.x = tile.values.as<float>(static_cast<std::size_t>(hash_.rows() * width));
     tile.again = tile.changed.as<std::uint8_t>(static_cast<std::size_t>(hash_.buckets()));
   }
   return tiles_;
 }
 
-void RowSketch::add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters) {
+bool RowSketch::add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters) {
   const auto n = static_cast<std::int64_t>(x.size());
   const std::int64_t rows = rows_of(n), whole = n / lanes, rest = n % lanes;
   hash_.build(rows, buckets, rule_);
   std::vector<Tile>& all = tiles();
   const std::uint32_t mark = released_ ? 1 : 0;
+  std::uint32_t largest = 0;
   for_tiles(rows, [&](std::int64_t t, int thread) {
     const Tile& tile = all[static_cast<std::size_t>(thread)];
     simd::masked_rows(x.data() + t * width, lanes, words.data() + t, tiles_per_row, static_cast<std::size_t>(whole), mark, tile.x);
@@ -58,8 +59,11 @@ void RowSketch::add_up(std::span<const float> x, std::span<const std::uint64_t> 
       if (count > 0) std::memcpy(last, x.data() + whole * lanes + t * width, static_cast<std::size_t>(count) * sizeof(float));
       simd::masked_rows(last, 0, words.data() + whole * tiles_per_row + t, 0, 1, mark, tile.x + whole * width);
     }
-    simd::sum_signed_rows(tile.x, hash_.starts(), hash_.entries(), static_cast<std::size_t>(buckets), counters + t * width, lanes);
+    const std::uint32_t here = simd::sum_signed_rows(tile.x, hash_.starts(), hash_.counts(), hash_.entries(), static_cast<std::size_t>(buckets), counters + t * width, lanes);
+#pragma omp critical(thinwire_sketch)
+    largest = std::max(largest, here);
   });
+  return largest < simd::non_finite_bits;
 }
 
 // A bucket's elements of 64 lanes are the words of its rows: seen once and not twice, in a lane, is a counter with one unresolved element. So nothing counts beyond two,
@@ -74,8 +78,9 @@ int RowSketch::peel(Tile& tile) const {
     for (std::size_t b = 0; b < buckets; ++b) {
       if (tile.again[b] == 0) continue;
       tile.again[b] = 0;
+      const std::span<const std::uint32_t> entries = hash_.blocks_of(b);
       std::uint64_t once = 0, twice = 0;
-      for (const std::uint32_t entry : hash_.in_bucket(b)) {
+      for (const std::uint32_t entry : entries) {
         const std::uint64_t left = tile.left[RowHash::number(entry)];
         twice |= once & left;
         once |= left;
@@ -83,30 +88,38 @@ int RowSketch::peel(Tile& tile) const {
       const std::uint64_t alone = once & ~twice;
       if (alone == 0) continue;
       peeled = true;
-      const float* const own = tile.y + b * width;
-      for (const std::uint32_t entry : hash_.in_bucket(b)) {
-        const std::size_t row = RowHash::number(entry);
-        std::uint64_t lanes_here = alone & tile.left[row];
-        if (lanes_here == 0) continue;
-        tile.left[row] ^= lanes_here;
-        const std::uint32_t* const to = hash_.of_row(row);
-        float* y[RowHash::hashes];
-        for (int j = 0; j < RowHash::hashes; ++j) {
-          const std::size_t bucket = RowHash::number(to[j]);
-          y[j] = tile.y + bucket * width;
-          if (bucket != b) tile.again[bucket] = 1;
-        }
-        for (; lanes_here != 0; lanes_here &= lanes_here - 1) {
-          const auto lane = static_cast<std::size_t>(std::countr_zero(lanes_here));
-          float value = with_sign(own[lane], entry);
-          if constexpr (kReleased) value = without_mark(value);
-          tile.x[row * width + lane] = value;
-          for (int j = 0; j < RowHash::hashes; ++j) y[j][lane] -= with_sign(value, to[j]);
-        }
+      for (std::size_t first = 0; first < entries.size(); first += RowHash::block) {
+        unsigned found = 0;  // which of a block, so that no branch asks each of them
+        for (std::size_t i = 0; i < RowHash::block; ++i) found |= ((alone & tile.left[RowHash::number(entries[first + i])]) != 0 ? 1u : 0u) << i;
+        for (; found != 0; found &= found - 1) peel_row<kReleased>(tile, b, entries[first + static_cast<std::size_t>(std::countr_zero(found))], alone);
       }
     }
   }
   return passes;
+}
+
+template <bool kReleased>
+void RowSketch::peel_row(Tile& tile, std::size_t bucket, std::uint32_t entry, std::uint64_t alone) const {
+  const std::size_t row = RowHash::number(entry);
+  const std::uint32_t* const to = hash_.of_row(row);
+  const std::uint32_t sign0 = to[0], sign1 = to[1], sign2 = to[2];
+  const std::size_t bucket0 = RowHash::number(sign0), bucket1 = RowHash::number(sign1), bucket2 = RowHash::number(sign2);
+  float *const y0 = tile.y + bucket0 * width, *const y1 = tile.y + bucket1 * width, *const y2 = tile.y + bucket2 * width;
+  const float* const own = tile.y + bucket * width;
+  float* const x = tile.x + row * width;
+  std::uint64_t lanes_here = alone & tile.left[row];
+  tile.left[row] ^= lanes_here;
+  tile.again[bucket0] = tile.again[bucket1] = tile.again[bucket2] = 1;
+  tile.again[bucket] = 0;  // here these lanes are empty now
+  for (; lanes_here != 0; lanes_here &= lanes_here - 1) {
+    const auto lane = static_cast<std::size_t>(std::countr_zero(lanes_here));
+    float value = with_sign(own[lane], entry);
+    if constexpr (kReleased) value = without_mark(value);
+    x[lane] = value;
+    y0[lane] -= with_sign(value, sign0);
+    y1[lane] -= with_sign(value, sign1);
+    y2[lane] -= with_sign(value, sign2);
+  }
 }
 
 template <bool kReleased>
@@ -135,10 +148,12 @@ RowSketch::Recovery RowSketch::recover(const float* counters, std::int64_t bucke
     Tile& tile = all[static_cast<std::size_t>(thread)];
     for (std::int64_t b = 0; b < buckets; ++b) std::memcpy(tile.y + b * width, counters + b * lanes + t * width, width * sizeof(float));
     for (std::int64_t row = 0; row < rows; ++row) tile.left[row] = words[static_cast<std::size_t>(row * tiles_per_row + t)];
+    tile.left[rows] = 0;
+    const std::uint32_t arrived = simd::maximum_bits(tile.y, static_cast<std::size_t>(buckets * width));
     std::memset(tile.x, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
     const int passes = released_ ? peel<true>(tile) : peel<false>(tile);
     const std::int64_t unpeeled = released_ ? estimate<true>(tile) : estimate<false>(tile);
-    const bool finite = simd::maximum_bits(tile.x, static_cast<std::size_t>(rows * width)) < simd::non_finite_bits;
+    const bool finite = std::max(arrived, simd::maximum_bits(tile.x, static_cast<std::size_t>(rows * width))) < simd::non_finite_bits;
     for (std::int64_t row = 0; row < whole; ++row) std::memcpy(out.data() + row * lanes + t * width, tile.x + row * width, width * sizeof(float));
     const std::int64_t count = std::clamp<std::int64_t>(rest - t * width, 0, width);
     if (count > 0) std::memcpy(out.data() + whole * lanes + t * width, tile.x + whole * width, static_cast<std::size_t>(count) * sizeof(float));

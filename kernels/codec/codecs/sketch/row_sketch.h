@@ -26,13 +26,13 @@ class RowSketch {
 
   RowSketch(RowHash::Buckets rule, Form form) : rule_(rule), released_(form == Form::released) {}
 
-  /// counters [buckets][1024] = the sketch of those elements of x whose bit is set in `words` (index_words of them).
-  void add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters);
+  /// counters [buckets][1024] = the sketch of those elements of x whose bit is set in `words` (index_words of them). False where a sum is not finite.
+  bool add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters);
 
   struct Recovery {
     std::int64_t unpeeled = 0;  ///< elements of the index whose value is a median
     int passes = 0;             ///< over the buckets, of the tile of lanes that needed most
-    bool finite = true;         ///< sums of damaged counters may overflow
+    bool finite = true;         ///< the counters, and `out`: sums of damaged ones may overflow
   };
   /// out = what the counters hold at the elements of the index, 0 elsewhere.
   Recovery recover(const float* counters, std::int64_t buckets, std::span<const std::uint64_t> words, std::span<float> out);
@@ -42,7 +42,7 @@ class RowSketch {
   struct Tile {
     Buffer counters, unresolved, values, changed;
     float* y = nullptr;            ///< [buckets][64]
-    std::uint64_t* left = nullptr;  ///< [rows], a bit per lane
+    std::uint64_t* left = nullptr;  ///< [rows + 1], a bit per lane; 0 behind the last row
     float* x = nullptr;            ///< [rows][64]
     std::uint8_t* again = nullptr;  ///< [buckets]: an element of it was resolved elsewhere
   };
@@ -50,6 +50,9 @@ class RowSketch {
   std::vector<Tile>& tiles();
   template <bool kReleased>
   int peel(Tile& tile) const;
+  /// The lanes `alone` of a row are the last unresolved elements of their counters in `bucket`.
+  template <bool kReleased>
+  void peel_row(Tile& tile, std::size_t bucket, std::uint32_t entry, std::uint64_t alone) const;
   template <bool kReleased>
   std::int64_t estimate(Tile& tile) const;
 

@@ -125,23 +125,26 @@ class Sketch final : public Codec, public Rounds {
     }
     const std::span<std::uint64_t> words = index_words(of);
     kept_.select(x, options_.threshold, options_.target, key, words);
-    sketch_.add_up(values, words, of.buckets, to);
-    if (!all_finite({to, of.values})) throw RuntimeFailure("sketch: a counter of " + text_of(key) + ", a sum of several values, overflows f32; scale the tensor");
+    if (!sketch_.add_up(values, words, of.buckets, to)) throw RuntimeFailure("sketch: a counter of " + text_of(key) + ", a sum of several values, overflows f32; scale the tensor");
     sent_index_.reserve(of.index);
     write_index(words, of.elements, options_.index_bits, sent_index_.data());
   }
 
   void expand(Buffer& values, const std::byte* index, const Layout& of, const MessageKey& key, TensorView out) {
     const float* const from = values.as<float>(of.values);
-    if (!all_finite({from, of.values}))
-      throw CorruptData("sketch: counters of " + text_of(key) + " arrived as NaN or infinity: the message is damaged, or their sum over ranks overflowed f32 (then scale the tensor)");
-    if (of.plain) return copy_floats(from, out.data(), of.values);
-    const std::span<std::uint64_t> words = index_words(of);
-    // The released sum carries beyond the last element, too.
-    if (!read_index(index, of.elements, options_.index_bits, words) && options_.form == Form::fair)
-      throw CorruptData("sketch: the index of " + text_of(key) + " names elements behind the last one: the message is damaged");
-    if (!sketch_.recover(from, of.buckets, words, out.as<float>()).finite)
-      throw CorruptData("sketch: what " + text_of(key) + " decodes to overflows f32: the message is damaged");
+    bool finite = true;
+    if (of.plain) {
+      finite = all_finite({from, of.values});
+      copy_floats(from, out.data(), of.values);
+    } else {
+      const std::span<std::uint64_t> words = index_words(of);
+      // The released sum carries beyond the last element, too.
+      if (!read_index(index, of.elements, options_.index_bits, words) && options_.form == Form::fair)
+        throw CorruptData("sketch: the index of " + text_of(key) + " names elements behind the last one: the message is damaged");
+      finite = sketch_.recover(from, of.buckets, words, out.as<float>()).finite;
+    }
+    if (!finite)
+      throw CorruptData("sketch: " + text_of(key) + " arrived with, or adds up to, NaN or infinity: the message is damaged, or its sum over ranks overflowed f32 (then scale the tensor)");
   }
 
   std::span<std::uint64_t> index_words(const Layout& of) {
