@@ -328,7 +328,10 @@ TEST(State, GoingOnAfterLoadingIsBitEqualToNeverHavingStopped) {
       EXPECT_EQ(go_on(fresh, 3), uninterrupted);
 
       const bool has_state = !channel.codec().wrappers.empty() || channel.codec().codec->traits().stateful;
-      if (has_state && !channel.codec().codec->traits().lossless) {
+      std::vector<std::vector<float>> inputs;
+      for (int r = 0; r < n(); ++r) inputs.push_back(input(message("a", 3, 0), r));
+      const bool loses = relative_l2(uninterrupted[0], sum_of_inputs(inputs)) > 1e-6;  // a codec may send messages as small as these as they are
+      if (has_state && loses) {
         EXPECT_NE(channel.save_state(), saved) << "state that never changes is no state";
       }
       // Cut anywhere; with wrappers, which share how they write, at fewer places the further on.
