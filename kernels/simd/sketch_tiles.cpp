@@ -1,5 +1,7 @@
 #include "kernels/simd/sketch_tiles.h"
 
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/sketch_tiles.cpp"
 #include "hwy/cache_control.h"
@@ -15,19 +17,27 @@ using U32 = hn::RebindToUnsigned<F32>;
 
 constexpr std::size_t rows_ahead = 8;  ///< neighbours of a tile lie a row apart, where the hardware's prefetcher does not look
 
-void MaskedRows(const float* HWY_RESTRICT x, std::size_t stride, const std::uint64_t* HWY_RESTRICT bits, std::size_t bits_stride, std::size_t rows, std::uint32_t mark_value,
+void MaskedRows(const float* HWY_RESTRICT x, std::size_t first, const std::uint16_t* HWY_RESTRICT turns, const std::uint64_t* HWY_RESTRICT bits, std::size_t rows, std::uint32_t mark_value,
                 float* HWY_RESTRICT tile) {
   const F32 d;
   const U32 du;
   const std::size_t lanes = hn::Lanes(d);
   const auto bit_of_lane = hn::Shl(hn::Set(du, 1), hn::Iota(du, 0));
   const auto mark = hn::BitCast(d, hn::Set(du, mark_value));
-  for (std::size_t r = 0; r < rows; ++r, x += stride, tile += sketch_tile_lanes) {
-    const std::uint64_t word = bits[r * bits_stride];
-    for (std::size_t k = 0; k < sketch_tile_lanes; k += 16) hwy::Prefetch(x + rows_ahead * stride + k);
+  float turned[sketch_tile_lanes];
+  for (std::size_t r = 0; r < rows; ++r, x += sketch_lanes, tile += sketch_tile_lanes) {
+    const std::size_t start = (first + turns[r]) % sketch_lanes, ahead = r + rows_ahead < rows ? (first + turns[r + rows_ahead]) % sketch_lanes : 0;
+    for (std::size_t k = 0; k <= sketch_tile_lanes; k += 16) hwy::Prefetch(x + rows_ahead * sketch_lanes + ahead + k);
+    const float* from = x + start;
+    if (start > sketch_lanes - sketch_tile_lanes) {
+      const std::size_t before = sketch_lanes - start;
+      std::memcpy(turned, from, before * sizeof(float));
+      std::memcpy(turned + before, x, (sketch_tile_lanes - before) * sizeof(float));
+      from = turned;
+    }
     for (std::size_t k = 0; k < sketch_tile_lanes; k += lanes) {
-      const auto kept = hn::RebindMask(d, hn::TestBit(hn::Set(du, static_cast<std::uint32_t>(word >> k)), bit_of_lane));
-      hn::StoreU(hn::IfThenElseZero(kept, hn::Or(hn::LoadU(d, x + k), mark)), d, tile + k);
+      const auto kept = hn::RebindMask(d, hn::TestBit(hn::Set(du, static_cast<std::uint32_t>(bits[r] >> k)), bit_of_lane));
+      hn::StoreU(hn::IfThenElseZero(kept, hn::Or(hn::LoadU(d, from + k), mark)), d, tile + k);
     }
   }
 }
@@ -68,8 +78,8 @@ namespace thinwire::simd {
 HWY_EXPORT(MaskedRows);
 HWY_EXPORT(SumSignedRows);
 
-void masked_rows(const float* x, std::size_t stride, const std::uint64_t* bits, std::size_t bits_stride, std::size_t rows, std::uint32_t mark, float* tile) {
-  HWY_DYNAMIC_DISPATCH(MaskedRows)(x, stride, bits, bits_stride, rows, mark, tile);
+void masked_rows(const float* x, std::size_t first, const std::uint16_t* turns, const std::uint64_t* bits, std::size_t rows, std::uint32_t mark, float* tile) {
+  HWY_DYNAMIC_DISPATCH(MaskedRows)(x, first, turns, bits, rows, mark, tile);
 }
 std::uint32_t sum_signed_rows(const float* tile, const std::uint32_t* starts, const std::uint32_t* counts, const std::uint32_t* entries, std::size_t buckets, float* out,
                               std::size_t stride) {

@@ -45,7 +45,9 @@ struct Recovered {
   Floats counters, values;
   RowSketch::Recovery found;
 };
-Recovered through(const Floats& x, std::int64_t buckets, Form form = Form::fair, RowHash::Buckets rule = RowHash::Buckets::any) {
+using Rule = RowHash::Rule;
+constexpr Rule literal{RowHash::Buckets::any, RowHash::Lanes::kept};
+Recovered through(const Floats& x, std::int64_t buckets, Form form = Form::fair, Rule rule = literal) {
   RowSketch sketch(rule, form);
   const Words words = index_of(x);
   Recovered r{Floats(static_cast<std::size_t>(buckets * lanes)), Floats(x.size(), -7.0f), {}};
@@ -63,8 +65,8 @@ TEST(RowHash, IsMurmur3OfTheRowNumber) {
 }
 
 TEST(RowHash, ListsWhereEveryRowGoes) {
-  RowHash hash;
-  hash.build(8, 4, RowHash::Buckets::any);
+  RowHash hash(literal);
+  hash.build(8, 4);
   const int expected[8][3] = {{2, 1, 0}, {-2, 0, 2}, {3, -0, 0}, {1, -1, -3}, {3, 3, 1}, {2, 0, 2}, {-2, 1, -1}, {1, -1, 2}};
   const bool minus[8][3] = {{false, false, false}, {true, false, false}, {false, true, false}, {false, true, true}, {false, false, false}, {false, false, false}, {true, false, true}, {false, true, false}};
   for (std::size_t row = 0; row < 8; ++row)
@@ -73,7 +75,9 @@ TEST(RowHash, ListsWhereEveryRowGoes) {
       EXPECT_EQ((hash.of_row(row)[j] & simd::sketch_sign) != 0, minus[row][j]) << row << " " << j;
     }
   for (const auto rule : {RowHash::Buckets::any, RowHash::Buckets::thirds}) {
-    hash.build(1000, 101, rule);
+    hash = RowHash({rule, RowHash::Lanes::turned});
+    hash.build(1000, 101);
+    for (std::uint32_t row = 0; row < 1000; ++row) EXPECT_EQ(hash.turns()[row], murmur3_x86_32(row, 3) % 1024);
     std::vector<std::vector<std::uint32_t>> lists(101);
     for (std::uint32_t row = 0; row < 1000; ++row)
       for (int j = 0; j < 3; ++j) lists[RowHash::number(hash.of_row(row)[j])].push_back(row | (hash.of_row(row)[j] & simd::sketch_sign));
@@ -155,7 +159,7 @@ Floats sparse_numbers(std::int64_t rows, double density, std::uint64_t seed) {
     if (random.uniform(2 * i) < density) x[i] = 2 * random.uniform(2 * i + 1) - 1;
   return x;
 }
-double unpeeled_at(std::int64_t rows, double ratio, double load, double* error, RowHash::Buckets rule = RowHash::Buckets::any) {
+double unpeeled_at(std::int64_t rows, double ratio, double load, double* error, Rule rule = literal) {
   const Floats x = sparse_numbers(rows, load / ratio, 3);
   const Recovered r = through(x, static_cast<std::int64_t>(std::ceil(static_cast<double>(rows) / ratio)), Form::fair, rule);
   *error = relative_difference(r.values, x);
@@ -168,7 +172,7 @@ TEST(RowSketch, IsLosslessBelowTheThresholdAndAMedianAboveIt) {
     EXPECT_EQ(unpeeled_at(1152, 2, load, &error), 0) << load;
     EXPECT_LE(error, 1e-6) << load;
   }
-  for (const auto rule : {RowHash::Buckets::any, RowHash::Buckets::thirds}) {
+  for (const Rule rule : {literal, Rule{RowHash::Buckets::thirds, RowHash::Lanes::kept}, Rule{RowHash::Buckets::any, RowHash::Lanes::turned}}) {
     EXPECT_EQ(unpeeled_at(4096, 2, 0.7, &error, rule), 0);
     EXPECT_LE(error, 1e-6);
   }
@@ -196,19 +200,33 @@ TEST(RowSketch, TheSumOfSketchesIsTheSketchOfTheSum) {
   Words any = index_of(a);
   const Words other = index_of(b);
   for (std::size_t i = 0; i < any.size(); ++i) any[i] |= other[i];
-  RowSketch sketch(RowHash::Buckets::any, Form::fair);
+  RowSketch sketch(literal, Form::fair);
   Floats decoded(sum.size());
   EXPECT_EQ(sketch.recover(added.data(), buckets, any, decoded).unpeeled, 0);
   EXPECT_EQ(decoded, sum) << "integers are exact, also where the index names what cancelled";
 }
 
+// One column of 32 is full: lanes that are kept hold all of it, at a mean load of 0.06.
+TEST(RowSketch, TurnedLanesSpreadTheColumnsOfAMatrix) {
+  Floats x(1152 * lanes - 100, 0.0f);
+  const Floats values = normal_numbers(static_cast<std::int64_t>(x.size()), 19);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (i % 32 == 7) x[i] = values[i];
+  const Recovered kept = through(x, 576), turned = through(x, 576, Form::fair, {RowHash::Buckets::any, RowHash::Lanes::turned});
+  EXPECT_GT(relative_difference(kept.values, x), 0.8);
+  EXPECT_EQ(turned.found.unpeeled, 0);
+  EXPECT_LE(relative_difference(turned.values, x), 1e-6);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(turned.values[i] != 0, x[i] != 0) << i;
+}
+
 TEST(RowSketch, HasEqualBitsOnEveryTargetAndForAnyNumberOfThreads) {
   const Floats x = sparse_numbers(220, 0.42, 7);  // some of it stays unpeeled
-  const Recovered expected = through(x, 110);
+  const Rule rule{RowHash::Buckets::any, RowHash::Lanes::turned};
+  const Recovered expected = through(x, 110, Form::fair, rule);
   EXPECT_GT(expected.found.unpeeled, 0);
   const int before = omp_get_max_threads();
   const auto same = [&] {
-    const Recovered r = through(x, 110);
+    const Recovered r = through(x, 110, Form::fair, rule);
     EXPECT_EQ(std::memcmp(r.counters.data(), expected.counters.data(), r.counters.size() * 4), 0);
     EXPECT_EQ(std::memcmp(r.values.data(), expected.values.data(), r.values.size() * 4), 0);
     EXPECT_EQ(r.found.unpeeled, expected.found.unpeeled);
@@ -355,13 +373,12 @@ double cosine(const Floats& a, const std::vector<double>& b) {
 
 TEST(SketchCodec, SumsOverRanksAreThoseOfWhatIsKept) {
   const Shape shape{1201, 1001};
-  for (const int world : {1, 2, 3, 4})
-    for (const int bits : {1, 4}) {
-      const double target = world < 3 ? 0.85 : 0.92;  // the union of supports times 2 stays below 0.57
-      const Reduction r = reduce("sketch:target=" + std::to_string(target) + ",index_bits=" + std::to_string(bits), Form::fair, world, shape, target);
-      EXPECT_LE(relative_difference(r.sums[0], r.kept), 1e-6) << world << " ranks";
-      for (const Floats& sum : r.sums) EXPECT_EQ(sum, r.sums[0]);
-    }
+  for (const int world : {1, 2, 3, 4}) {
+    const double target = world < 3 ? 0.85 : 0.92;  // the union of supports times 2 stays below 0.57
+    const Reduction r = reduce("sketch:index_bits=" + std::string(world % 2 != 0 ? "4" : "1") + ",target=" + std::to_string(target), Form::fair, world, shape, target);
+    EXPECT_LE(relative_difference(r.sums[0], r.kept), 1e-6) << world << " ranks";
+    for (const Floats& sum : r.sums) EXPECT_EQ(sum, r.sums[0]);
+  }
 }
 
 TEST(SketchCodec, TheOwnContributionIsWhatIsKept) {

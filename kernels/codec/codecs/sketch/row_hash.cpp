@@ -15,22 +15,26 @@ std::uint32_t murmur3_x86_32(std::uint32_t key, std::uint32_t seed) {
   return h ^ h >> 16;
 }
 
-void RowHash::build(std::int64_t rows, std::int64_t buckets, Buckets rule) {
-  if (rows == rows_ && buckets == buckets_ && rule == rule_) return;
-  TW_ASSERT(buckets > 0 && (rule == Buckets::any || buckets >= hashes));
+void RowHash::build(std::int64_t rows, std::int64_t buckets) {
+  if (rows == rows_ && buckets == buckets_) return;
+  const bool any = rule_.buckets == Buckets::any;
+  TW_ASSERT(buckets > 0 && (any || buckets >= hashes));
   if (rows > 0x7fffffff / hashes / static_cast<std::int64_t>(block)) throw UsageError("sketch: a message of " + std::to_string(rows) + " rows of 1024 elements; split it");
-  rows_ = rows, buckets_ = buckets, rule_ = rule;
+  rows_ = rows, buckets_ = buckets;
   of_rows_.resize(static_cast<std::size_t>(hashes * rows));
   starts_.resize(static_cast<std::size_t>(buckets) + 1);
   counts_.assign(static_cast<std::size_t>(buckets), 0);
-  for (std::int64_t row = 0; row < rows; ++row)
+  turns_.assign(static_cast<std::size_t>(rows), 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (rule_.lanes == Lanes::turned) turns_[static_cast<std::size_t>(row)] = static_cast<std::uint16_t>(murmur3_x86_32(static_cast<std::uint32_t>(row), hashes) % simd::sketch_lanes);
     for (int j = 0; j < hashes; ++j) {
       const std::uint32_t h = murmur3_x86_32(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(j));
-      const std::int64_t first = rule == Buckets::any ? 0 : buckets * j / hashes, end = rule == Buckets::any ? buckets : buckets * (j + 1) / hashes;
+      const std::int64_t first = any ? 0 : buckets * j / hashes, end = any ? buckets : buckets * (j + 1) / hashes;
       const auto bucket = static_cast<std::uint32_t>(first + static_cast<std::int64_t>(h) % (end - first));
       of_rows_[static_cast<std::size_t>(hashes * row + j)] = bucket | (h & simd::sketch_sign);
       ++counts_[bucket];
     }
+  }
   starts_[0] = 0;
   for (std::size_t b = 0; b < counts_.size(); ++b) starts_[b + 1] = starts_[b] + static_cast<std::uint32_t>((counts_[b] + block - 1) / block * block);
   entries_.assign(starts_.back(), static_cast<std::uint32_t>(rows));

@@ -21,6 +21,14 @@ float median(float a, float b, float c) { return std::max(std::min(a, b), std::m
 // The authors': a == b, and products too small for f32, give c.
 float released_median(float a, float b, float c) { return (a - b) * (a - c) < 0 ? a : (b - a) * (b - c) < 0 ? b : c; }
 
+/// Body(offset in the row, offset in the tile, count) for the one or two pieces of a tile's lanes from `start` on that lie in the first `length` lanes of a row.
+template <typename Body>
+void for_pieces(std::int64_t start, std::int64_t length, const Body& body) {
+  const std::int64_t before = std::min(width, RowSketch::lanes - start);
+  if (start < length) body(start, std::int64_t{0}, std::min(before, length - start));
+  if (before < width) body(std::int64_t{0}, before, std::min(width - before, length));
+}
+
 /// Calls body(tile, thread) for all of a message, on several threads where it is large.
 template <typename Body>
 void for_tiles(std::int64_t rows, const Body& body) {
@@ -43,23 +51,32 @@ std::vector<RowSketch::Tile>& RowSketch::tiles() {
   return tiles_;
 }
 
+void RowSketch::load_index(Tile& tile, std::span<const std::uint64_t> words, std::int64_t t) const {
+  const std::uint16_t* const turns = hash_.turns();
+  const auto rows = static_cast<std::size_t>(hash_.rows());
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t start = (static_cast<std::size_t>(t * width) + turns[row]) % lanes, word = start / 64, shift = start % 64;
+    const std::uint64_t* const of_row = words.data() + row * tiles_per_row;
+    tile.left[row] = of_row[word] >> shift | (of_row[(word + 1) % tiles_per_row] << 1) << (63 - shift);
+  }
+  tile.left[rows] = 0;
+}
+
 bool RowSketch::add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters) {
   const auto n = static_cast<std::int64_t>(x.size());
   const std::int64_t rows = rows_of(n), whole = n / lanes, rest = n % lanes;
-  hash_.build(rows, buckets, rule_);
+  hash_.build(rows, buckets);
   std::vector<Tile>& all = tiles();
   const std::uint32_t mark = released_ ? 1 : 0;
   std::uint32_t largest = 0;
+  if (rest > 0) std::memcpy(last_row_, x.data() + whole * lanes, static_cast<std::size_t>(rest) * sizeof(float));  // what lies behind is in no index
   for_tiles(rows, [&](std::int64_t t, int thread) {
-    const Tile& tile = all[static_cast<std::size_t>(thread)];
-    simd::masked_rows(x.data() + t * width, lanes, words.data() + t, tiles_per_row, static_cast<std::size_t>(whole), mark, tile.x);
-    if (rest > 0) {
-      float last[width] = {};
-      const std::int64_t count = std::clamp<std::int64_t>(rest - t * width, 0, width);
-      if (count > 0) std::memcpy(last, x.data() + whole * lanes + t * width, static_cast<std::size_t>(count) * sizeof(float));
-      simd::masked_rows(last, 0, words.data() + whole * tiles_per_row + t, 0, 1, mark, tile.x + whole * width);
-    }
-    const std::uint32_t here = simd::sum_signed_rows(tile.x, hash_.starts(), hash_.counts(), hash_.entries(), static_cast<std::size_t>(buckets), counters + t * width, lanes);
+    Tile& tile = all[static_cast<std::size_t>(thread)];
+    load_index(tile, words, t);
+    const auto first = static_cast<std::size_t>(t * width);
+    simd::masked_rows(x.data(), first, hash_.turns(), tile.left, static_cast<std::size_t>(whole), mark, tile.x);
+    if (rest > 0) simd::masked_rows(last_row_, first, hash_.turns() + whole, tile.left + whole, 1, mark, tile.x + whole * width);
+    const std::uint32_t here = simd::sum_signed_rows(tile.x, hash_.starts(), hash_.counts(), hash_.entries(), static_cast<std::size_t>(buckets), counters + first, lanes);
 #pragma omp critical(thinwire_sketch)
     largest = std::max(largest, here);
   });
@@ -140,23 +157,23 @@ std::int64_t RowSketch::estimate(Tile& tile) const {
 
 RowSketch::Recovery RowSketch::recover(const float* counters, std::int64_t buckets, std::span<const std::uint64_t> words, std::span<float> out) {
   const auto n = static_cast<std::int64_t>(out.size());
-  const std::int64_t rows = rows_of(n), whole = n / lanes, rest = n % lanes;
-  hash_.build(rows, buckets, rule_);
+  const std::int64_t rows = rows_of(n);
+  hash_.build(rows, buckets);
   std::vector<Tile>& all = tiles();
   Recovery found;
   for_tiles(rows, [&](std::int64_t t, int thread) {
     Tile& tile = all[static_cast<std::size_t>(thread)];
     for (std::int64_t b = 0; b < buckets; ++b) std::memcpy(tile.y + b * width, counters + b * lanes + t * width, width * sizeof(float));
-    for (std::int64_t row = 0; row < rows; ++row) tile.left[row] = words[static_cast<std::size_t>(row * tiles_per_row + t)];
-    tile.left[rows] = 0;
+    load_index(tile, words, t);
     const std::uint32_t arrived = simd::maximum_bits(tile.y, static_cast<std::size_t>(buckets * width));
     std::memset(tile.x, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
     const int passes = released_ ? peel<true>(tile) : peel<false>(tile);
     const std::int64_t unpeeled = released_ ? estimate<true>(tile) : estimate<false>(tile);
     const bool finite = std::max(arrived, simd::maximum_bits(tile.x, static_cast<std::size_t>(rows * width))) < simd::non_finite_bits;
-    for (std::int64_t row = 0; row < whole; ++row) std::memcpy(out.data() + row * lanes + t * width, tile.x + row * width, width * sizeof(float));
-    const std::int64_t count = std::clamp<std::int64_t>(rest - t * width, 0, width);
-    if (count > 0) std::memcpy(out.data() + whole * lanes + t * width, tile.x + whole * width, static_cast<std::size_t>(count) * sizeof(float));
+    for (std::int64_t row = 0; row < rows; ++row)
+      for_pieces((t * width + hash_.turns()[row]) % lanes, std::min(lanes, n - row * lanes), [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+        std::memcpy(out.data() + row * lanes + to, tile.x + row * width + from, static_cast<std::size_t>(count) * sizeof(float));
+      });
 #pragma omp critical(thinwire_sketch)
     {
       found.unpeeled += unpeeled;

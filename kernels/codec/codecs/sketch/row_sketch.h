@@ -1,5 +1,5 @@
 // The count sketch of a message and its decoding. A message of n elements is K = ceil(n / 1024) rows of 1024 lanes, the last filled up with zeros; its sketch has R rows:
-//   Y[bucket_j(row)][lane] += sign_j(row) x[row][lane]      j = 0, 1, 2 (row_hash.h), for every element of the index
+//   Y[bucket_j(row)][(lane - turn(row)) mod 1024] += sign_j(row) x[row][lane]      j = 0, 1, 2 (row_hash.h), for every element of the index
 // so lanes are 1024 sketches with one hash, and the sum of sketches is the sketch of the sum. Decoding from Y and the index (a superset of what is not 0):
 //   peel    a counter with one unresolved element gives its value, which is subtracted from the element's three counters, until no counter has just one
 //   rest    the median of the three counters, with their signs
@@ -20,11 +20,11 @@ namespace thinwire {
 
 class RowSketch {
  public:
-  static constexpr std::int64_t lanes = 1024;
+  static constexpr std::int64_t lanes = simd::sketch_lanes;
   static constexpr std::int64_t rows_of(std::int64_t elements) { return (elements + lanes - 1) / lanes; }
   static constexpr std::size_t index_words(std::int64_t elements) { return static_cast<std::size_t>(rows_of(elements) * lanes / 64); }
 
-  RowSketch(RowHash::Buckets rule, Form form) : rule_(rule), released_(form == Form::released) {}
+  RowSketch(RowHash::Rule rule, Form form) : hash_(rule), released_(form == Form::released) {}
 
   /// counters [buckets][1024] = the sketch of those elements of x whose bit is set in `words` (index_words of them). False where a sum is not finite.
   bool add_up(std::span<const float> x, std::span<const std::uint64_t> words, std::int64_t buckets, float* counters);
@@ -48,6 +48,8 @@ class RowSketch {
   };
   /// One per thread, with room for the message.
   std::vector<Tile>& tiles();
+  /// The index of the lanes of tile t.
+  void load_index(Tile& tile, std::span<const std::uint64_t> words, std::int64_t t) const;
   template <bool kReleased>
   int peel(Tile& tile) const;
   /// The lanes `alone` of a row are the last unresolved elements of their counters in `bucket`.
@@ -56,10 +58,10 @@ class RowSketch {
   template <bool kReleased>
   std::int64_t estimate(Tile& tile) const;
 
-  RowHash::Buckets rule_;
-  bool released_;
   RowHash hash_;
+  bool released_;
   std::vector<Tile> tiles_;
+  float last_row_[lanes] = {};  ///< where the message ends inside of a row
 };
 
 }  // namespace thinwire

@@ -31,7 +31,7 @@ struct Options {
   double ratio = 2, target = 0.8;
   ThresholdRule threshold = ThresholdRule::quantile;
   int index_bits = 1;
-  RowHash::Buckets buckets = RowHash::Buckets::any;
+  RowHash::Rule hash;
   Form form = Form::fair;
 };
 
@@ -51,7 +51,7 @@ void copy_floats(const void* from, void* to, std::size_t count) {
 
 class Sketch final : public Codec, public Rounds {
  public:
-  explicit Sketch(const Options& options) : options_(options), sketch_(options.buckets, options.form) {
+  explicit Sketch(const Options& options) : options_(options), sketch_(options.hash, options.form) {
     traits_.rounds = 2;
     traits_.rounds_per_shard = true;
     traits_.operators = {ReduceOp::sum};
@@ -169,7 +169,9 @@ const bool registered = register_codec(
                     {"threshold", Kind::choice, "automatic", 0, 0, {"automatic", "quantile", "ladder"},
                      "what is left out: exactly the target, or less by TAGC's ladder of thresholds; automatic: quantile, but ladder in the released form"},
                     {"index_bits", Kind::choice, "1", 0, 0, {"1", "4"}, "of an element; 1 is reduced by OR, 4 by sums over at most 15 ranks (the released form sums both)"},
-                    {"buckets", Kind::choice, "any", 0, 0, {"any", "thirds"}, "where the three hashes of a row may meet: as released, or each in a third of its own"}},
+                    {"buckets", Kind::choice, "any", 0, 0, {"any", "thirds"}, "where the three hashes of a row may meet: as released, or each in a third of its own"},
+                    {"lanes", Kind::choice, "turned", 0, 0, {"turned", "kept"},
+                     "turned: by another number in every row, so that columns of a matrix spread over all counters of a row; the released form keeps them"}},
      .presets = {"ratio=10,target=0.95", "threshold=ladder"},
      .has_released_form = true,
      .make = [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {
@@ -179,7 +181,8 @@ const bool registered = register_codec(
        const std::string& threshold = p.choice("threshold");
        o.threshold = threshold == "ladder" || (threshold == "automatic" && form == Form::released) ? ThresholdRule::ladder : ThresholdRule::quantile;
        o.index_bits = p.choice("index_bits") == "4" ? 4 : 1;
-       o.buckets = p.choice("buckets") == "thirds" ? RowHash::Buckets::thirds : RowHash::Buckets::any;
+       o.hash.buckets = p.choice("buckets") == "thirds" ? RowHash::Buckets::thirds : RowHash::Buckets::any;
+       o.hash.lanes = form == Form::released || p.choice("lanes") == "kept" ? RowHash::Lanes::kept : RowHash::Lanes::turned;
        o.form = form;
        return std::make_unique<Sketch>(o);
      }});
