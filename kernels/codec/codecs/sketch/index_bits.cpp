@@ -37,7 +37,8 @@ void write_index(std::span<const std::uint64_t> words, std::int64_t elements, in
       std::memcpy(out + 4 * i, &fields, sizeof fields);
     }
   });
-  const std::uint32_t last = spread(bytes[size / 4]);  // words are longer than what is sent
+  if (size % 4 == 0) return;
+  const std::uint32_t last = spread(bytes[size / 4]);
   std::memcpy(out + size / 4 * 4, &last, size % 4);
 }
 
@@ -56,9 +57,11 @@ bool read_index(const std::byte* in, std::int64_t elements, int bits, std::span<
         bytes[i] = static_cast<std::uint8_t>(gather(fields));
       }
     });
-    std::uint32_t last = 0;
-    std::memcpy(&last, in + size / 4 * 4, size % 4);
-    if (size % 4 != 0) bytes[size / 4] = static_cast<std::uint8_t>(gather(last));
+    if (size % 4 != 0) {
+      std::uint32_t last = 0;
+      std::memcpy(&last, in + size / 4 * 4, size % 4);
+      bytes[size / 4] = static_cast<std::uint8_t>(gather(last));
+    }
   }
   if (elements % 8 == 0) return true;
   const auto inside = static_cast<std::uint8_t>((1u << elements % 8) - 1);
