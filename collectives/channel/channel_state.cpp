@@ -33,7 +33,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
   const bool messages = options.protocol == Protocol::point_to_point || (options.protocol == Protocol::automatic && is_pipeline(options.traffic));
   for (const CodecExpression::Part& part : stack.expression.wrappers) {
     if (wrapper_info(part.name).point_to_point_only && !messages)
-      throw UsageError(codec + ": " + part.name + " remembers what passed between one sender and one receiver; it is for messages between stages, not for sums and gathers over ranks");
+      throw UsageError(codec + ": " + part.name + " is what one sender and one receiver agree on; it is for messages between stages, not for sums and gathers over ranks");
   }
   switch (options.protocol) {
     case Protocol::automatic:

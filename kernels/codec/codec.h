@@ -55,6 +55,7 @@ struct CodecTraits {
   BackwardRule backward = BackwardRule::straight_through;  ///< capability Backward, but for straight_through
   FeedbackSource feedback = FeedbackSource::own_decoded;
   bool by_sample = false;   ///< remembers samples: a training message consists of whole ones, which its key names
+  bool by_token = false;    ///< goes by token ids: the key of a message names one for each of its rows
   bool stacks = false;      ///< gives each matrix of MessageKey::stack factors of its own
 
   // What the authors' code does, in the released form alone.

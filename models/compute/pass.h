@@ -22,6 +22,8 @@ struct PassContext {
   std::int32_t slice = 0;  ///< its number
   /// Ids of the batch's samples (Batch::sample_ids), or empty. They live as long as the batch.
   std::span<const std::int64_t> samples = {};
+  /// Token ids of the batch, its whole sequences, where a codec between stages goes by them; else empty. They live as long.
+  std::span<const std::int32_t> tokens = {};
   std::int64_t rows() const { return batch * seq; }
   bool sliced() const { return length > 0; }
 };

@@ -341,6 +341,16 @@ class Trainer3d final : public ParallelTrainer {
   std::optional<CodecTraining> codec_training_;
 };
 
+/// UsageError for codecs that go by token ids where the data have none.
+void check_fields(const TrainConfig& config, const Dataset& data) {
+  for (const auto& [traffic, rule] : config.compress) {
+    if (!rule.active() || !make_codec(rule.codec, config.form).codec->traits().by_token) continue;
+    if (data.batch(0, 0, 1, config.seq).fields.contains("tokens")) continue;
+    throw UsageError("compress." + name_of(traffic) + " = " + rule.codec + " goes by the token ids of a message's rows, and these data have no field `tokens`; choose data of tokens "
+                     "(--data text), or a codec, or a setting of this one, that does without");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, const Corpus& corpus) {
@@ -349,6 +359,7 @@ std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, cons
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, DataSource data) {
   config.check();
+  check_fields(config, *data.training);
   auto stream = std::make_unique<OwnedStream>(device_of_rank(config.device));
   const PlacementScope here(Placement{stream->get().device, stream->get()});
   if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, std::move(data), std::move(stream));

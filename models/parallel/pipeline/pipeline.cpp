@@ -21,6 +21,7 @@ Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std:
       // Under sequence parallelism a boundary tensor is scattered already.
       scatters_(config.scatter_gather && config.mesh.tp > 1 && !config.sequence_parallel),
       positions_first_(sends_positions_first(config)),
+      names_tokens_(pairs.forward != nullptr && pairs.forward->coded() != nullptr && pairs.forward->coded()->codec().codec->traits().by_token),
       slices_(config.slices()),
       recorded_(config.graphs, clock) {
   std::int64_t begin = 0;
@@ -66,6 +67,7 @@ void Pipeline<T>::run(const Schedule& schedule, bool with_backward, const PassCo
     pass.micro = i.micro;
     pass.first_sample = sequences.first_sample;
     pass.samples = sequences.sample_ids;
+    if (names_tokens_) pass.tokens = numbers_of(sequences, "tokens", whole);
     clock_.at_slice(i.slice);
     const bool opens = i.kind == InstructionKind::receive_forward || i.kind == InstructionKind::forward;
     if (!with_backward && opens && !live_.contains(slot_of(i))) free_activations(count * slices);
@@ -200,12 +202,15 @@ std::unique_ptr<Tensor> Pipeline<T>::gradient_buffer() {
 }
 
 template <typename T>
-MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) const {
+MessageKey Pipeline<T>::key(int boundary, int micro, const PassContext& pass) {
   PassContext named = pass;
   named.micro = micro;
   // Rows of a grid's block are not told apart by sample.
   const bool whole = scatters_ || boundary_shape(pass).rows() == pass.rows();
-  return boundary_key(boundary, named, whole ? travelling(pass) : RowBlock{0, 0});
+  const RowBlock rows = whole ? travelling(pass) : RowBlock{0, 0};
+  MessageKey message = boundary_key(boundary, named, rows);
+  if (names_tokens_) message.tokens = token_ids(pass, rows, cut_tokens_);
+  return message;
 }
 
 template <typename T>

@@ -95,7 +95,8 @@ class Pipeline {
   /// Layer in front of which a chunk begins or after which it ends: the boundary's number.
   int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)]->part().first_layer; }
   int behind(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)]->part().end_layer(); }
-  MessageKey key(int boundary, int micro, const PassContext& pass) const;
+  /// Valid until the next one, and as long as the batch.
+  MessageKey key(int boundary, int micro, const PassContext& pass);
   /// Rows of a boundary tensor that this rank sends or receives.
   RowBlock travelling(const PassContext& pass) const;
   /// Shape of a boundary tensor on this rank.
@@ -111,9 +112,10 @@ class Pipeline {
   UnitActors actors_;
   double* metrics_ = nullptr;  ///< of the evaluation that runs
   ComputeClock& clock_;
-  bool scatters_, positions_first_;
+  bool scatters_, positions_first_, names_tokens_;
   std::vector<int> slices_;  ///< tokens of each slice; one entry: whole sequences
   std::vector<std::int64_t> slice_begins_;
+  std::vector<std::int32_t> cut_tokens_;  ///< what the latest key names, where micro-batches are cut into slices
   std::map<std::pair<int, int>, std::unique_ptr<PrefixCache>> prefixes_;  ///< by chunk and micro-batch
   std::vector<std::unique_ptr<PrefixCache>> spare_prefixes_;
   std::vector<std::unique_ptr<Saved>> owned_;  ///< all of one kind of stage: any serves any chunk

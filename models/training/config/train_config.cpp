@@ -127,12 +127,20 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         (c.tensor_parallel != "1d" || c.sequence_parallel || (c.scatter_gather && c.micro_batch % c.mesh.tp != 0)))
       throw UsageError("codec " + rule.codec + " remembers whole samples, and here each tensor rank sends a part of one; use --tensor-parallel 1d, --sequence-parallel false, and "
                        "--scatter-gather false or a micro-batch that --tp divides");
+    if (stack.codec->traits().by_token) {
+      if (traffic != TrafficClass::pp_forward)
+        throw UsageError("codec " + rule.codec + " goes by the token ids of a message's rows, which activations between stages (pp_forward) have, and no other traffic; compress "
+                         "that, or use a codec, or a setting of this one, that does without");
+      if (c.mesh.tp > 1 && (c.tensor_parallel != "1d" || c.sequence_parallel))
+        throw UsageError("codec " + rule.codec + " goes by the token ids of a message's rows, and here each tensor rank holds a part of an activation; use --tensor-parallel 1d "
+                         "and --sequence-parallel false");
+    }
     for (const CodecExpression::Part& wrapper : stack.expression.wrappers) {
       const WrapperInfo& info = wrapper_info(wrapper.name);
       if (info.needs_loss && stack.codec->traits().lossless)
         throw UsageError(info.name + ": the codec loses nothing, so there is no error to pass on; drop +" + info.name + " or choose a lossy codec");
       if (info.point_to_point_only && !pipeline)
-        throw UsageError(info.name + " remembers what passed between one sender and one receiver, as at a stage boundary, but this class is summed or gathered "
+        throw UsageError(info.name + " is what one sender and one receiver agree on, as at a stage boundary, but this class is summed or gathered "
                          "over ranks; use a wrapper for sums, such as +ef");
     }
     if (rule.stacked && !stack.codec->traits().stacks)
