@@ -69,14 +69,15 @@ double timed_us(const std::function<void()>& body) {
   return static_cast<double>(watch.elapsed_ns()) * 1e-3;
 }
 
-/// One message, as a sender with its wrappers and then a receiver would handle it: of `batch` samples where the rows divide into them, else of one, the same every time.
+/// One message, as a sender with its wrappers and then a receiver would handle it: of `batch` samples where the rows divide into them, else of one, with the same samples and tokens every time.
 class Message {
  public:
   Message(CodecStack& stack, ConstTensorView x, std::int64_t batch)
-      : stack_(stack), x_(x), samples_(static_cast<std::size_t>(x.shape().rows() % batch == 0 ? batch : 1)), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
+      : stack_(stack), x_(x), samples_(static_cast<std::size_t>(x.shape().rows() % batch == 0 ? batch : 1)), tokens_(bench_tokens(x.shape().rows())), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
     key_.tensor = hash_name("bench");
     std::iota(samples_.begin(), samples_.end(), 0);
     key_.samples = samples_;
+    key_.tokens = tokens_;
   }
   void encode() {
     ++key_.step;
@@ -89,6 +90,7 @@ class Message {
   ConstTensorView x_;
   MessageKey key_;
   std::vector<std::int64_t> samples_;
+  std::vector<std::int32_t> tokens_;
   Tensor out_;
   MessageScratch scratch_;
   Buffer payload_;

@@ -2,7 +2,9 @@
 // the codecs.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bench/harness/error_metrics.h"
 #include "kernels/codec/registry.h"
@@ -14,6 +16,9 @@ struct CodecCheck {
   std::string reference;        ///< what it was compared with, in words
   std::size_t payload_bytes = 0;
 };
+
+/// Token ids that benches name for the rows of a message, bytes of a text drawn evenly: nobody knows those of a captured tensor.
+std::vector<std::int32_t> bench_tokens(std::int64_t rows);
 
 /// Encodes and decodes `x` with the codec of `stack` (no wrappers with hooks) under an evaluation key, so no state is left
 /// behind. Throws WrongResult when

@@ -11,17 +11,27 @@
 
 namespace thinwire {
 
-class TransformedCodec : public Codec, public Rounds, public Backward, public Fit {
+/// What a codec around a codec makes of a tensor before that one sees it, and the way back; f32 on the host. Benches check both halves apart.
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  /// What the codec inside sees of a tensor of this shape.
+  virtual Shape transformed_shape(const Shape& shape) const { return shape; }
+  virtual void transform(ConstTensorView x, const MessageKey& key, TensorView to) = 0;
+  virtual void restore(ConstTensorView y, const MessageKey& key, TensorView to) = 0;
+};
+
+class TransformedCodec : public Codec, public Transform, public Rounds, public Backward, public Fit {
  public:
   const CodecTraits& traits() const final { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const final { return inner_->max_payload_bytes(shape); }
   void check_message(const Shape& shape) const final { inner_->check_message(shape); }
   double least_bytes_read(const Shape& shape) const final { return inner_->least_bytes_read(shape); }
 
-  /// to = H x; `to` may be `x`. f32 on the host, as all that follow.
-  virtual void transform(ConstTensorView x, const MessageKey& key, TensorView to) = 0;
+  /// to = H x; `to` may be `x`.
+  void transform(ConstTensorView x, const MessageKey& key, TensorView to) override = 0;
   /// to = H^-1 y; `to` may be `y`.
-  virtual void restore(ConstTensorView y, const MessageKey& key, TensorView to) = 0;
+  void restore(ConstTensorView y, const MessageKey& key, TensorView to) override = 0;
 
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) final;
   void end_rounds(const MessageKey& key, int world, TensorView sum) final;

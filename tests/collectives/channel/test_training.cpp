@@ -353,6 +353,8 @@ TEST(State, OfAPointToPointSenderGoesOnBitEqual) {
         MessageKey key = message("p", step, 0);
         const std::vector<std::int64_t> samples = {step % 2, 9};
         key.samples = samples;
+        const std::vector<std::int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, static_cast<std::int32_t>(step)};
+        key.tokens = tokens;
         const auto x = input(key, me());
         std::vector<float> out(elements);
         Operation send = c.send({x.data(), shape}, (me() + 1) % n(), key);
