@@ -69,7 +69,8 @@ double timed_us(const std::function<void()>& body) {
   return static_cast<double>(watch.elapsed_ns()) * 1e-3;
 }
 
-/// One message, as a sender with its wrappers and then a receiver would handle it: of `batch` samples where the rows divide into them, else of one, with the same samples and tokens every time.
+/// One message, as a sender with its wrappers and then a receiver would handle it: of `batch` samples where the rows divide into them, else of one; the same samples
+/// and tokens every time.
 class Message {
  public:
   Message(CodecStack& stack, ConstTensorView x, std::int64_t batch)
