@@ -74,7 +74,8 @@ double timed_us(const std::function<void()>& body) {
 class Message {
  public:
   Message(CodecStack& stack, ConstTensorView x, std::int64_t batch)
-      : stack_(stack), x_(x), samples_(static_cast<std::size_t>(x.shape().rows() % batch == 0 ? batch : 1)), tokens_(bench_tokens(x.shape().rows())), out_(x.shape()), payload_(stack.codec->max_payload_bytes(x.shape())) {
+      : stack_(stack), x_(x), samples_(static_cast<std::size_t>(x.shape().rows() % batch == 0 ? batch : 1)), tokens_(bench_tokens(x.shape().rows())), out_(x.shape()),
+        payload_(stack.codec->max_payload_bytes(x.shape())) {
     key_.tensor = hash_name("bench");
     std::iota(samples_.begin(), samples_.end(), 0);
     key_.samples = samples_;
