@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/simd/code_stream.h"
+
 namespace thinwire {
 
 /// Eight codes, one per byte of `codes`, as the lowest 8 * bits bits of the result, first code highest:
@@ -39,7 +41,8 @@ inline std::uint8_t* write_codes(const std::uint8_t* codes, std::size_t count, i
     const std::uint64_t v = join_codes(group, bits) << (64 - 8 * bits);
     return std::endian::native == std::endian::little ? __builtin_bswap64(v) : v;
   };
-  std::size_t i = 0;
+  std::size_t i = bits < 8 ? 8 * simd::join_codes(codes, count / 8, bits, to, end) : 0;
+  to += i / 8 * static_cast<std::size_t>(bits);
   for (; i + 8 <= count; i += 8, to += bits) {
     const std::uint64_t v = big_endian(codes + i);
     if (end - to >= 8)
@@ -60,7 +63,9 @@ inline std::uint8_t* write_codes(const std::uint8_t* codes, std::size_t count, i
 /// on.
 inline const std::uint8_t* read_codes(const std::uint8_t* from, const std::uint8_t* end, std::size_t groups,
                                       int bits, std::uint8_t* codes) {
-  for (std::size_t g = 0; g < groups; ++g) {
+  std::size_t g = bits < 8 ? simd::split_codes(from, end, groups, bits, codes) : 0;
+  from += g * static_cast<std::size_t>(bits);
+  for (; g < groups; ++g) {
     std::uint64_t v = 0;
     if (end - from >= 8)
       std::memcpy(&v, from, 8);
