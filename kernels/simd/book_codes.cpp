@@ -7,6 +7,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/fetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -39,7 +40,7 @@ void EncodeNearest(const float* HWY_RESTRICT x, std::size_t n, float divisor, co
   };
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hwy::Prefetch(x + n + i);
+    FetchAhead(x + i);
     hn::StoreU(code_of(x + i), dbytes, codes + i);
   }
   if (i == n) return;

@@ -19,7 +19,7 @@ struct MagnitudeCells {
   std::uint32_t negatives = 0;  ///< there are so many negative values, the largest positive ones have no counterpart
 };
 
-/// codes[i] of the value nearest to x[i] / divisor, as rounded to f32; |x[i]| <= divisor. What lies behind x is fetched towards the caches.
+/// codes[i] of the value nearest to x[i] / divisor, as rounded to f32; |x[i]| <= divisor. What lies 16 KiB behind x is fetched towards the caches.
 void encode_nearest(const float* x, std::size_t n, float divisor, const MagnitudeCells& cells, std::uint8_t* codes);
 
 /// out[i] = book[codes[i]] * factor, `book` of 256 values; `add` adds to out. `stream`: stores that bypass the caches where alignment allows (stream_fence() of

@@ -7,6 +7,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/fetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -22,11 +23,6 @@ HWY_INLINE hn::Vec<I32> Magnitude(hn::Vec<F32> v) {
   return hn::And(hn::BitCast(I32(), v), hn::Set(I32(), 0x7fffffff));
 }
 
-// 16 KiB ahead of a sequential scan; behind the end of the tensor a prefetch does nothing.
-HWY_INLINE void PrefetchAhead(const float* x) {
-  hwy::Prefetch(reinterpret_cast<const char*>(x) + 16384);
-}
-
 std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint32_t lower,
                            std::uint16_t* HWY_RESTRICT index, float* HWY_RESTRICT value,
                            std::uint32_t& maximum) {
@@ -39,7 +35,7 @@ std::size_t CollectAtLeast(const float* HWY_RESTRICT x, std::size_t n, std::uint
   std::size_t count = 0;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    PrefetchAhead(x + i);
+    FetchAhead(x + i);
     const auto v = hn::LoadU(d, x + i);
     const auto magnitude = Magnitude(v);
     const auto keep = hn::Gt(magnitude, bound);
@@ -188,7 +184,7 @@ void ColumnMaximum(const float* HWY_RESTRICT x, std::size_t rows, std::size_t co
     const float* row = x + r * stride;
     std::size_t c = 0;
     for (; c + lanes <= columns; c += lanes) {
-      PrefetchAhead(row + c);
+      FetchAhead(row + c);
       hn::StoreU(hn::Max(hn::LoadU(di, m + c), Magnitude(hn::LoadU(d, row + c))), di, m + c);
     }
     for (; c < columns; ++c) maximum[c] = std::max(maximum[c], magnitude_bits(row[c]));
@@ -202,8 +198,8 @@ std::uint32_t MaximumBits(const float* x, std::size_t n) {
   auto a = hn::Zero(di), b = a;
   std::size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    PrefetchAhead(x + i);
-    PrefetchAhead(x + i + lanes);
+    FetchAhead(x + i);
+    FetchAhead(x + i + lanes);
     a = hn::Max(a, Magnitude(hn::LoadU(d, x + i)));
     b = hn::Max(b, Magnitude(hn::LoadU(d, x + i + lanes)));
   }

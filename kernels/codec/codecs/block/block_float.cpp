@@ -56,8 +56,8 @@ BlockFloat::BlockFloat(const std::string& name, const simd::MiniFloat& format, L
 bool BlockFloat::encode_unit(const float* x, const Unit& unit, const MessageKey&, std::byte* scales, std::uint8_t* codes, Scratch& scratch) const {
   std::uint32_t* const maxima = scratch.maxima.as<std::uint32_t>(unit.blocks);
   float* const factors = scratch.factors.as<float>(unit.blocks);
-  simd::block_maxima(x, unit.count, unit.block, maxima);
-  if (*std::max_element(maxima, maxima + unit.blocks) >= simd::non_finite_bits) return false;
+  const bool has_scales = layout().scale_bytes > 0;  // else the tensor's head has seen all
+  if (has_scales && simd::block_maxima(x, unit.count, unit.block, maxima) >= simd::non_finite_bits) return false;
   write_scales({maxima, unit.blocks}, unit.head, scales, factors);
   if (format_.bits != 6) {
     simd::encode_mini_floats(x, unit.count, unit.block, factors, format_, codes);

@@ -19,6 +19,7 @@
 #include "kernels/codec/registry.h"
 #include "kernels/simd/book_codes.h"
 #include "kernels/simd/magnitude.h"
+#include "kernels/simd/mini_floats.h"
 
 namespace thinwire {
 namespace {
@@ -115,8 +116,8 @@ class Blockwise8 final : public BlockCodec {
   }
 
   bool encode_unit(const float* x, const Unit& unit, const MessageKey&, std::byte* scales, std::uint8_t* codes, Scratch&) const override {
-    const std::uint32_t bits = simd::maximum_bits(x, unit.count);
-    if (bits >= simd::non_finite_bits) return false;
+    std::uint32_t bits = 0;
+    if (simd::block_maxima(x, unit.count, unit.count, &bits) >= simd::non_finite_bits) return false;
     const auto most = std::bit_cast<float>(bits);
     std::memcpy(scales, &most, sizeof most);
     simd::encode_nearest(x, unit.count, most > 0 ? most : 1, cells(), codes);

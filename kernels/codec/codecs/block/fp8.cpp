@@ -21,44 +21,57 @@ namespace {
 
 constexpr float smallest_scale = 0x1p-100f;
 
-float scale_of(float largest, const simd::MiniFloat& format) { return largest == 0 ? 1 : std::max(largest / format.largest, smallest_scale); }
+/// `most`: the largest number of the element.
+inline float scale_of(float largest, float most) {
+  const float scale = std::max(largest / most, smallest_scale);
+  return largest == 0 ? 1 : scale;
+}
 
 class Fp8 final : public BlockFloat {
  public:
   /// `block` 0: a scale for each row; of_tensor: one for all.
   Fp8(const simd::MiniFloat& format, std::int64_t block, bool of_tensor)
-      : BlockFloat("fp8", format, {.bits = 0, .block = of_tensor ? 32 : block, .head_bytes = of_tensor ? sizeof(float) : 0u, .scale_bytes = of_tensor ? 0u : sizeof(float), .reads_twice = of_tensor}),
+      : BlockFloat("fp8", format, {.bits = 0, .block = of_tensor ? 4096 : block, .head_bytes = of_tensor ? sizeof(float) : 0u, .scale_bytes = of_tensor ? 0u : sizeof(float), .reads_twice = of_tensor}),
         of_tensor_(of_tensor) {}
 
  private:
-  bool is_scale(float scale) const { return scale >= smallest_scale && scale <= std::numeric_limits<float>::max() / format().largest; }
+  float largest_scale() const { return std::numeric_limits<float>::max() / format().largest; }
   float write_head(float largest, std::byte* head) const override {
-    const float scale = scale_of(largest, format());
+    const float scale = scale_of(largest, format().largest);
     std::memcpy(head, &scale, sizeof scale);
     return scale;
   }
   float read_head(const std::byte* head, const MessageKey& key) const override {
     float scale = 0;
     std::memcpy(&scale, head, sizeof scale);
-    if (!is_scale(scale)) throw CorruptData("fp8: the scale of " + text_of(key) + " is none that is ever written: the payload is damaged");
+    if (!(scale >= smallest_scale && scale <= largest_scale())) throw CorruptData("fp8: the scale of " + text_of(key) + " is none that is ever written: the payload is damaged");
     return scale;
   }
   void write_scales(std::span<const std::uint32_t> maxima, float head, std::byte* scales, float* factors) const override {
-    for (std::size_t b = 0; b < maxima.size(); ++b) {
-      const float scale = of_tensor_ ? head : scale_of(std::bit_cast<float>(maxima[b]), format());
-      if (!of_tensor_) std::memcpy(scales + b * sizeof scale, &scale, sizeof scale);
-      factors[b] = 1.0f / scale;
+    if (of_tensor_) {
+      std::fill_n(factors, maxima.size(), 1.0f / head);
+      return;
     }
+    const float largest = format().largest;
+    const std::uint32_t* const most = maxima.data();
+    const std::size_t blocks = maxima.size();
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) factors[b] = scale_of(std::bit_cast<float>(most[b]), largest);
+    std::memcpy(scales, factors, blocks * sizeof(float));
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) factors[b] = 1.0f / factors[b];
   }
   bool read_scales(const std::byte* scales, std::size_t count, float head, float* factors) const override {
-    bool good = true;
-    for (std::size_t b = 0; b < count; ++b) {
-      factors[b] = head;
-      if (of_tensor_) continue;
-      std::memcpy(factors + b, scales + b * sizeof(float), sizeof(float));
-      good = good && is_scale(factors[b]);
+    if (of_tensor_) {
+      std::fill_n(factors, count, head);
+      return true;
     }
-    return good;
+    std::memcpy(factors, scales, count * sizeof(float));
+    const float most = largest_scale();
+    int misfits = 0;
+#pragma omp simd reduction(+ : misfits)
+    for (std::size_t b = 0; b < count; ++b) misfits += (factors[b] >= smallest_scale ? 0 : 1) + (factors[b] <= most ? 0 : 1);
+    return misfits == 0;
   }
   bool of_tensor_;
 };
@@ -77,7 +90,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
       const std::size_t end = std::min(begin + width, row + row_width);
       float most = 0;
       for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(x[i]));
-      const float scale = scale_of(most, f), factor = 1.0f / scale;
+      const float scale = scale_of(most, f.largest), factor = 1.0f / scale;
       for (std::size_t i = begin; i < end; ++i) {
         const double y = std::min(std::fabs(x[i]) * factor, f.largest);
         const int exponent = y == 0 ? f.min_exponent : std::max(std::ilogb(y), f.min_exponent);

@@ -10,10 +10,13 @@
 // Payload: of each group step, and offset where there is one (f32, f16 or bf16), then codes as two's complements: 8 bits a byte each; else one stream of bits, first
 // code in the highest; order=low: of two 4-bit codes the first in the low half.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "core/error.h"
 #include "core/half.h"
@@ -31,6 +34,7 @@ namespace thinwire {
 namespace {
 
 constexpr std::uint64_t draws_seed = 0x67726f7570ull;  // "group"
+constexpr std::size_t drawn_at_once = 512;
 
 enum class Range { symmetric, full, extreme, affine, minmax };
 
@@ -42,33 +46,25 @@ struct Options {
   DType scale = DType::f32;
   bool has_signs() const { return range == Range::extreme || has_offset(); }  ///< a scale depends on more than the largest magnitude
   bool has_offset() const { return range == Range::affine || range == Range::minmax; }
+  float levels() const { return static_cast<float>(1 << bits); }
   float high() const { return static_cast<float>((1 << (bits - 1)) - 1); }
   float low() const { return range == Range::symmetric ? -high() : -high() - 1; }
   /// Of what the primitives write; a stream of other widths is made from bytes.
   simd::CodePacking packing() const { return bits != 4 ? simd::CodePacking::bytes : low_first ? simd::CodePacking::low_first : simd::CodePacking::high_first; }
 };
 
-/// A scale as it travels: 16 bits of f16 or bf16, or all of f32.
-std::uint32_t wire_bits(float value, DType type) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (type == DType::f16) return to_half(value).bits;
-  if (type == DType::bf16) return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return bits;
-}
-float wire_value(std::uint32_t bits, DType type) {
-  if (type == DType::f16) return to_float(Half{static_cast<std::uint16_t>(bits)});
-  return std::bit_cast<float>(type == DType::bf16 ? bits << 16 : bits);
-}
+/// A scale as it travels, as f32.
+float rounded(float value, DType type) { return type == DType::f32 ? value : type == DType::f16 ? round_to_half(value) : to_float(to_bfloat16(value)); }
 
 struct Scale {
   float step = 0, offset = 0;
 };
 /// Before rounding to the type that travels. least <= largest, both finite.
-Scale scale_of(float least, float largest, const Options& o) {
-  const float levels = static_cast<float>(1 << o.bits), half_range = 0.5f * largest - 0.5f * least;  // halves: their difference does not overflow
-  switch (o.range) {
+inline Scale scale_of(float least, float largest, Range range, float levels) {
+  const float half_range = 0.5f * largest - 0.5f * least;  // halves: their difference does not overflow
+  switch (range) {
     case Range::symmetric:
-      return {std::max(std::fabs(least), std::fabs(largest)) / o.high(), 0};
+      return {std::max(std::fabs(least), std::fabs(largest)) / (levels / 2 - 1), 0};
     case Range::full:
       return {std::max(std::fabs(least), std::fabs(largest)) / (levels / 2), 0};
     case Range::extreme:
@@ -83,46 +79,133 @@ Scale scale_of(float least, float largest, const Options& o) {
   return {};
 }
 
+// Scales lie in arrays, and loops over blocks have neither calls nor branches: the compiler makes vectors of them. Block by block they took longer than the codes.
+template <Range range>
+void scales_of_blocks(const float* least, const float* largest, std::size_t blocks, float levels, float* steps, float* offsets) {
+#pragma omp simd
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const Scale scale = scale_of(least[b], largest[b], range, levels);
+    steps[b] = scale.step, offsets[b] = scale.offset;
+  }
+}
+using ScalesOfBlocks = void (*)(const float*, const float*, std::size_t, float, float*, float*);
+ScalesOfBlocks scales_function(Range range) {
+  constexpr std::array<ScalesOfBlocks, 5> of = {scales_of_blocks<Range::symmetric>, scales_of_blocks<Range::full>, scales_of_blocks<Range::extreme>, scales_of_blocks<Range::affine>,
+                                                scales_of_blocks<Range::minmax>};
+  return of[static_cast<std::size_t>(range)];
+}
+
+template <typename Wire>
+Wire to_wire(float value) {
+  if constexpr (std::is_same_v<Wire, Half>)
+    return to_half(value);
+  else if constexpr (std::is_same_v<Wire, BFloat16>)
+    return to_bfloat16(value);
+  else
+    return value;
+}
+template <typename Wire>
+float from_wire(Wire value) {
+  if constexpr (std::is_same_v<Wire, float>)
+    return value;
+  else
+    return to_float(value);
+}
+
+/// Rounds to the type that travels and writes. Of each block step, and offset where there is one.
+template <typename Wire, bool kOffsets>
+void put_scales(float* steps, float* offsets, std::size_t blocks, std::byte* to) {
+  for (std::size_t b = 0; b < blocks; ++b, to += (kOffsets ? 2 : 1) * sizeof(Wire)) {
+    const Wire step = to_wire<Wire>(steps[b]);
+    std::memcpy(to, &step, sizeof step);  // little-endian, as payloads are
+    steps[b] = from_wire(step);
+    if constexpr (!kOffsets) continue;
+    const Wire offset = to_wire<Wire>(offsets[b]);
+    std::memcpy(to + sizeof step, &offset, sizeof offset);
+    offsets[b] = from_wire(offset);
+  }
+}
+/// Without offsets these are 0.
+template <typename Wire, bool kOffsets>
+void get_scales(const std::byte* from, std::size_t blocks, float* steps, float* offsets) {
+  for (std::size_t b = 0; b < blocks; ++b, from += (kOffsets ? 2 : 1) * sizeof(Wire)) {
+    Wire step{}, offset{};
+    std::memcpy(&step, from, sizeof step);
+    if constexpr (kOffsets) std::memcpy(&offset, from + sizeof step, sizeof offset);
+    steps[b] = from_wire(step), offsets[b] = from_wire(offset);
+  }
+}
+
 class Group final : public BlockCodec {
  public:
   explicit Group(const Options& o)
-      : BlockCodec("group", {.bits = o.bits, .block = o.group, .head_bytes = 0, .scale_bytes = size_of(o.scale) * (o.has_offset() ? 2 : 1), .reads_twice = false}), options_(o) {}
+      : BlockCodec("group", {.bits = o.bits, .block = o.group, .head_bytes = 0, .scale_bytes = size_of(o.scale) * (o.has_offset() ? 2 : 1), .reads_twice = false}),
+        options_(o),
+        scales_of_(scales_function(o.range)) {}
 
  private:
-  /// Whether all codes are finite numbers; not of NaN.
-  bool fits(float step, float offset) const { return std::fabs(offset) - options_.low() * std::fabs(step) <= std::numeric_limits<float>::max(); }
-  /// Rounds to the type that travels and writes it.
-  float put(float value, std::byte* to) const {
-    const std::uint32_t bits = wire_bits(value, options_.scale);
-    std::memcpy(to, &bits, size_of(options_.scale));  // little-endian, as payloads are
-    const float rounded = wire_value(bits, options_.scale);
-    if (!std::isfinite(rounded)) throw RuntimeFailure("group: a scale is " + std::to_string(value) + ", beyond what travels; use scale=f32");
-    return rounded;
+  template <typename Wire>
+  void put_as(float* steps, float* offsets, std::size_t blocks, std::byte* to) const {
+    options_.has_offset() ? put_scales<Wire, true>(steps, offsets, blocks, to) : put_scales<Wire, false>(steps, offsets, blocks, to);
+  }
+  void put(float* steps, float* offsets, std::size_t blocks, std::byte* to) const {
+    if (options_.scale == DType::f16) return put_as<Half>(steps, offsets, blocks, to);
+    options_.scale == DType::bf16 ? put_as<BFloat16>(steps, offsets, blocks, to) : put_as<float>(steps, offsets, blocks, to);
+  }
+  template <typename Wire>
+  void get_as(const std::byte* from, std::size_t blocks, float* steps, float* offsets) const {
+    options_.has_offset() ? get_scales<Wire, true>(from, blocks, steps, offsets) : get_scales<Wire, false>(from, blocks, steps, offsets);
+  }
+  void get(const std::byte* from, std::size_t blocks, float* steps, float* offsets) const {
+    if (options_.scale == DType::f16) return get_as<Half>(from, blocks, steps, offsets);
+    options_.scale == DType::bf16 ? get_as<BFloat16>(from, blocks, steps, offsets) : get_as<float>(from, blocks, steps, offsets);
+  }
+
+  /// Whether all codes of all blocks are finite numbers, and no step is negative where none is written; not of NaN.
+  bool fit(const float* steps, const float* offsets, std::size_t blocks) const {
+    const float low = options_.low(), least = options_.range == Range::extreme ? -std::numeric_limits<float>::max() : 0;
+    int misfits = 0;
+#pragma omp simd reduction(+ : misfits)
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const float farthest = std::fabs(offsets[b]) - low * std::fabs(steps[b]);
+      misfits += (farthest <= std::numeric_limits<float>::max() ? 0 : 1) + (steps[b] >= least ? 0 : 1);
+    }
+    return misfits == 0;
+  }
+  /// Throws what the first block is that does not fit.
+  void refuse(const float* least, const float* largest, std::size_t blocks, const MessageKey& key) const {
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const Scale scale = scale_of(least[b], largest[b], options_.range, options_.levels());
+      const float step = rounded(scale.step, options_.scale), offset = rounded(scale.offset, options_.scale);
+      for (const auto& [value, travels] : {std::pair(scale.step, step), std::pair(scale.offset, offset)})
+        if (!std::isfinite(travels)) throw RuntimeFailure("group: a scale is " + std::to_string(value) + ", beyond what travels; use scale=f32");
+      if (fit(&step, &offset, 1)) continue;
+      throw RuntimeFailure("group: a value of " + std::to_string(std::max(std::fabs(least[b]), std::fabs(largest[b]))) + " in " + text_of(key) +
+                           " is too near the end of f32 for its codes; scale the tensor");
+    }
+  }
+
+  /// Least and largest of each block, or what has the same scale. False for NaN or infinity.
+  bool ranges_of(const float* x, const Unit& unit, float* least, float* largest, Scratch& scratch) const {
+    if (options_.has_signs()) return simd::block_ranges(x, unit.count, unit.block, least, largest);
+    std::uint32_t* const maxima = scratch.maxima.as<std::uint32_t>(unit.blocks);
+    if (simd::block_maxima(x, unit.count, unit.block, maxima) >= simd::non_finite_bits) return false;
+#pragma omp simd
+    for (std::size_t b = 0; b < unit.blocks; ++b) largest[b] = std::bit_cast<float>(maxima[b]), least[b] = -largest[b];
+    return true;
   }
 
   bool encode_unit(const float* x, const Unit& unit, const MessageKey& key, std::byte* scales, std::uint8_t* codes, Scratch& scratch) const override {
-    std::uint32_t* const maxima = scratch.maxima.as<std::uint32_t>(unit.blocks);
-    float* const factors = scratch.factors.as<float>(4 * unit.blocks);
-    float *const offsets = factors + unit.blocks, *const least = offsets + unit.blocks, *const largest = least + unit.blocks;
-    simd::block_maxima(x, unit.count, unit.block, maxima);
-    if (*std::max_element(maxima, maxima + unit.blocks) >= simd::non_finite_bits) return false;
-    if (options_.has_signs()) simd::block_ranges(x, unit.count, unit.block, least, largest);
-    const std::size_t each = layout().scale_bytes;
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      const float most = std::bit_cast<float>(maxima[b]);
-      const Scale scale = options_.has_signs() ? scale_of(least[b], largest[b], options_) : scale_of(-most, most, options_);
-      const float step = put(scale.step, scales + b * each);
-      factors[b] = step == 0 ? 0 : 1 / step;
-      if (std::isinf(factors[b])) factors[b] = std::copysign(std::numeric_limits<float>::max(), step);  // of steps below the normal numbers
-      offsets[b] = options_.has_offset() ? put(scale.offset, scales + b * each + size_of(options_.scale)) : 0;
-      if (!fits(step, offsets[b])) throw RuntimeFailure("group: a value of " + std::to_string(most) + " in " + text_of(key) + " is too near the end of f32 for its codes; scale the tensor");
-    }
-    const std::uint16_t* const draws = options_.stochastic ? draws_of(unit, key, scratch) : nullptr;
-    const auto mask = static_cast<std::uint8_t>((1 << options_.bits) - 1);
-    const float* const shifts = options_.has_offset() ? offsets : nullptr;
+    float* const steps = scratch.factors.as<float>(5 * unit.blocks);
+    float *const offsets = steps + unit.blocks, *const factors = offsets + unit.blocks, *const least = factors + unit.blocks, *const largest = least + unit.blocks;
+    if (!ranges_of(x, unit, least, largest, scratch)) return false;
+    scales_of_(least, largest, unit.blocks, options_.levels(), steps, offsets);
+    put(steps, offsets, unit.blocks, scales);
+    if (!fit(steps, offsets, unit.blocks)) refuse(least, largest, unit.blocks, key);
+    simd::inverse_steps(steps, unit.blocks, factors);
     const bool apart = options_.bits != 8 && options_.bits != 4;
     std::uint8_t* const to = apart ? scratch.codes.as<std::uint8_t>(unit.count) : codes;
-    simd::encode_group_codes(x, unit.count, unit.block, factors, shifts, options_.low(), options_.high(), mask, draws, options_.packing(), to);
+    encode_codes(x, unit, key, factors, options_.has_offset() ? offsets : nullptr, to, scratch);
     if (apart) write_codes(to, unit.count, options_.bits, codes, codes + unit.code_bytes);
     return true;
   }
@@ -130,16 +213,8 @@ class Group final : public BlockCodec {
   bool decode_unit(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const override {
     float* const steps = scratch.factors.as<float>(2 * unit.blocks);
     float* const offsets = steps + unit.blocks;
-    const std::size_t width = size_of(options_.scale), each = layout().scale_bytes;
-    bool good = true;
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      std::uint32_t step = 0, offset = 0;
-      std::memcpy(&step, scales + b * each, width);
-      if (options_.has_offset()) std::memcpy(&offset, scales + b * each + width, width);
-      steps[b] = wire_value(step, options_.scale), offsets[b] = wire_value(offset, options_.scale);
-      good = good && (steps[b] >= 0 || options_.range == Range::extreme) && fits(steps[b], offsets[b]);
-    }
-    if (!good) return false;
+    get(scales, unit.blocks, steps, offsets);
+    if (!fit(steps, offsets, unit.blocks)) return false;
     if (options_.bits != 8 && options_.bits != 4) {
       const std::size_t groups = (unit.count + 7) / 8;
       std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(8 * groups);
@@ -150,15 +225,32 @@ class Group final : public BlockCodec {
     return true;
   }
 
-  /// Of elements unit.element ..., whatever thread asks: eight of 16 bits from each block of the generator.
-  static const std::uint16_t* draws_of(const Unit& unit, const MessageKey& key, Scratch& scratch) {
-    const std::size_t first = unit.element / 8, blocks = (unit.element + unit.count + 7) / 8 - first;
-    std::uint16_t* const draws = scratch.more.as<std::uint16_t>(8 * blocks);
-    simd::philox_blocks(draws_seed, key.random_stream(), first, blocks, reinterpret_cast<std::uint32_t*>(draws));
-    return draws + (unit.element - 8 * first);
+  /// A byte for each code that does not fill one, or half of one, else as they travel.
+  void encode_codes(const float* x, const Unit& unit, const MessageKey& key, const float* factors, const float* offsets, std::uint8_t* codes, Scratch& scratch) const {
+    const auto mask = static_cast<std::uint8_t>((1 << options_.bits) - 1);
+    if (!options_.stochastic)
+      return simd::encode_group_codes(x, unit.count, unit.block, factors, offsets, options_.low(), options_.high(), mask, nullptr, options_.packing(), codes);
+    // Draws and codes in turn: while little is drawn, what codes fetch ahead is on its way.
+    std::uint16_t* const draws = scratch.more.as<std::uint16_t>(drawn_at_once + 16);
+    const std::uint64_t stream = key.random_stream();
+    const std::size_t several = std::max<std::size_t>(1, drawn_at_once / unit.block) * unit.block;  // whole blocks, or a part of one
+    for (std::size_t begin = 0; begin < unit.count; begin += several)
+      for (std::size_t i = begin, end = std::min(begin + several, unit.count); i < end; i += drawn_at_once) {
+        const std::size_t count = std::min(drawn_at_once, end - i), b = i / unit.block;
+        simd::encode_group_codes(x + i, count, unit.block, factors + b, offsets == nullptr ? nullptr : offsets + b, options_.low(), options_.high(), mask,
+                                 draws_of(unit.element + i, count, stream, draws), options_.packing(), codes + i * (options_.bits == 4 ? 4 : 8) / 8);
+      }
+  }
+
+  /// Of elements first ..., whatever thread asks: eight of 16 bits from each block of the generator. Room for up to 16 more in `draws`.
+  static const std::uint16_t* draws_of(std::size_t first, std::size_t count, std::uint64_t stream, std::uint16_t* draws) {
+    const std::size_t block = first / 8, blocks = (first + count + 7) / 8 - block;
+    simd::philox_blocks(draws_seed, stream, block, blocks, reinterpret_cast<std::uint32_t*>(draws));
+    return draws + (first - 8 * block);
   }
 
   Options options_;
+  ScalesOfBlocks scales_of_;
 };
 
 Options options_of(const Parameters& p) {
@@ -186,8 +278,8 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
     for (std::size_t begin = row; begin < row + columns; begin += group) {
       const std::size_t end = std::min(begin + group, row + columns);
       const auto [least, largest] = std::minmax_element(x.begin() + static_cast<std::ptrdiff_t>(begin), x.begin() + static_cast<std::ptrdiff_t>(end));
-      const Scale scale = scale_of(*least, *largest, o);
-      const double step = wire_value(wire_bits(scale.step, o.scale), o.scale), offset = o.has_offset() ? wire_value(wire_bits(scale.offset, o.scale), o.scale) : 0;
+      const Scale scale = scale_of(*least, *largest, o.range, o.levels());
+      const double step = rounded(scale.step, o.scale), offset = rounded(scale.offset, o.scale);
       for (std::size_t i = begin; i < end; ++i) {
         const double y = step == 0 ? 0 : std::clamp((x[i] - offset) / step, double{o.low()}, double{o.high()});
         out[i] = std::nearbyint(y) * step + offset;

@@ -68,8 +68,12 @@ class Mx final : public BlockFloat {
   template <ScaleRule rule>
   void write(std::span<const std::uint32_t> maxima, std::byte* scales, float* factors) const {
     const simd::MiniFloat f = format();
-    for (std::size_t b = 0; b < maxima.size(); ++b) {
-      const int s = scale_of<rule>(maxima[b], f, inverse_largest_);
+    const float inverse_largest = inverse_largest_;
+    const std::uint32_t* const most = maxima.data();
+    const std::size_t blocks = maxima.size();
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const int s = scale_of<rule>(most[b], f, inverse_largest);
       scales[b] = static_cast<std::byte>(s);
       factors[b] = power_of_two(127 - s);
     }
@@ -87,13 +91,15 @@ class Mx final : public BlockFloat {
     }
   }
   bool read_scales(const std::byte* scales, std::size_t count, float, float* factors) const override {
-    bool good = true;
+    const int above = 255 - format().max_exponent;  // 255 itself is the format's NaN
+    int misfits = 0;
+#pragma omp simd reduction(+ : misfits)
     for (std::size_t b = 0; b < count; ++b) {
       const int s = static_cast<int>(scales[b]);
-      good = good && s + format().max_exponent < 255;  // 255 is the format's NaN
+      misfits += s < above ? 0 : 1;
       factors[b] = power_of_two(std::min(s, 254) - 127);
     }
-    return good;
+    return misfits == 0;
   }
   ScaleRule rule_;
   float inverse_largest_;

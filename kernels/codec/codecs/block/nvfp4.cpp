@@ -27,17 +27,8 @@ const simd::MiniFloat element = mini_float_named("e2m1"), scale_format = mini_fl
 
 float head_of(float largest) { return largest == 0 ? 0 : std::max(largest / 2688.0f, smallest_head); }
 
-float wanted_scale(float largest, float head) { return head == 0 ? smallest_scale : std::clamp((largest / 6.0f) / head, smallest_scale, scale_format.largest); }
-
-/// Values of all codes of e4m3.
-const std::array<float, 256>& scale_values() {
-  static const std::array<float, 256> values = [] {
-    std::array<float, 256> all{};
-    for (int code = 0; code < 256; ++code) all[static_cast<std::size_t>(code)] = mini_value(static_cast<std::uint8_t>(code), scale_format);
-    return all;
-  }();
-  return values;
-}
+/// `head` is 1 where g = 0: then all are zero.
+inline float wanted_scale(float largest, float head, float most) { return std::clamp((largest / 6.0f) / head, smallest_scale, most); }
 
 class Nvfp4 final : public BlockFloat {
  public:
@@ -58,21 +49,26 @@ class Nvfp4 final : public BlockFloat {
     return g;
   }
   void write_scales(std::span<const std::uint32_t> maxima, float g, std::byte* scales, float* factors) const override {
-    const float inverse = g == 0 ? 0 : 1.0f / g, one = 1;
-    const std::array<float, 256>& values = scale_values();
-    for (std::size_t b = 0; b < maxima.size(); ++b) factors[b] = wanted_scale(std::bit_cast<float>(maxima[b]), g);
+    const float inverse = g == 0 ? 0 : 1.0f / g, head = g == 0 ? 1 : g, largest = scale_format.largest, one = 1;
+    const std::uint32_t* const most = maxima.data();
+    const std::size_t blocks = maxima.size();
     auto* const codes = reinterpret_cast<std::uint8_t*>(scales);
-    simd::encode_mini_floats(factors, maxima.size(), maxima.size(), &one, scale_format, codes);
-    for (std::size_t b = 0; b < maxima.size(); ++b) factors[b] = inverse / values[codes[b]];
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) factors[b] = wanted_scale(std::bit_cast<float>(most[b]), head, largest);
+    simd::encode_mini_floats(factors, blocks, blocks, &one, scale_format, codes);
+    simd::decode_mini_floats(codes, blocks, blocks, &one, scale_format, factors, false, false);
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) factors[b] = inverse / factors[b];
   }
   bool read_scales(const std::byte* scales, std::size_t count, float g, float* factors) const override {
-    bool good = true;
+    simd::decode_mini_floats(reinterpret_cast<const std::uint8_t*>(scales), count, count, &g, scale_format, factors, false, false);
+    int misfits = 0;
+#pragma omp simd reduction(+ : misfits)
     for (std::size_t b = 0; b < count; ++b) {
-      const auto code = static_cast<std::uint8_t>(scales[b]);
-      good = good && code >= 8 && code <= 126;  // from 2^-6 to 448; others are never written
-      factors[b] = scale_values()[code] * g;
+      const int code = static_cast<int>(scales[b]);
+      misfits += code >= 8 && code <= 126 ? 0 : 1;  // from 2^-6 to 448; others are never written
     }
-    return good;
+    return misfits == 0;
   }
 };
 
@@ -90,7 +86,8 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
       const std::size_t end = std::min(begin + block, row + static_cast<std::size_t>(columns));
       float most = 0;
       for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(x[i]));
-      const double scale = double{scale_values()[mini_code(wanted_scale(most, g), scale_format)]} * g;
+      const std::uint8_t code = mini_code(wanted_scale(most, g == 0 ? 1 : g, scale_format.largest), scale_format);
+      const double scale = double{mini_value(code, scale_format)} * g;
       for (std::size_t i = begin; i < end; ++i) {
         const double y = scale == 0 ? 0 : std::fabs(x[i]) / scale;
         std::size_t best = 0;

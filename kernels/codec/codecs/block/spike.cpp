@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "core/error.h"
 #include "core/half.h"
@@ -16,6 +17,7 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
+#include "kernels/convert.h"
 #include "kernels/simd/group_codes.h"
 #include "kernels/simd/magnitude.h"
 
@@ -28,21 +30,50 @@ struct Options {
   std::size_t place_bytes() const { return group <= 256 ? 1 : 2; }
 };
 
-/// What travels of a group beside its codes.
-struct Head {
-  std::array<Half, 4> values;  ///< step, min, least, largest
-  std::uint16_t at_least, at_largest;
+/// What travels of groups beside their codes, in arrays: loops over groups become vector code.
+struct Heads {
+  Heads(Buffer& scratch, std::size_t groups) : count(groups), halves(scratch.as<Half>(6 * groups)) {}  // a place is as large as a Half
 
-  float step() const { return to_float(values[0]); }
-  float min() const { return to_float(values[1]); }
-  float least() const { return to_float(values[2]); }
-  float largest() const { return to_float(values[3]); }
+  Half* steps() const { return halves; }
+  Half* mins() const { return halves + count; }
+  Half* least() const { return halves + 2 * count; }
+  Half* largest() const { return halves + 3 * count; }
+  std::uint16_t* at_least() const { return reinterpret_cast<std::uint16_t*>(halves + 4 * count); }
+  std::uint16_t* at_largest() const { return at_least() + count; }
+
+  /// Place: std::uint8_t or std::uint16_t.
+  template <typename Place>
+  void write(std::byte* to) const {
+    for (std::size_t b = 0; b < count; ++b, to += 4 * sizeof(Half) + 2 * sizeof(Place)) {
+      const std::array<Half, 4> values = {steps()[b], mins()[b], least()[b], largest()[b]};
+      const std::array<Place, 2> places = {static_cast<Place>(at_least()[b]), static_cast<Place>(at_largest()[b])};
+      std::memcpy(to, values.data(), sizeof values);  // little-endian, as payloads are
+      std::memcpy(to + sizeof values, places.data(), sizeof places);
+    }
+  }
+  template <typename Place>
+  void read(const std::byte* from) const {
+    for (std::size_t b = 0; b < count; ++b, from += 4 * sizeof(Half) + 2 * sizeof(Place)) {
+      std::array<Half, 4> values;
+      std::array<Place, 2> places;
+      std::memcpy(values.data(), from, sizeof values);
+      std::memcpy(places.data(), from + sizeof values, sizeof places);
+      steps()[b] = values[0], mins()[b] = values[1], least()[b] = values[2], largest()[b] = values[3];
+      at_least()[b] = places[0], at_largest()[b] = places[1];
+    }
+  }
+
+  std::size_t count;
+  Half* halves;
 };
 
-Half rounded(float value) {
-  const Half half = to_half(value);
-  if (!std::isfinite(to_float(half))) throw RuntimeFailure("spike: a value of " + std::to_string(value) + " is beyond f16, in which spikes and scales travel; scale the tensor");
-  return half;
+/// Rounds to f16, in place and as it travels.
+void round_to_wire(float* values, std::size_t count, Half* halves) {
+  convert(std::span<const float>(values, count), std::span(halves, count));
+  const float* const beyond = std::find_if(values, values + count, [](float v) { return std::fabs(v) >= 65520.0f; });
+  if (beyond != values + count)
+    throw RuntimeFailure("spike: a value of " + std::to_string(*beyond) + " is beyond f16, in which spikes and scales travel; scale the tensor");
+  convert(std::span<const Half>(halves, count), std::span(values, count));
 }
 
 class Spike final : public BlockCodec {
@@ -51,83 +82,83 @@ class Spike final : public BlockCodec {
       : BlockCodec("spike", {.bits = o.bits, .block = o.group, .head_bytes = 0, .scale_bytes = 4 * sizeof(Half) + 2 * o.place_bytes(), .reads_twice = false}), options_(o) {}
 
  private:
-  float offset_of(float min, float step) const { return min + static_cast<float>(1 << (options_.bits - 1)) * step; }
+  float half() const { return static_cast<float>(1 << (options_.bits - 1)); }
+  simd::CodePacking packing() const { return options_.bits == 4 ? simd::CodePacking::high_first : simd::CodePacking::bytes; }
+  bool codes_apart() const { return options_.bits != 4 && options_.bits != 8; }  ///< of what the primitives write a stream is made
 
-  void put(const Head& head, std::byte* to) const {
-    std::memcpy(to, head.values.data(), sizeof head.values);
-    std::memcpy(to + sizeof head.values, &head.at_least, options_.place_bytes());  // little-endian, as payloads are
-    std::memcpy(to + sizeof head.values + options_.place_bytes(), &head.at_largest, options_.place_bytes());
-  }
-  Head head_at(const std::byte* from) const {
-    Head head{};
-    std::memcpy(head.values.data(), from, sizeof head.values);
-    std::memcpy(&head.at_least, from + sizeof head.values, options_.place_bytes());
-    std::memcpy(&head.at_largest, from + sizeof head.values + options_.place_bytes(), options_.place_bytes());
-    return head;
+  void offsets_of(const float* mins, const float* steps, std::size_t blocks, float* offsets) const {
+    const float levels = half();
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) offsets[b] = mins[b] + levels * steps[b];
   }
 
   bool encode_unit(const float* x, const Unit& unit, const MessageKey&, std::byte* scales, std::uint8_t* codes, Scratch& scratch) const override {
-    if (simd::maximum_bits(x, unit.count) >= simd::non_finite_bits) return false;
-    float* const ranges = scratch.factors.as<float>(4 * unit.blocks);
-    float *const least = ranges, *const largest = ranges + unit.blocks, *const factors = largest + unit.blocks, *const offsets = factors + unit.blocks;
+    const std::size_t blocks = unit.blocks;
+    float *const least = scratch.factors.as<float>(6 * blocks), *const largest = least + blocks, *const mins = largest + blocks, *const steps = mins + blocks;
+    float *const factors = steps + blocks, *const offsets = factors + blocks;
+    if (!simd::block_ranges(x, unit.count, unit.block, least, largest)) return false;
+    const Heads heads(scratch.maxima, blocks);
+    simd::block_places(x, unit.count, unit.block, least, largest, heads.at_least(), heads.at_largest());
     float* const rest = scratch.more.as<float>(unit.count);  // the unit with both spikes of each group replaced by a neighbour
     std::memcpy(rest, x, unit.count * sizeof(float));
-    std::uint16_t* const places = scratch.maxima.as<std::uint16_t>(2 * unit.blocks);
-    simd::block_ranges(x, unit.count, unit.block, least, largest);
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      float *const begin = rest + b * unit.block, *const end = std::min(begin + unit.block, rest + unit.count);
-      const auto low = std::find(begin, end, least[b]), high = std::find(begin, end, largest[b]);
-      places[2 * b] = static_cast<std::uint16_t>(low - begin), places[2 * b + 1] = static_cast<std::uint16_t>(high - begin);
-      float* other = begin;
-      while (other != end && (other == low || other == high)) ++other;
-      *low = *high = other == end ? 0 : *other;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const std::size_t low = heads.at_least()[b], high = heads.at_largest()[b], count = std::min(unit.block, unit.count - b * unit.block);
+      std::size_t other = 0;
+      while (other < count && (other == low || other == high)) ++other;
+      float* const group = rest + b * unit.block;
+      group[low] = group[high] = other == count ? 0 : group[other];
     }
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      const Head head{{Half{}, Half{}, rounded(least[b]), rounded(largest[b])}, places[2 * b], places[2 * b + 1]};
-      put(head, scales + b * layout().scale_bytes);
-    }
-    simd::block_ranges(rest, unit.count, unit.block, least, largest);
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      Head head = head_at(scales + b * layout().scale_bytes);
-      head.values[1] = rounded(least[b]);
-      head.values[0] = rounded((largest[b] - least[b]) / static_cast<float>((1 << options_.bits) - 1));
-      put(head, scales + b * layout().scale_bytes);
-      const float step = head.step();
-      factors[b] = step == 0 ? 0 : 1 / step;
-      offsets[b] = offset_of(head.min(), step);
-      rest[b * unit.block + head.at_least] = rest[b * unit.block + head.at_largest] = head.min();
-    }
-    const auto half = static_cast<float>(1 << (options_.bits - 1));
+    simd::block_ranges(rest, unit.count, unit.block, mins, steps);
+    const auto levels = static_cast<float>((1 << options_.bits) - 1);
+#pragma omp simd
+    for (std::size_t b = 0; b < blocks; ++b) steps[b] = (steps[b] - mins[b]) / levels;
+    round_to_wire(steps, blocks, heads.steps());
+    round_to_wire(mins, blocks, heads.mins());
+    round_to_wire(least, blocks, heads.least());
+    round_to_wire(largest, blocks, heads.largest());
+    options_.place_bytes() == 1 ? heads.write<std::uint8_t>(scales) : heads.write<std::uint16_t>(scales);
+    simd::inverse_steps(steps, blocks, factors);
+    offsets_of(mins, steps, blocks, offsets);
+    for (std::size_t b = 0; b < blocks; ++b) rest[b * unit.block + heads.at_least()[b]] = rest[b * unit.block + heads.at_largest()[b]] = mins[b];
     const auto mask = static_cast<std::uint8_t>((1 << options_.bits) - 1);
-    std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(unit.count);
-    simd::encode_group_codes(rest, unit.count, unit.block, factors, offsets, -half, half - 1, mask, nullptr, simd::CodePacking::bytes, apart);
-    write_codes(apart, unit.count, options_.bits, codes, codes + unit.code_bytes);
+    std::uint8_t* const to = codes_apart() ? scratch.codes.as<std::uint8_t>(unit.count) : codes;
+    simd::encode_group_codes(rest, unit.count, unit.block, factors, offsets, -half(), half() - 1, mask, nullptr, packing(), to);
+    if (codes_apart()) write_codes(to, unit.count, options_.bits, codes, codes + unit.code_bytes);
     return true;
   }
 
   bool decode_unit(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const override {
-    float* const steps = scratch.factors.as<float>(2 * unit.blocks);
-    float* const offsets = steps + unit.blocks;
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      const Head head = head_at(scales + b * layout().scale_bytes);
+    const std::size_t blocks = unit.blocks;
+    const Heads heads(scratch.maxima, blocks);
+    options_.place_bytes() == 1 ? heads.read<std::uint8_t>(scales) : heads.read<std::uint16_t>(scales);
+    float *const steps = scratch.factors.as<float>(5 * blocks), *const mins = steps + blocks, *const least = mins + blocks, *const largest = least + blocks, *const offsets = largest + blocks;
+    convert(std::span<const Half>(heads.halves, 4 * blocks), std::span(steps, 4 * blocks));
+    offsets_of(mins, steps, blocks, offsets);
+    for (std::size_t b = 0; b < blocks; ++b) {
       const std::size_t count = std::min(unit.block, unit.count - b * unit.block);
-      steps[b] = head.step(), offsets[b] = offset_of(head.min(), steps[b]);
-      const bool finite = std::isfinite(steps[b]) && std::isfinite(offsets[b]) && std::isfinite(head.least()) && std::isfinite(head.largest());
-      if (!finite || !(steps[b] >= 0) || head.at_least >= count || head.at_largest >= count) return false;
+      const bool finite = std::isfinite(steps[b]) && std::isfinite(offsets[b]) && std::isfinite(least[b]) && std::isfinite(largest[b]);
+      if (!finite || !(steps[b] >= 0) || heads.at_least()[b] >= count || heads.at_largest()[b] >= count) return false;
     }
-    const std::size_t groups = (unit.count + 7) / 8;
-    std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(8 * groups);
-    read_codes(codes, codes + unit.code_bytes, groups, options_.bits, apart);
-    float* const before = scratch.more.as<float>(2 * unit.blocks);  // at the spikes' places, when adding
-    for (std::size_t b = 0; add && b < unit.blocks; ++b) {
-      const Head head = head_at(scales + b * layout().scale_bytes);
-      before[2 * b] = out[b * unit.block + head.at_least], before[2 * b + 1] = out[b * unit.block + head.at_largest];
+    if (codes_apart()) {
+      const std::size_t groups = (unit.count + 7) / 8;
+      std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(8 * groups);
+      read_codes(codes, codes + unit.code_bytes, groups, options_.bits, apart);
+      codes = apart;
     }
-    simd::decode_group_codes(apart, unit.count, unit.block, steps, offsets, options_.bits, simd::CodePacking::bytes, out, add, /*stream=*/false);
-    for (std::size_t b = 0; b < unit.blocks; ++b) {
-      const Head head = head_at(scales + b * layout().scale_bytes);
-      float &low = out[b * unit.block + head.at_least], &high = out[b * unit.block + head.at_largest];
-      low = head.least() + (add ? before[2 * b] : 0), high = head.largest() + (add ? before[2 * b + 1] : 0);
+    // Spikes are put in before anything is written or added: stores may then bypass the caches.
+    float* const values = scratch.more.as<float>(unit.count);
+    simd::decode_group_codes(codes, unit.count, unit.block, steps, offsets, options_.bits, packing(), values, /*add=*/false, /*stream=*/false);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      values[b * unit.block + heads.at_least()[b]] = least[b];
+      values[b * unit.block + heads.at_largest()[b]] = largest[b];
+    }
+    if (add) {
+#pragma omp simd
+      for (std::size_t i = 0; i < unit.count; ++i) out[i] += values[i];
+    } else if (unit.stream) {
+      simd::stream_copy(out, values, unit.count);
+    } else {
+      std::memcpy(out, values, unit.count * sizeof(float));
     }
     return true;
   }
