@@ -7,6 +7,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/fetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -35,7 +36,7 @@ HWY_INLINE void PackGroup(const float* HWY_RESTRICT x, std::uint8_t* HWY_RESTRIC
 void PackSigns(const float* HWY_RESTRICT x, std::size_t n, std::uint8_t* HWY_RESTRICT bits) {
   std::size_t i = 0;
   for (; i + group <= n; i += group) {
-    hwy::Prefetch(x + n + i);
+    FetchAhead(x + i);
     PackGroup(x + i, bits + i / 8);
   }
   if (i == n) return;
@@ -82,19 +83,28 @@ void UnpackSigns(const std::uint8_t* bits, std::size_t n, float scale, float* ou
   Unpack<false, false>(bits, n, scale, out);
 }
 
-template <bool kSquares>
-double Sum(const float* HWY_RESTRICT x, std::size_t n) {
+/// `bits` null: the sum alone.
+template <bool kSquares, bool kPack>
+double Sum(const float* HWY_RESTRICT x, std::size_t n, std::uint8_t* HWY_RESTRICT bits) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
   const std::size_t lanes = hn::Lanes(d), whole = n / group * group;
+  const bool one_pass = 2 * lanes == group;  // two vectors hold all sums
   const auto term = [&](const float* from) HWY_ATTR {
     const auto v = hn::PromoteTo(d, hn::LoadU(df, from));
     return kSquares ? hn::Mul(v, v) : hn::Abs(v);  // squares of f32 are exact in f64: joined with the sum or not, they round alike
   };
+  if (kPack) one_pass ? PackSigns(x + whole, n - whole, bits + whole / 8) : PackSigns(x, n, bits);
   double sums[group];
   for (std::size_t k = 0; k < group; k += 2 * lanes) {
     auto first = hn::Zero(d), second = first;
-    for (std::size_t i = k; i < whole; i += group) first = hn::Add(first, term(x + i)), second = hn::Add(second, term(x + i + lanes));
+    for (std::size_t i = k; i < whole; i += group) {
+      if (kPack && one_pass) {
+        FetchAhead(x + i);
+        PackGroup(x + i, bits + i / 8);
+      }
+      first = hn::Add(first, term(x + i)), second = hn::Add(second, term(x + i + lanes));
+    }
     hn::StoreU(first, d, sums + k);
     hn::StoreU(second, d, sums + k + lanes);
   }
@@ -107,8 +117,10 @@ double Sum(const float* HWY_RESTRICT x, std::size_t n) {
   return sums[0];
 }
 
-double SumOfMagnitudes(const float* x, std::size_t n) { return Sum<false>(x, n); }
-double SumOfSquares(const float* x, std::size_t n) { return Sum<true>(x, n); }
+double SumOfMagnitudes(const float* x, std::size_t n) { return Sum<false, false>(x, n, nullptr); }
+double SumOfSquares(const float* x, std::size_t n) { return Sum<true, false>(x, n, nullptr); }
+double PackAndSumMagnitudes(const float* x, std::size_t n, std::uint8_t* bits) { return Sum<false, true>(x, n, bits); }
+double PackAndSumSquares(const float* x, std::size_t n, std::uint8_t* bits) { return Sum<true, true>(x, n, bits); }
 
 }  // namespace thinwire::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -120,6 +132,8 @@ HWY_EXPORT(PackSigns);
 HWY_EXPORT(UnpackSigns);
 HWY_EXPORT(SumOfMagnitudes);
 HWY_EXPORT(SumOfSquares);
+HWY_EXPORT(PackAndSumMagnitudes);
+HWY_EXPORT(PackAndSumSquares);
 
 void pack_signs(const float* x, std::size_t n, std::uint8_t* bits) { HWY_DYNAMIC_DISPATCH(PackSigns)(x, n, bits); }
 void unpack_signs(const std::uint8_t* bits, std::size_t n, float scale, float* out, bool add, bool stream) {
@@ -127,6 +141,8 @@ void unpack_signs(const std::uint8_t* bits, std::size_t n, float scale, float* o
 }
 double sum_of_magnitudes(const float* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(SumOfMagnitudes)(x, n); }
 double sum_of_squares(const float* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(SumOfSquares)(x, n); }
+double pack_signs_and_sum_magnitudes(const float* x, std::size_t n, std::uint8_t* bits) { return HWY_DYNAMIC_DISPATCH(PackAndSumMagnitudes)(x, n, bits); }
+double pack_signs_and_sum_squares(const float* x, std::size_t n, std::uint8_t* bits) { return HWY_DYNAMIC_DISPATCH(PackAndSumSquares)(x, n, bits); }
 
 }  // namespace thinwire::simd
 #endif  // HWY_ONCE

@@ -18,7 +18,6 @@
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
 #include "kernels/simd/signs.h"
-#include "kernels/simd/uniform_codes.h"
 
 namespace thinwire {
 
@@ -27,11 +26,6 @@ namespace {
 constexpr std::size_t stream_from_bytes = 8 << 20;  // larger outputs bypass the caches
 
 }  // namespace
-
-double Sign::sum_of(const float* x, std::int64_t count) const {
-  const auto n = static_cast<std::size_t>(count);
-  return options_.scale == SignScale::l2 ? simd::sum_of_squares(x, n) : simd::sum_of_magnitudes(x, n);  // without a scale: whether all are finite
-}
 
 std::span<const float> Sign::scales_of(const SignLines& lines, ConstTensorView x, const MessageKey& key) {
   const double* const partials = partials_.as<double>(static_cast<std::size_t>(lines.count * lines.stripes));
@@ -53,8 +47,9 @@ std::size_t Sign::write_payload(ConstTensorView x, const MessageKey& key, std::s
   const SignLines lines(x.shape(), options_);
   TW_ASSERT(payload.size() >= lines.payload_bytes());
   auto* const bytes = reinterpret_cast<std::uint8_t*>(payload.data());
+  const auto pack = options_.scale == SignScale::l2 ? simd::pack_signs_and_sum_squares : simd::pack_signs_and_sum_magnitudes;  // without a scale: whether all are finite
   const std::span<const float> scales = scan(x, lines, key, [&](const float* values, std::int64_t line, std::int64_t from, std::int64_t count) {
-    simd::pack_signs(values, static_cast<std::size_t>(count), bytes + lines.bits_at(line) + from / 8);
+    return pack(values, static_cast<std::size_t>(count), bytes + lines.bits_at(line) + from / 8);
   });
   if (lines.scales > 0) std::memcpy(payload.data(), scales.data(), scales.size_bytes());
   return lines.payload_bytes();
@@ -65,13 +60,12 @@ void Sign::expand(std::span<const std::byte> payload, const MessageKey& key, Ten
   check_payload_size(payload.size(), lines.payload_bytes(), "sign", out.shape(), key);
   float* const values = out.as<float>().data();
   const bool stream = !add && out.bytes() >= stream_from_bytes;
-  lines.for_stripes([&](std::int64_t, std::int64_t line, std::int64_t from, std::int64_t count) {
+  lines.for_stripes(stream, [&](std::int64_t, std::int64_t line, std::int64_t from, std::int64_t count) {
     float scale = 1;
     if (lines.scales > 0) std::memcpy(&scale, payload.data() + 4 * line, sizeof scale);
     if (!std::isfinite(scale) || scale < 0) throw CorruptData("sign: scale " + std::to_string(line) + " of " + text_of(key) + " is not a finite magnitude: the payload is damaged");
     const auto* const bits = reinterpret_cast<const std::uint8_t*>(payload.data()) + lines.bits_at(line) + from / 8;
     simd::unpack_signs(bits, static_cast<std::size_t>(count), scale, values + line * lines.length + from, add, stream);
-    if (stream) simd::stream_fence();
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/device/device.h"
 #include "kernels/codec/capabilities.h"
+#include "kernels/simd/uniform_codes.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
@@ -37,15 +38,16 @@ struct SignLines {
   std::size_t bits_at(std::int64_t line) const { return static_cast<std::size_t>(4 * scales + line * ((length + 7) / 8)); }
   std::size_t payload_bytes() const { return count == 0 ? 0 : bits_at(count - 1) + static_cast<std::size_t>((length_of(count - 1) + 7) / 8); }
 
-  /// Calls body(number of the stripe, its line, its first element in the line, its elements), on several threads.
+  /// Calls body(number of the stripe, its line, its first element in the line, its elements), on several threads. `stream`: body's stores may bypass the caches.
   template <typename Body>
-  void for_stripes(const Body& body) const {
+  void for_stripes(bool stream, const Body& body) const {
     const std::int64_t grain = std::max<std::int64_t>(1, default_grain / std::max<std::int64_t>(1, std::min(stripe, length)));
     parallel_ranges(count * stripes, grain, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t number = begin; number < end; ++number) {
         const std::int64_t line = number / stripes, from = number % stripes * stripe, left = length_of(line) - from;
         if (left > 0) body(number, line, from, std::min(stripe, left));
       }
+      if (stream) simd::stream_fence();
     });
   }
 };
@@ -61,29 +63,27 @@ class Sign : public Codec {
   void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
 
  protected:
-  /// Calls write(values, stripe as of for_stripes) for every stripe of x and returns the scale of each line (1 without scales), in memory of this codec.
-  template <typename Write>
-  std::span<const float> scan(ConstTensorView x, const SignLines& lines, const MessageKey& key, const Write& write);
+  /// Calls sum_of(values, stripe as of for_stripes) for every stripe of x, which returns the stripe's sum of what the scale is a mean of, and returns the scale of each
+  /// line (1 without scales), in memory of this codec.
+  template <typename SumOf>
+  std::span<const float> scan(ConstTensorView x, const SignLines& lines, const MessageKey& key, const SumOf& sum_of);
 
   SignOptions options_;
   CodecTraits traits_;
 
  private:
-  double sum_of(const float* x, std::int64_t count) const;
   std::span<const float> scales_of(const SignLines& lines, ConstTensorView x, const MessageKey& key);
   void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add);
 
   Buffer partials_, scales_;
 };
 
-template <typename Write>
-std::span<const float> Sign::scan(ConstTensorView x, const SignLines& lines, const MessageKey& key, const Write& write) {
+template <typename SumOf>
+std::span<const float> Sign::scan(ConstTensorView x, const SignLines& lines, const MessageKey& key, const SumOf& sum_of) {
   const float* const values = x.as<float>().data();
   double* const partials = partials_.as<double>(static_cast<std::size_t>(lines.count * lines.stripes));
-  lines.for_stripes([&](std::int64_t number, std::int64_t line, std::int64_t from, std::int64_t count) {
-    const float* const first = values + line * lines.length + from;
-    write(first, line, from, count);
-    partials[number] = sum_of(first, count);
+  lines.for_stripes(false, [&](std::int64_t number, std::int64_t line, std::int64_t from, std::int64_t count) {
+    partials[number] = sum_of(values + line * lines.length + from, line, from, count);
   });
   return scales_of(lines, x, key);
 }

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "kernels/codec/codecs/sign/sign.h"
 #include "kernels/codec/payload/wire_values.h"
+#include "kernels/simd/signs.h"
 
 namespace thinwire {
 namespace {
@@ -54,6 +55,8 @@ Round SignVote::begin_round(int r, ConstTensorView x, const MessageKey& key, int
   const std::span<const float> scales = scan(x, lines, key, [&](const float* values, std::int64_t line, std::int64_t from, std::int64_t count) {
     const std::int64_t at = line * lines.length + from;
     narrow_ ? count_negatives(values, count, bytes_of + at) : count_negatives(values, count, words_of + at);
+    const auto n = static_cast<std::size_t>(count);
+    return options_.scale == SignScale::l2 ? simd::sum_of_squares(values, n) : simd::sum_of_magnitudes(values, n);
   });
   received_scales_.reserve(scale_bytes);
   if (scale_bytes > 0) std::memcpy(sent_scales_.as<float>(scales.size()), scales.data(), scale_bytes);
@@ -79,7 +82,7 @@ void SignVote::expand(const Buffer& counts, const float* scales, const SignLines
   const auto* const bytes_of = reinterpret_cast<const std::uint8_t*>(counts.data());
   const auto* const words_of = reinterpret_cast<const std::uint16_t*>(counts.data());
   const int limit = voters / 2;
-  lines.for_stripes([&](std::int64_t, std::int64_t line, std::int64_t from, std::int64_t count) {
+  lines.for_stripes(false, [&](std::int64_t, std::int64_t line, std::int64_t from, std::int64_t count) {
     const std::int64_t at = line * lines.length + from;
     const float scale = scales != nullptr ? scales[line] : static_cast<float>(voters);
     narrow_ ? vote(bytes_of + at, count, limit, scale, values + at) : vote(words_of + at, count, limit, scale, values + at);
