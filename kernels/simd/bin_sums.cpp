@@ -5,9 +5,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/bin_sums.cpp"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/fetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {
@@ -29,7 +29,7 @@ void MomentsOf(const float* HWY_RESTRICT x, std::size_t n, double* HWY_RESTRICT 
       auto sum0 = hn::LoadU(d, sums + k), sum1 = hn::LoadU(d, sums + k + lanes);
       auto square0 = hn::LoadU(d, squares + k), square1 = hn::LoadU(d, squares + k + lanes);
       for (std::size_t i = begin + k; i < end; i += sums_apart) {
-        hwy::Prefetch(x + i + stripe);
+        FetchAhead(x + i);
         const auto a = hn::PromoteTo(d, hn::LoadU(df, x + i)), b = hn::PromoteTo(d, hn::LoadU(df, x + i + lanes));
         sum0 = hn::Add(sum0, a), sum1 = hn::Add(sum1, b);
         square0 = hn::MulAdd(a, a, square0), square1 = hn::MulAdd(b, b, square1);  // a * a is exact: fused or not is the same
@@ -60,6 +60,7 @@ void AddToFourBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT
       auto sum0 = hn::LoadU(d, sums[0] + k), sum1 = hn::LoadU(d, sums[1] + k), sum2 = hn::LoadU(d, sums[2] + k), sum3 = hn::LoadU(d, sums[3] + k);
       std::size_t count1 = 0, count2 = 0, count3 = 0;
       for (std::size_t i = begin + k; i < end; i += sums_apart) {
+        if (k == 0) FetchFarAhead(x + i), FetchFarAhead(x + i + sums_apart / 2);
         const auto value = hn::PromoteTo(d, hn::LoadU(df, x + i));
         const auto code = hn::PromoteTo(du, hn::PromoteTo(dwords, hn::LoadU(dcodes, codes + i)));
         const auto in0 = hn::Eq(code, hn::Zero(du)), in1 = hn::Eq(code, hn::Set(du, 1)), in2 = hn::Eq(code, hn::Set(du, 2)), in3 = hn::Eq(code, hn::Set(du, 3));
@@ -99,6 +100,7 @@ void AddToBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT cod
   const auto add_to = [d](Bin& bin, hn::Vec<decltype(d)> value_and_one) HWY_ATTR { hn::Store(hn::Add(hn::Load(d, &bin.sum), value_and_one), d, &bin.sum); };
   Bin *const own1 = own + count, *const own2 = own1 + count, *const own3 = own2 + count;
   for (; i + apart <= n; i += apart) {
+    if (i % 16 == 0) FetchFarAhead(x + i);
     const auto first = hn::PromoteTo(d, hn::LoadU(df, x + i)), second = hn::PromoteTo(d, hn::LoadU(df, x + i + 2));
     add_to(own[codes[i]], hn::InterleaveLower(d, first, one));
     add_to(own1[codes[i + 1]], hn::InterleaveUpper(d, first, one));

@@ -7,13 +7,14 @@
 #include <limits>
 
 #include "core/error.h"
+#include "kernels/codec/payload/bit_stream.h"
 #include "kernels/simd/group_codes.h"
 #include "kernels/simd/magnitude.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
 
-static_assert(std::endian::native == std::endian::little, "codes are joined and books copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "books are copied as they lie in memory");
 
 namespace {
 
@@ -38,36 +39,12 @@ Scale scale_of(const simd::Moments& all, double n, const CodeBookRule& rule) {
           step == 0 ? 0.0f : static_cast<float>(std::clamp(1 / step, double{Limits::min()}, double{Limits::max()}))};
 }
 
-/// Eight codes, one per byte, as 8 * kBits bits: the first code is in the highest of the first byte.
-template <int kBits>
-std::uint64_t join_eight(std::uint64_t v) {
-  if constexpr (kBits == 8) return v;
-  if constexpr (kBits == 4) {
-    v = (v << 4 | v >> 8) & 0x00ff00ff00ff00ffull;
-    v = (v | v >> 8) & 0x0000ffff0000ffffull;
-    return (v | v >> 16) & 0xffffffffull;
-  }
-  // Of four codes the product has code k at bit 30 - 2 k; nothing carries into these bits.
-  const auto byte = [](std::uint64_t four) { return static_cast<std::uint32_t>(four) * 0x40100401u >> 24; };
-  return byte(v) | byte(v >> 32) << 8;
-}
-
-/// The last byte is filled with zeros. `flip` is XORed to each code.
-template <int kBits>
-void pack(const std::uint8_t* codes, std::size_t count, std::uint8_t flip, std::uint8_t* to) {
-  const std::uint64_t all = flip * 0x0101010101010101ull;
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8, to += kBits) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, codes + i, 8);
-    eight = join_eight<kBits>(eight ^ all);
-    std::memcpy(to, &eight, kBits);
-  }
-  if (i == count) return;
-  std::uint64_t rest = 0;
-  std::memcpy(&rest, codes + i, count - i);
-  rest = join_eight<kBits>(rest ^ (all & ((std::uint64_t{1} << 8 * (count - i)) - 1)));
-  std::memcpy(to, &rest, ((count - i) * kBits + 7) / 8);
+/// `flip` is XORed to each code, which the stream then has; its last byte is filled with zeros.
+void put_codes(std::uint8_t* codes, std::size_t count, int bits, std::uint8_t flip, std::uint8_t* to) {
+  std::uint8_t* const flipped = bits == 8 ? to : codes;
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) flipped[i] = static_cast<std::uint8_t>(codes[i] ^ flip);
+  if (bits < 8) write_codes(codes, count, bits, to, to + (count * static_cast<std::size_t>(bits) + 7) / 8);
 }
 
 /// Values of the 4 / bits codes of half a byte: quickly made.
@@ -156,8 +133,7 @@ bool CodeBookWriter::write(const CodeBookRule& rule, std::span<const float> x, s
       simd::encode_group_codes(x.data() + at, count, count, &scale.factor, &scale.offset, -half, half - 1, static_cast<std::uint8_t>(bins - 1), nullptr, simd::CodePacking::bytes, apart);
       simd::add_to_bins(x.data() + at, apart, count, bins_.data() + static_cast<std::size_t>(at / segment) * bins, bins);
       auto* const to = reinterpret_cast<std::uint8_t*>(codes) + rule.code_bytes(static_cast<std::size_t>(at));
-      const auto flip = static_cast<std::uint8_t>(bins / 2);
-      rule.bits == 2 ? pack<2>(apart, count, flip, to) : rule.bits == 4 ? pack<4>(apart, count, flip, to) : pack<8>(apart, count, flip, to);
+      put_codes(apart, count, rule.bits, static_cast<std::uint8_t>(bins / 2), to);
     }
   });
   for (std::size_t b = 0; b < bins; ++b) {  // bins_ are in the order of two's complements
