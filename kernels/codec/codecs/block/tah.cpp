@@ -13,6 +13,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <vector>
 
 #include "core/half.h"
@@ -21,7 +22,10 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
+#include "kernels/simd/group_codes.h"
 #include "kernels/simd/hadamard.h"
+#include "kernels/simd/mini_floats.h"
+#include "kernels/simd/signs.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
@@ -40,6 +44,31 @@ struct Options {
 
 bool bit_at(const std::byte* bits, std::int64_t i) { return (bits[i / 8] >> (7 - i % 8) & std::byte{1}) != std::byte{0}; }
 std::size_t bytes_of(std::int64_t bits) { return static_cast<std::size_t>(bits + 7) / 8; }
+
+/// ln x of a positive normal number, without calls or branches: loops over it become vector code. x = 2^e m with m from sqrt(1/2) to sqrt(2);
+/// ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), s = (m - 1) / (m + 1), |s| < 0.172, of which 11 terms leave an error below 1e-18.
+inline double natural_log(double x) {
+  constexpr std::uint64_t root_half = 0x3fe6a09e667f3bcdu, fraction = (std::uint64_t{1} << 52) - 1, bias = std::uint64_t{1024} << 52;
+  const std::uint64_t from_root = std::bit_cast<std::uint64_t>(x) - root_half + bias;
+  const double exponent = std::bit_cast<double>(std::uint64_t{0x4330000000000000u} | from_root >> 52) - (0x1p52 + 1024);  // the integer behind 2^52
+  const double m = std::bit_cast<double>((from_root & fraction) + root_half), s = (m - 1) / (m + 1), z = s * s;
+  double sum = 1.0 / 21;
+  sum = sum * z + 1.0 / 19, sum = sum * z + 1.0 / 17, sum = sum * z + 1.0 / 15, sum = sum * z + 1.0 / 13, sum = sum * z + 1.0 / 11;
+  sum = sum * z + 1.0 / 9, sum = sum * z + 1.0 / 7, sum = sum * z + 1.0 / 5, sum = sum * z + 1.0 / 3, sum = sum * z + 1;
+  return exponent * std::numbers::ln2 + 2 * s * sum;
+}
+
+/// `mass`: the sum of magnitudes.
+double entropy_of(const float* token, std::int64_t columns, double mass) {
+  const double inverse = 1 / (mass + least_mass);
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const double p = std::abs(double{token[c]}) * inverse;
+    sum += p * natural_log(p + least_mass);
+  }
+  return -sum;
+}
 
 /// Where the parts of a payload begin, for so many transformed tiles.
 struct Parts {
@@ -76,22 +105,29 @@ class Tah final : public Codec {
     auto* const scales = payload.data() + fixed.scales;
     std::uint8_t* const pivots = pivots_.as<std::uint8_t>(static_cast<std::size_t>(rows * tiles));
     std::uint8_t* const is_transformed = transformed_.as<std::uint8_t>(static_cast<std::size_t>(rows * tiles));
+    std::fill_n(is_transformed, rows * tiles, std::uint8_t{0});
     const std::int64_t* const places = place_rows(fixed, payload.data());
     const std::size_t code_bytes = static_cast<std::size_t>(places[rows]);
     std::uint8_t* const codes = codes_.as<std::uint8_t>(code_bytes);
-    for_rows(rows, columns, [&](std::int64_t row, float* y, std::uint8_t* apart) {
+    for_rows(fixed, [&](std::int64_t row, Scratch& scratch) {
+      const auto width = static_cast<std::size_t>(columns), tile = static_cast<std::size_t>(options_.tile);
+      const float* const token = values + row * columns;
+      float* const y = scratch.row.as<float>(width);
+      std::copy_n(token, width, y);
+      if (options_.rotate) transform_tiles(token, fixed, scratch, y, is_transformed + row * tiles, pivots + row * tiles);
+      float *const least = scratch.ranges.as<float>(2 * static_cast<std::size_t>(tiles)), *const largest = least + tiles;
+      simd::block_ranges(y, width, tile, least, largest);
       const int bits = bit_at(payload.data(), row) ? options_.low : options_.high;
-      const float levels = static_cast<float>((1 << bits) - 1);
+      std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(width + 8);
       for (std::int64_t t = 0; t < tiles; ++t) {
-        const std::int64_t at = row * tiles + t, first = t * options_.tile, count = std::min(options_.tile, columns - first);
-        is_transformed[at] = load_tile(values + row * columns + first, count, y, pivots[at]) ? 1 : 0;
-        const auto [low, high] = std::minmax_element(y, y + count);
-        const float zero = *low, scale = std::max((*high - zero) / levels, least_scale);
-        for (std::int64_t i = 0; i < count; ++i) apart[first + i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint((y[i] - zero) / scale), 0.0f, levels));
-        put_half(zero, zeros + sizeof(Half) * static_cast<std::size_t>(at));
-        put_half(scale, scales + sizeof(Half) * static_cast<std::size_t>(at));
+        const std::int64_t first = t * options_.tile;
+        const float levels = static_cast<float>((1 << bits) - 1), scale = std::max((largest[t] - least[t]) / levels, least_scale);
+        code_tile(y + first, std::min(options_.tile, columns - first), least[t], scale, levels, apart + first);
+        const std::size_t at = sizeof(Half) * static_cast<std::size_t>(row * tiles + t);
+        put_half(least[t], zeros + at);
+        put_half(scale, scales + at);
       }
-      write_codes(apart, static_cast<std::size_t>(columns), bits, codes + places[row], codes + places[row + 1]);
+      write_codes(apart, width, bits, codes + places[row], codes + places[row + 1]);
     });
 
     std::size_t transformed = 0;
@@ -135,7 +171,8 @@ class Tah final : public Codec {
     for (std::int64_t at = 0; at < rows * tiles; ++at)
       if (!std::isfinite(half_at(payload.data() + parts.zeros, at)) || !std::isfinite(half_at(payload.data() + parts.scales, at))) throw damaged("an offset or a step that is not finite");
     float* const values = out.as<float>().data();
-    for_rows(rows, columns, [&](std::int64_t row, float*, std::uint8_t* apart) {
+    for_rows(fixed, [&](std::int64_t row, Scratch& scratch) {
+      std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(static_cast<std::size_t>(columns + 8));
       const int bits = bit_at(payload.data(), row) ? options_.low : options_.high;
       const std::uint8_t* const codes = wire + parts.codes;
       read_codes(codes + places[row], codes + places[row + 1], static_cast<std::size_t>(columns + 7) / 8, bits, apart);
@@ -144,6 +181,7 @@ class Tah final : public Codec {
         const std::int64_t at = row * tiles + t, first = t * options_.tile, count = std::min(options_.tile, columns - first);
         const float zero = half_at(payload.data() + parts.zeros, at), scale = half_at(payload.data() + parts.scales, at);
         float* const to = values + row * columns + first;
+#pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(apart[first + i]) * scale + zero;
         if (!bit_at(payload.data() + parts.tile_flags, at)) continue;
         if (count < options_.tile) continue;  // only a damaged flag says so
@@ -153,38 +191,47 @@ class Tah final : public Codec {
     });
   }
 
-  /// Calls body(row, floats of a tile, bytes of a row) on the threads' own scratch.
+  /// Of a thread; grows only.
+  struct Scratch {
+    Buffer row, ranges, maxima, codes;
+  };
+
+  /// Calls body(row, the thread's scratch).
   template <class Body>
-  void for_rows(std::int64_t rows, std::int64_t columns, const Body& body) {
+  void for_rows(const Parts& parts, const Body& body) {
     scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(omp_get_max_threads())));
-    const auto room = static_cast<std::size_t>(columns + 8);
-    for (Scratch& scratch : scratch_) scratch.tile.as<float>(static_cast<std::size_t>(options_.tile)), scratch.codes.as<std::uint8_t>(room);
-    parallel_ranges(rows, std::max<std::int64_t>(1, default_grain / 4 / columns), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
-      Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
-      float* const tile = scratch.tile.as<float>(static_cast<std::size_t>(options_.tile));
-      std::uint8_t* const codes = scratch.codes.as<std::uint8_t>(room);
-      for (std::int64_t row = begin; row < end; ++row) body(row, tile, codes);
+    parallel_ranges(parts.rows, std::max<std::int64_t>(1, default_grain / 4 / parts.columns), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+      for (std::int64_t row = begin; row < end; ++row) body(row, scratch_[static_cast<std::size_t>(thread)]);
     });
   }
 
-  /// A tile as it is coded; whether it was transformed, and then where its largest magnitude was.
-  bool load_tile(const float* x, std::int64_t count, float* y, std::uint8_t& pivot) const {
-    std::copy_n(x, count, y);
-    if (!options_.rotate || count < options_.tile) return false;
-    float most = -1, second = -1;
-    std::int64_t at = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float magnitude = std::abs(x[i]);
-      if (magnitude > most)
-        second = most, most = magnitude, at = i;
-      else if (magnitude > second)
-        second = magnitude;
+  /// Transforms the tiles of a token's copy y that have an outlier, and says which, and where their largest magnitudes were.
+  void transform_tiles(const float* token, const Parts& parts, Scratch& scratch, float* y, std::uint8_t* is_transformed, std::uint8_t* pivots) const {
+    const std::int64_t tile = options_.tile, whole = parts.columns / tile;
+    if (whole == 0) return;
+    std::uint32_t* const maxima = scratch.maxima.as<std::uint32_t>(static_cast<std::size_t>(whole));
+    simd::block_maxima(token, static_cast<std::size_t>(whole * tile), static_cast<std::size_t>(tile), maxima);
+    for (std::int64_t t = 0; t < whole; ++t) {
+      const float *const x = token + t * tile, most = std::bit_cast<float>(maxima[t]);
+      int near = 0;  // elements beyond half of it: the largest alone where the second largest is at most half
+#pragma omp simd reduction(+ : near)
+      for (std::int64_t i = 0; i < tile; ++i) near += 2 * std::abs(x[i]) > most ? 1 : 0;
+      if (near > 1) continue;
+      const auto at = static_cast<std::uint8_t>(std::find_if(x, x + tile, [&](float v) { return std::abs(v) == most; }) - x);
+      float* const of = y + t * tile;
+      std::swap(of[0], of[at]);
+      simd::hadamard(of, static_cast<std::size_t>(tile), static_cast<std::size_t>(tile), nullptr, false, of);
+      is_transformed[t] = 1, pivots[t] = at;
     }
-    if (!(most >= 2 * second)) return false;
-    pivot = static_cast<std::uint8_t>(at);
-    std::swap(y[0], y[at]);
-    simd::hadamard(y, static_cast<std::size_t>(count), static_cast<std::size_t>(count), nullptr, false, y);
-    return true;
+  }
+
+  /// Adding 1.5 * 2^23 rounds half to even and leaves the integer in the low bits of the sum.
+  static void code_tile(const float* y, std::int64_t count, float zero, float scale, float levels, std::uint8_t* codes) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float q = std::min(std::max((y[i] - zero) / scale, 0.0f), levels);
+      codes[i] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(q + 0x1.8p23f));
+    }
   }
 
   /// Writes the bits of the tokens that get fewer bits.
@@ -198,17 +245,8 @@ class Tah final : public Codec {
     parallel_ranges(rows, std::max<std::int64_t>(1, default_grain / 8 / columns), 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t row = begin; row < end; ++row) {
         const float* const token = values + row * columns;
-        double mass = 0;
-        for (std::int64_t c = 0; c < columns; ++c) mass += std::abs(double{token[c]});
-        rank[row] = mass;
-        if (!options_.by_entropy && std::isfinite(mass)) rank[row] = random.uniform(static_cast<std::uint64_t>(row));
-        if (!options_.by_entropy || !std::isfinite(mass)) continue;
-        double entropy = 0;
-        for (std::int64_t c = 0; c < columns; ++c) {
-          const double p = std::abs(double{token[c]}) / (mass + least_mass);
-          entropy -= p * std::log(p + least_mass);
-        }
-        rank[row] = entropy;
+        const double mass = simd::sum_of_magnitudes(token, static_cast<std::size_t>(columns));
+        rank[row] = !std::isfinite(mass) ? mass : options_.by_entropy ? entropy_of(token, columns, mass) : random.uniform(static_cast<std::uint64_t>(row));
       }
     });
     for (std::int64_t row = 0; row < rows; ++row)
@@ -241,9 +279,6 @@ class Tah final : public Codec {
     return to_float(half);
   }
 
-  struct Scratch {
-    Buffer tile, codes;
-  };
   Options options_;
   CodecTraits traits_;
   std::vector<Scratch> scratch_;
