@@ -197,8 +197,10 @@ void EncodeBlocks(const float* HWY_RESTRICT x, std::size_t n, std::size_t block,
       std::memcpy(values, x + i, count * sizeof(float));
       StoreBytes(code_of(hn::LoadU(d, values), factor), tail);
       if constexpr (kBits == 4) {
-        for (std::size_t k = 0; k < count; k += 2)
-          codes[(i + k) / 2] = static_cast<std::uint8_t>(tail[k] | (k + 1 < count ? tail[k + 1] << 4 : 0));
+        for (std::size_t k = 0; k < count; ++k) {  // a vector of one lane ends within a byte
+          std::uint8_t& byte = codes[(i + k) / 2];
+          byte = (i + k) % 2 == 0 ? tail[k] : static_cast<std::uint8_t>(byte | tail[k] << 4);
+        }
       } else {
         std::memcpy(codes + i, tail, count);
       }

@@ -12,6 +12,7 @@
 #include "support/codec_rounds.h"
 #include "support/count_allocations.h"
 #include "support/reference_codecs.h"
+#include "support/simd_targets.h"
 
 namespace thinwire {
 namespace {
@@ -159,6 +160,24 @@ TEST(EveryCodec, ResultsDoNotDependOnTheNumberOfThreads) {
     EXPECT_EQ(results[0], results[1]);
   }
   omp_set_num_threads(before);
+}
+
+TEST(EveryCodec, PayloadsDoNotDependOnTheInstructionSet) {
+  const Shape shape{9, 1043};  // whole blocks of several sizes, and rests of all
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.text());
+    const CodecTraits traits = make_codec(c.codec, c.form).codec->traits();
+    if (!traits.gather || traits.reordered_sums) continue;
+    auto x = normal_numbers(shape.elements(), 6);
+    for (std::size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 == 0 ? 0.0f : -0.0f;  // of both zeros one may be the least of a block
+    for (std::size_t i = 0; i < 1043; ++i) x[i] = std::fabs(x[i]);
+    CodecStack here = make(c, shape);
+    const std::vector<std::byte> payload = encode(here, x, shape, key_of(0));
+    testing::on_every_simd_target([&] {
+      CodecStack there = make(c, shape);
+      EXPECT_EQ(encode(there, x, shape, key_of(0)), payload);
+    });
+  }
 }
 
 // Either the damage is noticed (CorruptData), or a finite tensor comes out (a product of damaged factors may
