@@ -41,6 +41,8 @@ std::string check_transformed(const CodecStack& stack, Transform& transform, con
 
 std::string check_reference(const CodecStack& stack, const MessageKey& key, ConstTensorView x, std::span<const float> out) {
   if (auto* const transform = dynamic_cast<Transform*>(stack.codec.get())) return check_transformed(stack, *transform, key, x, out);
+  // One that is no transform hands an evaluation on, but perhaps to one that is: then the codec's own reference says nothing of x.
+  if (std::ranges::count_if(stack.expression.wrappers, [](const auto& part) { return static_cast<bool>(wrapper_info(part.name).decorate); }) > 1) return "none (structural checks only)";
   if (stack.codec->traits().lossless) {
     require(std::memcmp(x.data(), out.data(), x.bytes()) == 0, stack, "it calls itself lossless but changed the tensor");
     return "bit-equal";

@@ -241,7 +241,8 @@ TEST(CheckCodec, PassesEveryCodecThatShipsAndCatchesWrongOnes) {
   for (const char* text : {"none", "cast", "cast:to=bf16", "quantize:bits=2", "quantize:bits=4", "quantize:bits=8", "quantize:bits=3", "quantize:norm=l2",
                            "topk:fraction=0.05", "randomk:fraction=0.05", "autoencoder:width=4", "autoencoder:width=4,wire=f32,init=xavier", "powersgd:rank=3",
                            "powersgd:rank=3,wire=f16", "group+hadamard:block=8,signs=keyed", "topk:fraction=0.05+hadamard+hadamard:block=2", "powersgd:rank=3+hadamard",
-                           "autoencoder:width=4+hadamard", "none+subspace:k=5", "group+subspace:k=21", "topk:fraction=0.3+hadamard:block=2+subspace:k=8,table=none"}) {
+                           "autoencoder:width=4+hadamard", "none+subspace:k=5", "group+subspace:k=21", "topk:fraction=0.3+hadamard:block=2+subspace:k=8,table=none",
+                           "group+delta", "group+hadamard:block=8+delta"}) {
     CodecStack stack = make_codec(text);
     if (stack.codec->traits().needs_fit) stack.codec->as<Fit>()->fit(std::span(&view, 1));
     EXPECT_NO_THROW(check_codec(stack, view)) << text;
