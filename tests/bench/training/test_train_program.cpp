@@ -321,7 +321,7 @@ TEST(TrainTables, UtilisationIsModelFlopsOverThePeakOfRealSteps) {
 /// A store that nobody trains with: what is said of it is all that is asked.
 void register_gathering_store() {
   static const bool registered = [] {
-    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .releases = true, .shards_gradients = true};
+    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .shards_gradients = true};
     info.classes = {TrafficClass::param_all_gather};
     info.make_f32 = [](const StoreContext<float>&) { return std::unique_ptr<ParameterStore<float>>(); };
     info.make_f64 = [](const StoreContext<double>&) { return std::unique_ptr<ParameterStore<double>>(); };
