@@ -120,7 +120,7 @@ void Places(const float* HWY_RESTRICT x, std::size_t n, std::size_t block, const
 }
 
 void InverseSteps(const float* HWY_RESTRICT steps, std::size_t n, float* HWY_RESTRICT factors) {
-  const F32 d;
+  const hn::CappedTag<float, 4> d;  // steps were just written four at a time: longer loads would wait until the stores are through
   const std::size_t lanes = hn::Lanes(d);
   const auto zero = hn::Zero(d), one = hn::Set(d, 1.0f), most = hn::Set(d, std::numeric_limits<float>::max());
   const auto inverse_of = [&](const float* from) HWY_ATTR {
@@ -130,7 +130,7 @@ void InverseSteps(const float* HWY_RESTRICT steps, std::size_t n, float* HWY_RES
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(inverse_of(steps + i), d, factors + i);
   if (i == n) return;
-  float rest[most_lanes] = {};
+  float rest[4] = {};
   std::memcpy(rest, steps + i, (n - i) * sizeof(float));
   hn::StoreU(inverse_of(rest), d, rest);
   std::memcpy(factors + i, rest, (n - i) * sizeof(float));
@@ -267,21 +267,23 @@ void DecodeGroups(const std::uint8_t* HWY_RESTRICT codes, std::size_t n, std::si
   for (std::size_t begin = 0, b = 0; begin < n; begin += block, ++b) {
     const std::size_t end = std::min(n, begin + block);
     const auto step = hn::Set(d, steps[b]), offset = hn::Set(d, offsets == nullptr ? 0.0f : offsets[b]);
-    for (std::size_t i = begin; i < end; i += 16) {
-      const std::size_t count = std::min<std::size_t>(16, end - i);
-      const std::uint8_t* const from = CodesAt<kPacking>(codes, i, count, apart);
-      float* const to = count == 16 ? out + i : values;
+    const auto value_at = [&](const std::uint8_t* from) HWY_ATTR { return hn::Add(hn::Mul(hn::ConvertTo(d, NumbersAt<kBits>(d, from, bits)), step), offset); };
+    std::size_t i = begin;
+    for (; i + 16 <= end; i += 16) {
+      const std::uint8_t* const from = CodesAt<kPacking>(codes, i, 16, apart);
       for (std::size_t k = 0; k < 16; k += lanes) {
-        auto value = hn::Add(hn::Mul(hn::ConvertTo(d, NumbersAt<kBits>(d, from + k, bits)), step), offset);
-        if (kAdd && count == 16) value = hn::Add(value, hn::LoadU(d, to + k));
-        if (kStream && count == 16)
-          hn::Stream(value, d, to + k);
+        auto value = value_at(from + k);
+        if constexpr (kAdd) value = hn::Add(value, hn::LoadU(d, out + i + k));
+        if constexpr (kStream)
+          hn::Stream(value, d, out + i + k);
         else
-          hn::StoreU(value, d, to + k);
+          hn::StoreU(value, d, out + i + k);
       }
-      if (count == 16) continue;
-      for (std::size_t k = 0; k < count; ++k) out[i + k] = kAdd ? out[i + k] + values[k] : values[k];
     }
+    if (i == end) continue;
+    const std::uint8_t* const from = CodesAt<kPacking>(codes, i, end - i, apart);
+    for (std::size_t k = 0; k < 16; k += lanes) hn::StoreU(value_at(from + k), d, values + k);
+    for (std::size_t k = 0; i + k < end; ++k) out[i + k] = kAdd ? out[i + k] + values[k] : values[k];
   }
 }
 

@@ -186,13 +186,14 @@ void EncodeBlocks(const float* HWY_RESTRICT x, std::size_t n, std::size_t block,
       }
     }
 #endif
-    for (; i < end; i += lanes) {
-      const std::size_t count = std::min(lanes, end - i);
-      if (kBits != 4 && count == lanes) {
+    if constexpr (kBits != 4) {
+      for (; i + lanes <= end; i += lanes) {
         FetchAhead(x + i);
         StoreBytes(code_of(hn::LoadU(d, x + i), factor), codes + i);
-        continue;
       }
+    }
+    for (; i < end; i += lanes) {
+      const std::size_t count = std::min(lanes, end - i);
       std::memset(values, 0, sizeof values);
       std::memcpy(values, x + i, count * sizeof(float));
       StoreBytes(code_of(hn::LoadU(d, values), factor), tail);
@@ -256,21 +257,23 @@ void DecodeBlocks(const std::uint8_t* HWY_RESTRICT codes, std::size_t n, std::si
   for (std::size_t begin = 0, b = 0; begin < n; begin += block, ++b) {
     const std::size_t end = std::min(n, begin + block);
     const auto factor = hn::Set(d, factors[b]);
-    for (std::size_t i = begin; i < end; i += 16) {
-      const std::size_t count = std::min<std::size_t>(16, end - i);
-      const std::uint8_t* const from = CodesAt<kBits == 4>(codes, i, count, apart);
-      float* const to = count == 16 ? out + i : values;
+    const auto value_at = [&](const std::uint8_t* from) HWY_ATTR { return hn::Mul(value_of(hn::PromoteTo(di, hn::LoadU(dbytes, from))), factor); };
+    std::size_t i = begin;
+    for (; i + 16 <= end; i += 16) {
+      const std::uint8_t* const from = CodesAt<kBits == 4>(codes, i, 16, apart);
       for (std::size_t k = 0; k < 16; k += lanes) {
-        auto value = hn::Mul(value_of(hn::PromoteTo(di, hn::LoadU(dbytes, from + k))), factor);
-        if (kAdd && count == 16) value = hn::Add(value, hn::LoadU(d, to + k));
-        if (kStream && count == 16)
-          hn::Stream(value, d, to + k);
+        auto value = value_at(from + k);
+        if constexpr (kAdd) value = hn::Add(value, hn::LoadU(d, out + i + k));
+        if constexpr (kStream)
+          hn::Stream(value, d, out + i + k);
         else
-          hn::StoreU(value, d, to + k);
+          hn::StoreU(value, d, out + i + k);
       }
-      if (count == 16) continue;
-      for (std::size_t k = 0; k < count; ++k) out[i + k] = kAdd ? out[i + k] + values[k] : values[k];
     }
+    if (i == end) continue;
+    const std::uint8_t* const from = CodesAt<kBits == 4>(codes, i, end - i, apart);
+    for (std::size_t k = 0; k < 16; k += lanes) hn::StoreU(value_at(from + k), d, values + k);
+    for (std::size_t k = 0; i + k < end; ++k) out[i + k] = kAdd ? out[i + k] + values[k] : values[k];
   }
 }
 

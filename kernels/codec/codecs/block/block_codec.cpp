@@ -13,6 +13,7 @@ namespace thinwire {
 namespace {
 
 constexpr std::size_t stream_from_bytes = 8 << 20;  // larger outputs bypass the caches
+constexpr std::size_t units_ahead = 4;              // whose scales are fetched
 constexpr std::int64_t stripe_elements = 4096;  ///< of a row at once: 16 KiB, so that the second look at them finds them in the cache
 
 }  // namespace
@@ -103,6 +104,9 @@ void BlockCodec::expand(std::span<const std::byte> payload, const MessageKey& ke
   const float head = layout_.head_bytes > 0 ? read_head(payload.data(), key) : 1;
   float* const values = out.as<float>().data();
   cut.for_units(head, !add && out.bytes() >= stream_from_bytes, [&](const Unit& unit, std::size_t scales, std::size_t codes, int thread) {
+    // Codes are one long stream, which hardware fetches ahead. Of scales each unit has a few lines, and would wait for them.
+    const std::size_t scale_bytes = unit.blocks * layout_.scale_bytes, soon = scales + units_ahead * scale_bytes;
+    for (std::size_t at = soon; at < std::min(soon + scale_bytes, payload.size()); at += 64) __builtin_prefetch(payload.data() + at);
     const auto* const from = reinterpret_cast<const std::uint8_t*>(payload.data() + codes);
     if (!decode_unit(payload.data() + scales, from, unit, values + unit.element, add, scratch_[static_cast<std::size_t>(thread)]))
       throw CorruptData(name_ + ": a scale or a code of " + text_of(key) + " near element " + std::to_string(unit.element) + " is none that is ever written: the payload is damaged");

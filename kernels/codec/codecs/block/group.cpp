@@ -112,12 +112,19 @@ float from_wire(Wire value) {
     return to_float(value);
 }
 
-/// Rounds to the type that travels and writes. Of each block step, and offset where there is one.
+/// Rounds to the type that travels and writes. Of each block step, and offset where there is one; `room` is for so many floats.
 template <typename Wire, bool kOffsets>
-void put_scales(float* steps, float* offsets, std::size_t blocks, std::byte* to) {
+void put_scales(float* steps, float* offsets, std::size_t blocks, float* room, std::byte* to) {
+  if constexpr (std::is_same_v<Wire, float>) {
+    if constexpr (kOffsets)
+#pragma omp simd
+      for (std::size_t b = 0; b < blocks; ++b) room[2 * b] = steps[b], room[2 * b + 1] = offsets[b];
+    std::memcpy(to, kOffsets ? room : steps, (kOffsets ? 2 : 1) * blocks * sizeof(float));  // little-endian, as payloads are
+    return;
+  }
   for (std::size_t b = 0; b < blocks; ++b, to += (kOffsets ? 2 : 1) * sizeof(Wire)) {
     const Wire step = to_wire<Wire>(steps[b]);
-    std::memcpy(to, &step, sizeof step);  // little-endian, as payloads are
+    std::memcpy(to, &step, sizeof step);
     steps[b] = from_wire(step);
     if constexpr (!kOffsets) continue;
     const Wire offset = to_wire<Wire>(offsets[b]);
@@ -125,9 +132,18 @@ void put_scales(float* steps, float* offsets, std::size_t blocks, std::byte* to)
     offsets[b] = from_wire(offset);
   }
 }
-/// Without offsets these are 0.
+/// Without offsets these are 0. Of f32 whole vectors are moved: a vector that is read back from single numbers waits for all stores before it, those that bypass the
+/// caches too.
 template <typename Wire, bool kOffsets>
-void get_scales(const std::byte* from, std::size_t blocks, float* steps, float* offsets) {
+void get_scales(const std::byte* from, std::size_t blocks, float* room, float* steps, float* offsets) {
+  if constexpr (std::is_same_v<Wire, float>) {
+    std::memcpy(kOffsets ? room : steps, from, (kOffsets ? 2 : 1) * blocks * sizeof(float));
+    if constexpr (!kOffsets) std::memset(offsets, 0, blocks * sizeof(float));
+    if constexpr (kOffsets)
+#pragma omp simd
+      for (std::size_t b = 0; b < blocks; ++b) steps[b] = room[2 * b], offsets[b] = room[2 * b + 1];
+    return;
+  }
   for (std::size_t b = 0; b < blocks; ++b, from += (kOffsets ? 2 : 1) * sizeof(Wire)) {
     Wire step{}, offset{};
     std::memcpy(&step, from, sizeof step);
@@ -145,20 +161,20 @@ class Group final : public BlockCodec {
 
  private:
   template <typename Wire>
-  void put_as(float* steps, float* offsets, std::size_t blocks, std::byte* to) const {
-    options_.has_offset() ? put_scales<Wire, true>(steps, offsets, blocks, to) : put_scales<Wire, false>(steps, offsets, blocks, to);
+  void put_as(float* steps, float* offsets, std::size_t blocks, float* room, std::byte* to) const {
+    options_.has_offset() ? put_scales<Wire, true>(steps, offsets, blocks, room, to) : put_scales<Wire, false>(steps, offsets, blocks, room, to);
   }
-  void put(float* steps, float* offsets, std::size_t blocks, std::byte* to) const {
-    if (options_.scale == DType::f16) return put_as<Half>(steps, offsets, blocks, to);
-    options_.scale == DType::bf16 ? put_as<BFloat16>(steps, offsets, blocks, to) : put_as<float>(steps, offsets, blocks, to);
+  void put(float* steps, float* offsets, std::size_t blocks, float* room, std::byte* to) const {
+    if (options_.scale == DType::f16) return put_as<Half>(steps, offsets, blocks, room, to);
+    options_.scale == DType::bf16 ? put_as<BFloat16>(steps, offsets, blocks, room, to) : put_as<float>(steps, offsets, blocks, room, to);
   }
   template <typename Wire>
-  void get_as(const std::byte* from, std::size_t blocks, float* steps, float* offsets) const {
-    options_.has_offset() ? get_scales<Wire, true>(from, blocks, steps, offsets) : get_scales<Wire, false>(from, blocks, steps, offsets);
+  void get_as(const std::byte* from, std::size_t blocks, float* room, float* steps, float* offsets) const {
+    options_.has_offset() ? get_scales<Wire, true>(from, blocks, room, steps, offsets) : get_scales<Wire, false>(from, blocks, room, steps, offsets);
   }
-  void get(const std::byte* from, std::size_t blocks, float* steps, float* offsets) const {
-    if (options_.scale == DType::f16) return get_as<Half>(from, blocks, steps, offsets);
-    options_.scale == DType::bf16 ? get_as<BFloat16>(from, blocks, steps, offsets) : get_as<float>(from, blocks, steps, offsets);
+  void get(const std::byte* from, std::size_t blocks, float* room, float* steps, float* offsets) const {
+    if (options_.scale == DType::f16) return get_as<Half>(from, blocks, room, steps, offsets);
+    options_.scale == DType::bf16 ? get_as<BFloat16>(from, blocks, room, steps, offsets) : get_as<float>(from, blocks, room, steps, offsets);
   }
 
   /// Whether all codes of all blocks are finite numbers, and no step is negative where none is written; not of NaN.
@@ -196,11 +212,11 @@ class Group final : public BlockCodec {
   }
 
   bool encode_unit(const float* x, const Unit& unit, const MessageKey& key, std::byte* scales, std::uint8_t* codes, Scratch& scratch) const override {
-    float* const steps = scratch.factors.as<float>(5 * unit.blocks);
+    float* const steps = scratch.factors.as<float>(7 * unit.blocks);
     float *const offsets = steps + unit.blocks, *const factors = offsets + unit.blocks, *const least = factors + unit.blocks, *const largest = least + unit.blocks;
     if (!ranges_of(x, unit, least, largest, scratch)) return false;
     scales_of_(least, largest, unit.blocks, options_.levels(), steps, offsets);
-    put(steps, offsets, unit.blocks, scales);
+    put(steps, offsets, unit.blocks, largest + unit.blocks, scales);
     if (!fit(steps, offsets, unit.blocks)) refuse(least, largest, unit.blocks, key);
     simd::inverse_steps(steps, unit.blocks, factors);
     const bool apart = options_.bits != 8 && options_.bits != 4;
@@ -211,9 +227,9 @@ class Group final : public BlockCodec {
   }
 
   bool decode_unit(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const override {
-    float* const steps = scratch.factors.as<float>(2 * unit.blocks);
+    float* const steps = scratch.factors.as<float>(4 * unit.blocks);
     float* const offsets = steps + unit.blocks;
-    get(scales, unit.blocks, steps, offsets);
+    get(scales, unit.blocks, offsets + unit.blocks, steps, offsets);
     if (!fit(steps, offsets, unit.blocks)) return false;
     if (options_.bits != 8 && options_.bits != 4) {
       const std::size_t groups = (unit.count + 7) / 8;
