@@ -149,7 +149,8 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   // A table that two stages hold stays whole.
   const std::int64_t splittable = p.in_matrices + (pipeline ? 0 : p.table);
   const StoredBytes stored = stored_bytes(c, splittable, p.all() - splittable, size);
-  m.weights = stored.weights, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  const std::int64_t in_node = c.zero_node_shards ? splittable / c.mesh.data().inside * size : 0;
+  m.weights = stored.weights + in_node, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
   m.activations = (live * passes.saved + passes.again) * size;
   // Gradients in flight, and what the model says of itself.
   m.workspace = (passes.scratch + passes.kept + passes.boundary * (pipeline ? 2 : 1)) * size;

@@ -40,11 +40,16 @@ class UpdatedRowsStore : public ParameterStore<T> {
     this->version_ = version;
     MessageKey key;
     key.step = version - 1;  // of the update
-    std::vector<RowExchange::Ticket> gathers;
+    std::deque<RowExchange::Ticket> gathers;
+    // Between two steps a message has a block of its own: not all of them at once.
+    const std::size_t most = exchange_.owners().two_levels() ? 8 : parts_.size();
     for (const OwnedPart<T>& part : parts_) {
       if (!part.sharded) continue;
       key.tensor = tensor_id(part.parameter->name());
       gathers.push_back(exchange_.gather(part.unit, key, part.weights, part.parameter->value.view()));
+      if (gathers.size() < most) continue;
+      wait_for_weights(exchange_, gathers.front(), this->waited_us);
+      gathers.pop_front();
     }
     for (const RowExchange::Ticket& gather : gathers) wait_for_weights(exchange_, gather, this->waited_us);
   }

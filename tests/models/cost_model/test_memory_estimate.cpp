@@ -32,6 +32,7 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
                                    {"zero 3", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 3; }},
                                    {"zero 3, kept for the step, reduced once", {1, 1, 4}, [](TrainConfig& c) { c.zero_stage = 3, c.zero_keep = "step", c.zero_reduce = "step"; }},
                                    {"zero 3, prefetch 3, no overlap", {1, 1, 4}, [](TrainConfig& c) { c.zero_stage = 3, c.zero_prefetch = 3, c.overlap = false; }},
+                                   {"zero 3, copies in nodes", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 3, c.mesh.dp_nodes = 2, c.zero_node_shards = true; }},
                                    {"zero 3, all splits", {2, 2, 2}, [](TrainConfig& c) { c.zero_stage = 3; }},
                                    {"recompute", {2, 2, 2}, [](TrainConfig& c) { c.recompute = true; }},
                                    {"sequence parallel", {4, 1, 2}, [](TrainConfig& c) { c.sequence_parallel = true; }}};

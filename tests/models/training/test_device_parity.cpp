@@ -47,6 +47,8 @@ std::vector<ParityCase> splits() {
           with(of_mesh(2, 1, 1, 4), "sequence parallel", [](TrainConfig& c) { c.sequence_parallel = true; }),
           of_mesh(1, 2, 1, 2),
           with(of_mesh(1, 1, 2, 4), "sharded", [](TrainConfig& c) { c.zero_stage = 1; }),
+          with(of_mesh(1, 1, 4, 2), "zero 3", [](TrainConfig& c) { c.zero_stage = 3; }),
+          with(of_mesh(1, 1, 4, 1), "zero 3, nodes", [](TrainConfig& c) { c.zero_stage = 3, c.mesh.dp_nodes = 2, c.zero_node_shards = true; }),
           with(of_mesh(2, 2, 1, 4), "scattered", [](TrainConfig& c) { c.scatter_gather = true; }),
           with(of_mesh(2, 1, 2, 4), "sequence parallel, recompute", [](TrainConfig& c) { c.sequence_parallel = c.recompute = true; }),
           with(of_mesh(1, 2, 2, 2), "interleaved, fused", [](TrainConfig& c) { c.schedule = "interleaved", c.virtual_stages = 2, c.embedding_sync = "fused"; }),
@@ -148,7 +150,7 @@ TEST_F(DeviceParity, RecordedPassesChangeNoBitOfAPipelineOfReplicas) {
 TEST_F(DeviceParity, ShardedAndCompressedRunsResumeBitEqual) {
   const std::string path = scratch_file();
   TrainConfig c = on_device(of_mesh(2, 2, 2, 2).config);
-  c.zero_stage = 1;
+  c.zero_stage = 3, c.zero_keep = "layer";
   c.compress[TrafficClass::tp_forward].codec = "quantize:bits=8";
   c.compress[TrafficClass::pp_backward].codec = "topk:fraction=0.3+ef";
   EXPECT_EQ(difference(straight(c, corpus(), 4), interrupted(c, corpus(), 2, 2, path, c)), "");
