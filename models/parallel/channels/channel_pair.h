@@ -28,9 +28,13 @@ class ChannelPair {
   /// Collective over `group`.
   ChannelPair(Communicator& group, TrafficClass traffic, const CompressRule& rule, const ChannelPairOptions& options);
 
-  /// Whether the rule covers the message of this layer (and pipeline stage: of the sender, or of the group).
-  bool codes(int layer, int stage, const MessageKey& key) const { return coded_ && coverage_.covers(layer, stage, key); }
-  Channel& at(int layer, int stage, const MessageKey& key) { return codes(layer, stage, key) ? *coded_ : dense_; }
+  /// Whether the rule covers the message of this layer (and pipeline stage: of the sender, or of the group); `elements`: where it goes by size.
+  bool codes(int layer, int stage, const MessageKey& key, std::int64_t elements = std::numeric_limits<std::int64_t>::max()) const {
+    return coded_ && coverage_.covers(layer, stage, key, elements);
+  }
+  Channel& at(int layer, int stage, const MessageKey& key, std::int64_t elements = std::numeric_limits<std::int64_t>::max()) {
+    return codes(layer, stage, key, elements) ? *coded_ : dense_;
+  }
   Channel& dense() { return dense_; }
   /// Null when the class is never compressed.
   Channel* coded() { return coded_ ? &*coded_ : nullptr; }

@@ -8,6 +8,7 @@ struct RowExchange::Message {
   int layer = 0;
   MessageKey key;
   bool gathers = false;
+  std::int64_t elements = 0;  ///< of the whole matrix
   ConstTensorView in;
   TensorView out;
   std::unique_ptr<Tensor> own_block;
@@ -34,12 +35,12 @@ RowExchange::RowExchange(const NamedChannels& channels, const std::string& name,
       inside_(find_channel(channels, name + ".inside")),
       across_(find_channel(channels, name + ".across")) {}
 
-Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { return pair.at(m.layer, stage_, m.key); }
+Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { return pair.at(m.layer, stage_, m.key, m.elements); }
 
 RowExchange::Ticket RowExchange::message(int layer, const MessageKey& key, bool gathers, ConstTensorView in, TensorView out, const TensorView& whole, Tensor* block) {
   Ticket ticket = std::make_shared<Message>();
   Message& m = *ticket;
-  m.layer = layer, m.key = key, m.gathers = gathers, m.in = in, m.out = out, m.block = block;
+  m.layer = layer, m.key = key, m.gathers = gathers, m.in = in, m.out = out, m.block = block, m.elements = whole.elements();
   if (flat_) return ticket;
   if (!block) {
     m.own_block = spare_.empty() ? std::make_unique<Tensor>() : std::move(spare_.back());
@@ -67,7 +68,7 @@ RowExchange::Ticket RowExchange::gather_inside(int layer, const MessageKey& key,
   progress_all();  // messages of a channel start in one order
   Ticket ticket = std::make_shared<Message>();
   Message& m = *ticket;
-  m.layer = layer, m.key = key, m.gathers = true, m.in = node_rows.view(), m.out = whole;
+  m.layer = layer, m.key = key, m.gathers = true, m.in = node_rows.view(), m.out = whole, m.elements = whole.elements();
   m.second = channel(*inside_, m).all_gather(m.in, whole, key);
   return ticket;
 }

@@ -12,8 +12,8 @@ RuleCoverage::RuleCoverage(TrafficClass traffic, const CompressRule& rule, int s
       layers_(NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers)),
       stages_(NumberRanges::parse("compress." + name_of(traffic) + ".stages", rule.stages)) {}
 
-bool RuleCoverage::covers(int layer, int stage, const MessageKey& key) const {
-  if (!active_) return false;
+bool RuleCoverage::covers(int layer, int stage, const MessageKey& key, std::int64_t elements) const {
+  if (!active_ || elements < rule_.min_elements) return false;
   if (key.pass == Pass::evaluate) {
     if (!rule_.at_evaluation) return false;
   } else if (key.step < rule_.warmup_steps) {

@@ -1,6 +1,8 @@
 // Which messages of a traffic class a compression rule covers. Every rank asks with the same numbers, so both ends decide alike.
 #pragma once
 
+#include <limits>
+
 #include "kernels/codec/codec.h"
 #include "models/parallel/channels/compress_rule.h"
 #include "models/parallel/channels/number_ranges.h"
@@ -12,8 +14,8 @@ class RuleCoverage {
   /// `stages`, `micro_batches`: of the pipeline and of one step, what CompressRule::epilogue_only goes by. UsageError for layers or stages
   /// that cannot be read.
   RuleCoverage(TrafficClass traffic, const CompressRule& rule, int stages, int micro_batches);
-  /// `layer`: of the message (a boundary counts as the layer behind it); `stage`: of its sender, or of the group.
-  bool covers(int layer, int stage, const MessageKey& key) const;
+  /// `layer`: of the message (a boundary counts as the layer behind it); `stage`: of its sender, or of the group; `elements`: of the matrix.
+  bool covers(int layer, int stage, const MessageKey& key, std::int64_t elements = std::numeric_limits<std::int64_t>::max()) const;
 
  private:
   CompressRule rule_;

@@ -59,7 +59,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
     Parameter<T>& p = *part.parameter;
     const bool late = replicated_.add(p);
     if (!gradient_) continue;
-    const bool coded = is_matrix(p) && gradient_->codes(part.unit, at_.pp, settled);
+    const bool coded = is_matrix(p) && gradient_->codes(part.unit, at_.pp, settled, p.elements());
     const bool large = static_cast<double>(p.elements()) * sizeof(T) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
     add(part, coded || large || part.sharded, stacked, late);
@@ -151,7 +151,7 @@ void GradientSync<T>::start(GradientBucket<T>& b, int micro) {
     return;
   }
   // A packed bucket holds what the rule does not cover: it always travels dense.
-  Channel& channel = of_matrices(b) ? gradient_->at(b.layer, at_.pp, key) : gradient_->dense();
+  Channel& channel = of_matrices(b) ? gradient_->at(b.layer, at_.pp, key, b.members[0]->elements()) : gradient_->dense();
   b.operation = channel.all_reduce(view, view, key);
 }
 
@@ -221,7 +221,7 @@ void GradientSync<T>::finish() {
     if (b.started) continue;
     if constexpr (std::is_same_v<T, float>) {
       // Steps whose errors are measured start every message here, one by one, so that the input can be kept.
-      if (compares() && !b.sharded && b.members.size() == 1 && is_matrix(*b.members[0]) && gradient_->codes(b.layer, at_.pp, key_of(b.name))) {
+      if (compares() && !b.sharded && b.members.size() == 1 && is_matrix(*b.members[0]) && gradient_->codes(b.layer, at_.pp, key_of(b.name), b.members[0]->elements())) {
         compared_.reshape(b.members[0]->gradient.shape());
         copy_bytes(compared_.view().data(), b.members[0]->g(), compared_.bytes());
         start(b);
@@ -247,7 +247,7 @@ bool GradientSync<T>::reducer_zeroes_table() const {
   if (config_.form != Form::released || config_.embedding_sync != "fused" || !gradient_ || !gradient_->coded()) return false;
   if (!gradient_->coded()->codec().codec->traits().zeroes_uncompressed) return false;
   return std::any_of(buckets_.begin(), buckets_.end(), [&](const GradientBucket<T>& b) {
-    return of_matrices(b) && gradient_->codes(b.layer, at_.pp, key_of(b.name));
+    return of_matrices(b) && gradient_->codes(b.layer, at_.pp, key_of(b.name), b.members[0]->elements());
   });
 }
 

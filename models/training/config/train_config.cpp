@@ -173,6 +173,7 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   covers("layers", rule.layers, c.model.layers);
   covers("stages", rule.stages, c.stages() * c.virtual_stages);
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
+  at_least((name + ".min_elements").c_str(), rule.min_elements, 0);
   check_data_traffic(c, traffic, name);
   const bool of_grid = traffic == TrafficClass::tp_weight || traffic == TrafficClass::tp_weight_gradient;
   if (of_grid && parse_grid(c.tensor_parallel, c.mesh.tp).kind == GridKind::one_d)

@@ -163,6 +163,9 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
     table.push_back(rule_option(
         traffic, "epilogue_only", "compress only a mini-batch's last messages, which no computing hides (1f1b)", "",
         [](CompressRule & r) -> auto& { return r.epilogue_only; }));
+  if (traffic == TrafficClass::dp_gradient || traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather)
+    table.push_back(rule_option(
+        traffic, "min_elements", "matrices with fewer elements on a rank travel dense", "elements", [](CompressRule & r) -> auto& { return r.min_elements; }));
   if (traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather)
     table.push_back(rule_option(
         traffic, "inside", "codec of what stays inside a node (--dp-nodes), where the rule's own is for what crosses", "", [](CompressRule & r) -> auto& { return r.inside; }));

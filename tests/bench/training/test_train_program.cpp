@@ -321,7 +321,7 @@ TEST(TrainTables, UtilisationIsModelFlopsOverThePeakOfRealSteps) {
 /// A store that nobody trains with: what is said of it is all that is asked.
 void register_gathering_store() {
   static const bool registered = [] {
-    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .shards_gradients = true};
+    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .shards_gradients = true, .lends = true};
     info.classes = {TrafficClass::param_all_gather};
     info.make_f32 = [](const StoreContext<float>&) { return std::unique_ptr<ParameterStore<float>>(); };
     info.make_f64 = [](const StoreContext<double>&) { return std::unique_ptr<ParameterStore<double>>(); };
@@ -370,15 +370,18 @@ TEST(TrainPrediction, GathersOfAShardedStoreAreCountedWhereTheScheduleHasThem) {
   EXPECT_FALSE(step_costs(run, machine).unshard_us) << "a store of whole parameters";
 }
 
-// Shards, and of the gathered matrices the most that are held at once: never more than all of them, never less than the largest unit's.
+// Shards, and of the gathered matrices the most that are held at once.
 TEST(TrainProgram, MemoryOfAShardedStoreCountsWhatIsGatheredAtOnce) {
   register_gathering_store();
   TrainConfig c = make_train_config({{"dp", "2"}, {"global-batch", "4"}});
   const std::int64_t h = c.model.hidden, whole = estimate_memory(c, {}).weights;
   c.zero_stage = 93;
   const std::int64_t layer = 12 * h * h * 4, matrices = c.model.layers * layer + (c.model.vocab + c.model.max_seq) * h * 4;
-  // keep = layer, one pass ahead: two neighbouring layers at once.
-  EXPECT_EQ(estimate_memory(c, {}).weights, whole - matrices / 2 + 2 * layer);
+  const MemoryEstimate by_layer = estimate_memory(c, {});
+  EXPECT_EQ(by_layer.weights, whole - matrices / 2);
+  // keep = layer, one pass ahead: two neighbouring layers at once; keep = step: all of them.
+  c.zero_keep = "step";
+  EXPECT_EQ(estimate_memory(c, {}).workspace - by_layer.workspace, (c.model.layers - 2) * layer);
 }
 
 // A model that does not say what it is in numbers has no utilisation, not a GPT's, and the report says why.

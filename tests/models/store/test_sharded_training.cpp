@@ -377,6 +377,30 @@ TEST(ShardedTraining, CodedWeightsAreEncodedOncePerUpdate) {
   EXPECT_EQ(once, again);
 }
 
+// TAGC: the sketch on large matrices alone, its residual beside it. What peels is the sum of what was kept, so training follows the dense run.
+TEST(ShardedTraining, SketchesOfLargeMatricesFollowTheDenseRun) {
+  TrainConfig c = config_of({1, 1, 4}, 3);
+  c.dtype = c.comm_dtype = DType::f32, c.steps = 12;
+  c.model.hidden = 128, c.model.layers = 2, c.model.dropout = 0;
+  c.zero_reduce = "step";
+  const RunCurve dense = parallel_curve(world(), c, corpus());
+  c.compress[TrafficClass::grad_reduce_scatter] = {.codec = "sketch:ratio=2,target=0.9+ef", .min_elements = 128 * 512};
+  c.check();
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  double coded = 0, plain = 0;
+  std::vector<double> loss;
+  for (std::int64_t s = 0; s < c.steps; ++s) {
+    const StepRecord record = trainer->step();
+    loss.push_back(record.loss);
+    for (const TrafficRecord& r : record.traffic)
+      if (r.traffic == TrafficClass::grad_reduce_scatter) (r.codec == uncompressed ? plain : coded) += static_cast<double>(r.operations);
+  }
+  EXPECT_EQ(coded, 12 * 2 * 2) << "both matrices of each MLP in each step";
+  EXPECT_EQ(plain, 12 * (2 * 2 + 2)) << "qkv and projection of each attention, table, positions";
+  EXPECT_LT(loss.back(), 0.9 * loss.front());
+  EXPECT_NEAR(loss.back(), dense.loss.back(), 0.1 * dense.loss.back());
+}
+
 TEST(ShardedTraining, WhatDoesNotGoTogetherIsRefusedWithTheMend) {
   const auto refused = [](const char* part, auto change) {
     TrainConfig c = config_of({1, 2, 2}, 3);

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/simd/sketch_tiles.h"
+#include "kernels/codec/codecs/sketch/sketch_tiles.h"
 
 namespace thinwire {
 

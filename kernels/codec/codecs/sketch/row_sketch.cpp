@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/simd/magnitude.h"
-#include "kernels/simd/sketch_tiles.h"
+#include "kernels/codec/codecs/sketch/sketch_tiles.h"
 #include "kernels/threads.h"
 
 namespace thinwire {

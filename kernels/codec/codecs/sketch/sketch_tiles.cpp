@@ -1,9 +1,9 @@
-#include "kernels/simd/sketch_tiles.h"
+#include "kernels/codec/codecs/sketch/sketch_tiles.h"
 
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd/sketch_tiles.cpp"
+#define HWY_TARGET_INCLUDE "kernels/codec/codecs/sketch/sketch_tiles.cpp"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
