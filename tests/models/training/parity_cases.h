@@ -42,16 +42,7 @@ struct ParityCase {
   std::vector<std::string> choices;  ///< one per factor
 };
 
-/// What replicas share out, and how.
-struct Sharding {
-  int zero_stage;
-  const char *keep, *reduce;
-  std::string name() const { return "zero " + std::to_string(zero_stage) + (std::string(keep) == "auto" && std::string(reduce) == "auto" ? "" : std::string(" keep ") + keep + " reduce " + reduce); }
-};
-inline constexpr Sharding shardings[] = {{0, "auto", "auto"}, {1, "auto", "auto"},        {2, "auto", "auto"},
-                                         {3, "auto", "auto"}, {3, "layer", "micro_batch"}};
-
-/// Every valid combination of mesh (products 1, 2, 4, 8) x schedule x micro-batch x sequence parallelism x recomputation x sharding
+/// Every valid combination of mesh (products 1, 2, 4, 8) x schedule x micro-batch x sequence parallelism x recomputation x zero stage
 /// x scattered boundaries x embedding synchronisation x overlap.
 inline std::vector<ParityCase> all_parity_cases() {
   std::vector<ParityCase> cases;
@@ -63,10 +54,9 @@ inline std::vector<ParityCase> all_parity_cases() {
         for (const char* order : {"tp-pp-dp", "dp-tp-pp"})
           for (const char* schedule : {"gpipe", "1f1b", "interleaved"})
             for (int micro : {1, 2, 4, 8})
-              for (unsigned bits = 0; bits < 32 * std::size(shardings); ++bits) {
+              for (unsigned bits = 0; bits < 128; ++bits) {
                 const bool fits = tp * pp * dp <= 8 && dp * micro <= parity_global_batch;
                 if (!fits) continue;
-                const Sharding& sharding = shardings[bits / 32];
                 TrainConfig c = base;
                 c.mesh = {tp, pp, dp, order};
                 c.schedule = schedule;
@@ -77,7 +67,7 @@ inline std::vector<ParityCase> all_parity_cases() {
                 c.overlap = bits & 4;
                 c.scatter_gather = bits & 8;
                 c.embedding_sync = bits & 16 ? "fused" : "two_step";
-                c.zero_stage = sharding.zero_stage, c.zero_keep = sharding.keep, c.zero_reduce = sharding.reduce;
+                c.zero_stage = static_cast<int>(bits / 32);
                 // Combinations that say nothing new: a switch without the group that it acts on.
                 if ((c.sequence_parallel || c.scatter_gather) && tp == 1) continue;
                 if (c.scatter_gather && (pp == 1 || c.sequence_parallel)) continue;
@@ -98,7 +88,7 @@ inline std::vector<ParityCase> all_parity_cases() {
                                                     "order " + std::string(order),
                                                     c.sequence_parallel ? "sequence parallel" : "no sequence parallelism",
                                                     c.recompute ? "recompute" : "no recompute",
-                                                    sharding.name(),
+                                                    "zero " + std::to_string(c.zero_stage),
                                                     c.scatter_gather ? "scattered" : "not scattered",
                                                     c.embedding_sync,
                                                     c.overlap ? "overlap" : "no overlap"};
