@@ -13,11 +13,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <numbers>
 #include <vector>
 
 #include "core/half.h"
 #include "core/random.h"
+#include "kernels/codec/codecs/block/token_entropy.h"
 #include "kernels/codec/payload/bit_stream.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
@@ -31,7 +31,6 @@
 namespace thinwire {
 namespace {
 
-constexpr double least_mass = 1e-30;
 constexpr float least_scale = 1e-30f, largest_half = 65504.0f;
 
 struct Options {
@@ -44,31 +43,6 @@ struct Options {
 
 bool bit_at(const std::byte* bits, std::int64_t i) { return (bits[i / 8] >> (7 - i % 8) & std::byte{1}) != std::byte{0}; }
 std::size_t bytes_of(std::int64_t bits) { return static_cast<std::size_t>(bits + 7) / 8; }
-
-/// ln x of a positive normal number, without calls or branches: loops over it become vector code. x = 2^e m with m from sqrt(1/2) to sqrt(2);
-/// ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), s = (m - 1) / (m + 1), |s| < 0.172, of which 11 terms leave an error below 1e-18.
-inline double natural_log(double x) {
-  constexpr std::uint64_t root_half = 0x3fe6a09e667f3bcdu, fraction = (std::uint64_t{1} << 52) - 1, bias = std::uint64_t{1024} << 52;
-  const std::uint64_t from_root = std::bit_cast<std::uint64_t>(x) - root_half + bias;
-  const double exponent = std::bit_cast<double>(std::uint64_t{0x4330000000000000u} | from_root >> 52) - (0x1p52 + 1024);  // the integer behind 2^52
-  const double m = std::bit_cast<double>((from_root & fraction) + root_half), s = (m - 1) / (m + 1), z = s * s;
-  double sum = 1.0 / 21;
-  sum = sum * z + 1.0 / 19, sum = sum * z + 1.0 / 17, sum = sum * z + 1.0 / 15, sum = sum * z + 1.0 / 13, sum = sum * z + 1.0 / 11;
-  sum = sum * z + 1.0 / 9, sum = sum * z + 1.0 / 7, sum = sum * z + 1.0 / 5, sum = sum * z + 1.0 / 3, sum = sum * z + 1;
-  return exponent * std::numbers::ln2 + 2 * s * sum;
-}
-
-/// `mass`: the sum of magnitudes.
-double entropy_of(const float* token, std::int64_t columns, double mass) {
-  const double inverse = 1 / (mass + least_mass);
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t c = 0; c < columns; ++c) {
-    const double p = std::abs(double{token[c]}) * inverse;
-    sum += p * natural_log(p + least_mass);
-  }
-  return -sum;
-}
 
 /// Where the parts of a payload begin, for so many transformed tiles.
 struct Parts {
