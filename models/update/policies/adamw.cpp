@@ -1,9 +1,8 @@
 // AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019) on gradients that all data-parallel ranks average in every
 // step, clipped by one global norm. Works with every parameter store: it updates, and keeps moments for, the parts that the store gives this
 // rank. Its settings are those of the training run (--beta1, --beta2, --epsilon, --weight-decay).
-#include "models/optimizer/optimizer.h"
 #include "models/parallel/gradient/gradient_sync.h"
-#include "models/update/update_policy.h"
+#include "models/update/policies/adam_parts.h"
 
 namespace thinwire {
 namespace {
@@ -16,7 +15,7 @@ class AdamW final : public UpdatePolicy<T> {
         clock_(c.clock),
         first_stage_(c.mesh.first_stage()),
         sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock),
-        optimizer_(parts_of(c), c.config.trainer.adamw) {}
+        optimizer_(adam_parts(c), c.config.trainer.adamw) {}
 
   void begin_step(std::int64_t step) override { sync_.begin_step(step); }
   void expect(int unit) override { sync_.expect(unit); }
@@ -34,31 +33,9 @@ class AdamW final : public UpdatePolicy<T> {
     });
   }
 
-  std::vector<StateSlot> state() override {
-    std::vector<StateSlot> slots;
-    for (std::size_t i = 0; i < store_.parts().size(); ++i) {
-      const OwnedPart<T>& part = store_.parts()[i];
-      StateSlot slot;
-      slot.owner = part.sharded ? Owner::sharded : Owner::replicated;
-      slot.layout = part.parameter->layout, slot.first_row = part.rows.first;
-      slot.copy = part.tied_table && !first_stage_;
-      slot.name = "first_moment", slot.value = optimizer_.first_moment(i).view();
-      slots.push_back(slot);
-      slot.name = "second_moment", slot.value = optimizer_.second_moment(i).view();
-      slots.push_back(slot);
-    }
-    return slots;
-  }
+  std::vector<StateSlot> state() override { return moment_slots(store_.parts(), optimizer_, first_stage_); }
 
  private:
-  static std::vector<OptimizerPart<T>> parts_of(const UpdateContext<T>& c) {
-    std::vector<OptimizerPart<T>> parts;
-    const bool first = c.mesh.data_coordinates().within_replica == 0;
-    for (const OwnedPart<T>& part : c.store.parts())
-      parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && (part.sharded || first)});
-    return parts;
-  }
-
   ParameterStore<T>& store_;
   ComputeClock& clock_;
   bool first_stage_;

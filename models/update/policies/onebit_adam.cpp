@@ -9,9 +9,8 @@
 #include "core/clock.h"
 #include "core/tensor_names.h"
 #include "kernels/nn/sums.h"
-#include "models/optimizer/optimizer.h"
 #include "models/parallel/gradient/gradient_sync.h"
-#include "models/update/update_policy.h"
+#include "models/update/policies/adam_parts.h"
 
 namespace thinwire {
 namespace {
@@ -30,7 +29,7 @@ class OnebitAdam final : public UpdatePolicy<T> {
         freeze_(c.options.integer("freeze")),
         exchange_(find_channel(c.channels, exchange_name)),
         sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock),
-        optimizer_(parts_of(c), adamw_) {}
+        optimizer_(adam_parts(c), adamw_) {}
 
   void begin_step(std::int64_t step) override {
     step_ = step;
@@ -77,26 +76,9 @@ class OnebitAdam final : public UpdatePolicy<T> {
     });
   }
 
-  std::vector<StateSlot> state() override {
-    std::vector<StateSlot> slots;
-    for (std::size_t i = 0; i < store_.parts().size(); ++i) {
-      StateSlot slot;
-      slot.layout = store_.parts()[i].parameter->layout;
-      slot.name = "first_moment", slot.value = optimizer_.first_moment(i).view();
-      slots.push_back(slot);
-      slot.name = "second_moment", slot.value = optimizer_.second_moment(i).view();
-      slots.push_back(slot);
-    }
-    return slots;
-  }
+  std::vector<StateSlot> state() override { return moment_slots(store_.parts(), optimizer_, true); }
 
  private:
-  static std::vector<OptimizerPart<T>> parts_of(const UpdateContext<T>& c) {
-    std::vector<OptimizerPart<T>> parts;
-    const bool first = c.mesh.data_coordinates().within_replica == 0;
-    for (const OwnedPart<T>& part : c.store.parts()) parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && first});
-    return parts;
-  }
   bool frozen() const { return step_ >= freeze_; }
 
   void exchange() {

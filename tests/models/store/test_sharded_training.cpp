@@ -397,8 +397,10 @@ TEST(ShardedTraining, SketchesOfLargeMatricesFollowTheDenseRun) {
   }
   EXPECT_EQ(coded, 12 * 2 * 2) << "both matrices of each MLP in each step";
   EXPECT_EQ(plain, 12 * (2 * 2 + 2)) << "qkv and projection of each attention, table, positions";
-  EXPECT_LT(loss.back(), 0.9 * loss.front());
-  EXPECT_NEAR(loss.back(), dense.loss.back(), 0.1 * dense.loss.back());
+  // Twelve steps on a text that is nearly random move the loss by little: sketched training goes where dense training goes.
+  EXPECT_NE(loss.back(), dense.loss.back());
+  EXPECT_LT(loss.back(), loss.front());
+  EXPECT_NEAR(loss.back(), dense.loss.back(), 0.05 * dense.loss.back());
 }
 
 TEST(ShardedTraining, WhatDoesNotGoTogetherIsRefusedWithTheMend) {

@@ -1,0 +1,37 @@
+// What policies of Adam's kind have in common: the parts that they update, and their moments as state.
+#pragma once
+
+#include "models/optimizer/optimizer.h"
+#include "models/update/update_policy.h"
+
+namespace thinwire {
+
+/// The store's parts. In a norm over all ranks each element counts once.
+template <typename T>
+std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c) {
+  std::vector<OptimizerPart<T>> parts;
+  const bool first = c.mesh.data_coordinates().within_replica == 0;
+  for (const OwnedPart<T>& part : c.store.parts())
+    parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && (part.sharded || first)});
+  return parts;
+}
+
+/// First and second moments of `parts`, which the optimizer was made of.
+template <typename T>
+std::vector<StateSlot> moment_slots(const std::vector<OwnedPart<T>>& parts, Optimizer<T>& optimizer, bool first_stage) {
+  std::vector<StateSlot> slots;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const OwnedPart<T>& part = parts[i];
+    StateSlot slot;
+    slot.owner = part.sharded ? Owner::sharded : Owner::replicated;
+    slot.layout = part.parameter->layout, slot.first_row = part.rows.first;
+    slot.copy = part.tied_table && !first_stage;
+    slot.name = "first_moment", slot.value = optimizer.first_moment(i).view();
+    slots.push_back(slot);
+    slot.name = "second_moment", slot.value = optimizer.second_moment(i).view();
+    slots.push_back(slot);
+  }
+  return slots;
+}
+
+}  // namespace thinwire
