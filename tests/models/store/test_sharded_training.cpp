@@ -1,6 +1,6 @@
 // labels: mpi, parity
 // ranks: 4
-// timeout: 300
+// timeout: 600
 // Training with gradients (zero stage 2) and weights (3) split over the replicas: the curve of whole parameters on every mesh, for every time that gathered
 // weights stay and gradients travel; bytes by their closed forms; memory that falls with the ranks; one answer
 // for weights that are not there.
