@@ -5,7 +5,6 @@
 #include <map>
 
 #include "collectives/communicator/process_mesh.h"
-#include "core/process/trace.h"
 #include "models/parallel/channels/row_exchange.h"
 #include "models/store/memory_pool.h"
 #include "models/store/parameter_store.h"
@@ -50,15 +49,6 @@ inline std::vector<ChannelSpec> weight_channels(ProcessMesh& mesh, bool reused) 
 template <typename T>
 RowExchange weight_exchange(const StoreContext<T>& c) {
   return {c.channels, gather_name, {c.mesh.shape().data(), c.mesh.data_coordinates()}, c.mesh.coordinates().pp};
-}
-
-/// Waits for a gather of weights and adds the time to `waited_us`.
-inline void wait_for_weights(RowExchange& exchange, const RowExchange::Ticket& gather, double& waited_us) {
-  const std::int64_t begin = now_ns();
-  exchange.wait(gather);
-  const std::int64_t end = now_ns();
-  waited_us += static_cast<double>(end - begin) * 1e-3;
-  Trace::add(TraceCategory::wait, "weights", begin, end);
 }
 
 /// Gradients of split matrices (P_g of ZeRO): whole from a backward pass on until they are reduced, of which a rank keeps its rows.

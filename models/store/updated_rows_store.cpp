@@ -48,10 +48,10 @@ class UpdatedRowsStore : public ParameterStore<T> {
       key.tensor = tensor_id(part.parameter->name());
       gathers.push_back(exchange_.gather(part.unit, key, part.weights, part.parameter->value.view()));
       if (gathers.size() < most) continue;
-      wait_for_weights(exchange_, gathers.front(), this->waited_us);
+      exchange_.wait(gathers.front(), "weights", this->waited_us);
       gathers.pop_front();
     }
-    for (const RowExchange::Ticket& gather : gathers) wait_for_weights(exchange_, gather, this->waited_us);
+    for (const RowExchange::Ticket& gather : gathers) exchange_.wait(gather, "weights", this->waited_us);
   }
   void loaded(std::int64_t version) override { this->version_ = version; }
   void lend_gradients(int unit) override { gradients_.lend(unit); }

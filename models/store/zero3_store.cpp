@@ -71,7 +71,7 @@ class Zero3Store final : public ParameterStore<T> {
       if (shard.users == 0 || shard.version != this->version_)
         throw RuntimeFailure("The gathered values of '" + p->name() + "' are of version " + std::to_string(shard.version) + ", the weights of version " +
                              std::to_string(this->version_));
-      if (shard.gather) wait_for_weights(exchange_, shard.gather, this->waited_us);
+      if (shard.gather) exchange_.wait(shard.gather, "weights", this->waited_us);
       shard.gather = {};
     }
   }

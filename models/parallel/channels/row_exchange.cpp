@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "core/clock.h"
+#include "core/process/trace.h"
+
 namespace thinwire {
 
 struct RowExchange::Message {
@@ -9,7 +12,6 @@ struct RowExchange::Message {
   MessageKey key;
   bool gathers = false;
   std::int64_t elements = 0;  ///< of the whole matrix
-  ConstTensorView in;
   TensorView out;
   std::unique_ptr<Tensor> own_block;
   Tensor* block = nullptr;  ///< the node's rows, between the steps
@@ -37,22 +39,22 @@ RowExchange::RowExchange(const NamedChannels& channels, const std::string& name,
 
 Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { return pair.at(m.layer, stage_, m.key, m.elements); }
 
-RowExchange::Ticket RowExchange::message(int layer, const MessageKey& key, bool gathers, ConstTensorView in, TensorView out, const TensorView& whole, Tensor* block) {
+RowExchange::Ticket RowExchange::message(int layer, const MessageKey& key, bool gathers, TensorView out, const Shape& whole, Tensor* block) {
   Ticket ticket = std::make_shared<Message>();
   Message& m = *ticket;
-  m.layer = layer, m.key = key, m.gathers = gathers, m.in = in, m.out = out, m.block = block, m.elements = whole.elements();
+  m.layer = layer, m.key = key, m.gathers = gathers, m.out = out, m.block = block, m.elements = whole.elements();
   if (flat_) return ticket;
   if (!block) {
     m.own_block = spare_.empty() ? std::make_unique<Tensor>() : std::move(spare_.back());
     if (!spare_.empty()) spare_.pop_back();
     m.block = m.own_block.get();
   }
-  m.block->reshape({owners_.of_node(whole.shape().rows()).count, whole.shape().columns()}, whole.dtype());
+  m.block->reshape({owners_.of_node(whole.rows()).count, whole.columns()}, out.dtype());
   return ticket;
 }
 
 RowExchange::Ticket RowExchange::gather(int layer, const MessageKey& key, ConstTensorView rows, TensorView whole, Tensor* node_rows) {
-  Ticket ticket = message(layer, key, true, rows, whole, whole, node_rows);
+  Ticket ticket = message(layer, key, true, whole, whole.shape(), node_rows);
   Message& m = *ticket;
   if (flat_) {
     m.second = channel(*flat_, m).all_gather(rows, whole, key);
@@ -68,14 +70,13 @@ RowExchange::Ticket RowExchange::gather_inside(int layer, const MessageKey& key,
   progress_all();  // messages of a channel start in one order
   Ticket ticket = std::make_shared<Message>();
   Message& m = *ticket;
-  m.layer = layer, m.key = key, m.gathers = true, m.in = node_rows.view(), m.out = whole, m.elements = whole.elements();
-  m.second = channel(*inside_, m).all_gather(m.in, whole, key);
+  m.layer = layer, m.key = key, m.gathers = true, m.out = whole, m.elements = whole.elements();
+  m.second = channel(*inside_, m).all_gather(node_rows.view(), whole, key);
   return ticket;
 }
 
 RowExchange::Ticket RowExchange::reduce(int layer, const MessageKey& key, ConstTensorView whole, TensorView rows) {
-  const TensorView shape_of{nullptr, whole.dtype(), whole.shape(), whole.device()};
-  Ticket ticket = message(layer, key, false, whole, rows, shape_of, nullptr);
+  Ticket ticket = message(layer, key, false, rows, whole.shape(), nullptr);
   Message& m = *ticket;
   if (flat_) {
     m.second = channel(*flat_, m).reduce_scatter(whole, rows, key);
@@ -106,12 +107,16 @@ void RowExchange::progress_all() {
   }
 }
 
-void RowExchange::wait(const Ticket& ticket) {
+void RowExchange::wait(const Ticket& ticket, const char* what, double& waited_us) {
+  const std::int64_t begin = now_ns();
   while (!ticket->second.valid()) {
     first_.front()->first.wait();
     progress();
   }
   ticket->second.wait();
+  const std::int64_t end = now_ns();
+  waited_us += static_cast<double>(end - begin) * 1e-3;
+  Trace::add(TraceCategory::wait, what, begin, end);
   if (ticket->own_block) spare_.push_back(std::move(ticket->own_block));
 }
 

@@ -51,14 +51,15 @@ class RowExchange {
   Ticket reduce(int layer, const MessageKey& key, ConstTensorView whole, TensorView rows);
   /// Advances what is under way without waiting.
   void progress();
-  void wait(const Ticket& ticket);
+  /// Adds the time to `waited_us`; `what` names it in the trace.
+  void wait(const Ticket& ticket, const char* what, double& waited_us);
   /// Coded gathers: what was encoded is not sent again (Channel::forget_payloads).
   void forget_payloads();
 
  private:
   Channel& channel(ChannelPair& pair, const Message& m) const;
   /// A new message; with two levels it has a block of its own, unless `block` is given.
-  Ticket message(int layer, const MessageKey& key, bool gathers, ConstTensorView in, TensorView out, const TensorView& whole, Tensor* block);
+  Ticket message(int layer, const MessageKey& key, bool gathers, TensorView out, const Shape& whole, Tensor* block);
   void start_second(Message& m);
   /// Waits until every message has begun its second step.
   void progress_all();

@@ -163,16 +163,6 @@ void GradientSync<T>::expect(int unit) {
 }
 
 template <typename T>
-void GradientSync<T>::wait_scattered(GradientBucket<T>& b) {
-  const std::int64_t begin = now_ns();
-  scatter_.wait(b.scattering);
-  const std::int64_t end = now_ns();
-  waited_us += static_cast<double>(end - begin) * 1e-3;
-  Trace::add(TraceCategory::wait, "gradients", begin, end);
-  b.scattering = {};
-}
-
-template <typename T>
 void GradientSync<T>::unit_done(int unit, int micro, bool last) {
   scatter_.progress();
   complete_lent();
@@ -192,7 +182,7 @@ void GradientSync<T>::unit_done(int unit, int micro, bool last) {
 template <typename T>
 void GradientSync<T>::complete(GradientBucket<T>& b) {
   if (b.scattering)
-    wait_scattered(b);
+    scatter_.wait(std::exchange(b.scattering, {}), "gradients", waited_us);
   else
     wait_reduction(b.operation, waited_us);
   if (b.lent()) {

@@ -68,7 +68,6 @@ class GradientSync {
   /// One matrix, or several stacked: what a rule may compress. A packed bucket never is.
   static bool of_matrices(const GradientBucket<T>& bucket);
   void start(GradientBucket<T>& bucket, int micro = 0);
-  void wait_scattered(GradientBucket<T>& bucket);
   void complete_lent();
   void complete(GradientBucket<T>& bucket);
   bool reducer_zeroes_table() const;

@@ -1,6 +1,6 @@
 // labels: mpi
 // ranks: 8
-// timeout: 120
+// timeout: 300
 // The closed form of a rank's memory against the allocator's counter, rank by rank.
 #include <cmath>
 
