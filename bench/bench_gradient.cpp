@@ -1,4 +1,7 @@
-// bench_gradient: sums of weight gradients over data-parallel replicas, per matrix, codec and protocol.
+// bench_gradient: weight gradients summed over data-parallel replicas, to all or each row to its owner, and weights gathered from the
+// owners of their rows; per matrix, codec and protocol.
+#include <algorithm>
+
 #include "bench/collective/reduction_group.h"
 #include "core/process/main_guard.h"
 
@@ -7,14 +10,27 @@ using namespace thinwire::bench;
 
 namespace {
 
+/// What data parallelism does with a matrix, and the class whose captured tensors it is measured on.
+struct DataParallel {
+  std::string_view operation;
+  TrafficClass traffic;
+  const char* captured;
+};
+constexpr DataParallel operations[] = {{"all_reduce", TrafficClass::dp_gradient, "dp_gradient"},
+                                       {"reduce_scatter", TrafficClass::grad_reduce_scatter, "dp_gradient"},
+                                       {"all_gather", TrafficClass::param_all_gather, "param_all_gather"}};
+
 void run_group(BenchContext& context, std::span<const Cell> cells) {
   const CellParameters& p = cells.front().parameters;
   const int dp = static_cast<int>(p.integer("dp"));
   if (dp != context.world.size())
     throw UsageError("dp " + std::to_string(dp) + " needs that many ranks but " + std::to_string(context.world.size()) + " were launched");
   const TrafficSource source(p);
+  const std::string name = p.text("operation");
+  const auto operation = std::ranges::find(operations, name, &DataParallel::operation);
+  if (operation == std::end(operations)) throw UsageError("--operation " + name + ": all_reduce, reduce_scatter or all_gather");
   CaptureQuery query;
-  query.traffic = "dp_gradient";
+  query.traffic = operation->captured;
   query.point = p.text("point");
   query.batch = p.integer("batch");
   query.seq = p.integer("seq");
@@ -22,14 +38,14 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
   if (query.tensor.empty()) query.tensor = source.names(query).empty() ? "" : source.names(query).front();
   const Shape shape{p.integer("rows"), p.integer("hidden")};
   ReductionPlan plan;
-  plan.operation = p.text("operation");
-  if (plan.operation != "all_reduce" && plan.operation != "reduce_scatter")
-    throw UsageError("--operation " + plan.operation + ": all_reduce or reduce_scatter");
-  plan.traffic = plan.operation == "reduce_scatter" ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient;
+  plan.operation = name;
+  plan.traffic = operation->traffic;
   plan.steps.push_back(context.world.duplicate());
-  plan.series = source.find(query, dp, shape);
-  plan.part = context.world.rank();
-  for (int part = 0; part < dp; ++part) plan.everybody.emplace_back(source.find(query, dp, shape), part);
+  const bool gathered = plan.traffic == TrafficClass::param_all_gather;  // one matrix, of which each rank owns rows
+  const int parts = gathered ? 1 : dp;
+  plan.series = source.find(query, parts, shape);
+  plan.part = gathered ? 0 : context.world.rank();
+  for (int part = 0; part < parts; ++part) plan.everybody.emplace_back(source.find(query, parts, shape), part);
   ReductionGroup(context, p, std::move(plan)).run(cells);
 }
 
@@ -39,9 +55,9 @@ int main(int argc, char** argv) {
   return guarded_main(argc, argv, [](int count, char** values) {
     BenchProgram program;
     program.name = "bench_gradient";
-    program.summary = "codecs and protocols on weight gradients of data-parallel replicas";
+    program.summary = "codecs and protocols on what data-parallel replicas exchange: weight gradients, and the weights themselves where they are sharded";
     program.options = reduction_options();
-    program.options.push_back({"operation", "all_reduce", "all_reduce | reduce_scatter (sharded data parallelism)"});
+    program.options.push_back({"operation", "all_reduce", "all_reduce | reduce_scatter (gradients of sharded data parallelism) | all_gather (its weights)"});
     program.group_key = grouped_by({"dp", "tensor", "batch", "seq", "rows", "hidden", "point", "comm-dtype", "operation", "repetitions", "capture", "input", "generator"});
     program.run_group = run_group;
     return run_bench(count, values, program);

@@ -156,12 +156,14 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
 
   std::optional<h5::File> capture;
   std::vector<SpectrumRow> spectra;
+  std::vector<MagnitudeRow> magnitudes;
   std::vector<TrainingRow> training;
   const std::string capture_path = out + "/capture.h5";
   if (std::filesystem::exists(capture_path)) try {
       capture = h5::File::open_read(capture_path);
       require_schema(*capture);
       spectra = from_capture(capture, "spectra", spectrum_columns());
+      magnitudes = from_capture(capture, "magnitudes", magnitude_columns());
       training = from_capture(capture, "training", training_columns());
     } catch (const CorruptData& e) {
       report.damaged.push_back(e.what());
@@ -175,6 +177,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
     file.write_table("provenance", to_table(std::span<const Provenance>(launches), provenance_columns()));
     file.write_table("links", to_table(std::span<const LinkRow>(gathered.links.rows), link_columns()));
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
+    file.write_table("magnitudes", to_table(std::span<const MagnitudeRow>(magnitudes), magnitude_columns()));
     for_each_training_table(gathered.training, [&]<typename Row>(const char* name, std::vector<Row>& rows, std::span<const ColumnOf<Row>> columns) {
       file.write_table(name, to_table(std::span<const Row>(rows), columns));
     });

@@ -28,7 +28,7 @@ struct CollectReport {
 /// seal; a line that is no row is reported as damaged. Taken where the whole folder is collected.
 ///
 /// Writes OUT/collected.h5: /cells, /samples, /provenance, /links, the tables of training runs (empty where none was
-/// run) and, when OUT/capture.h5 holds them, /spectra and /training. Appears complete or not at all. Records whose seal does not hold, or whose content
+/// run) and, when OUT/capture.h5 holds them, /spectra, /magnitudes and /training. Appears complete or not at all. Records whose seal does not hold, or whose content
 /// is not that of their file name, are left out and reported. Throws UsageError when rows stem from different
 /// corpora (their hashes and cell counts are named) unless allowed, EnvironmentError when OUT does not exist.
 CollectReport collect(const std::string& out, const CollectOptions& options = {});

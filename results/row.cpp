@@ -178,6 +178,17 @@ std::span<const ColumnOf<SpectrumRow>> spectrum_columns() {
   return columns;
 }
 
+std::span<const ColumnOf<MagnitudeRow>> magnitude_columns() {
+  using R = MagnitudeRow;
+  static const ColumnOf<R> columns[] = {
+      {"kind", &R::kind, "parameters of this name, of all layers together: attention.qkv.weight, ..."},
+      {"step", &R::step, "optimiser step of the capture"},
+      {"exponent", &R::exponent, "e: gradients with 2^e <= abs(g) < 2^(e+1), as one micro-batch makes them; -150: zeros"},
+      {"count", &R::count, "elements"},
+  };
+  return columns;
+}
+
 std::span<const ColumnOf<TrainingRow>> training_columns() {
   using R = TrainingRow;
   static const ColumnOf<R> columns[] = {

@@ -105,6 +105,15 @@ struct SpectrumRow {
 };
 std::span<const ColumnOf<SpectrumRow>> spectrum_columns();
 
+/// One row of /magnitudes: how many elements of a captured step's gradients are of one power of two.
+struct MagnitudeRow {
+  std::string kind;  ///< what the layer holds: "attention.qkv.weight", of all layers together
+  std::int64_t step = 0, exponent = 0, count = 0;
+};
+/// The exponent of zeros: one below that of the smallest float32.
+inline constexpr std::int64_t exponent_of_zero = -150;
+std::span<const ColumnOf<MagnitudeRow>> magnitude_columns();
+
 /// One row of /training: one optimiser step.
 struct TrainingRow {
   std::int64_t step = 0;

@@ -44,7 +44,8 @@ const std::vector<UnitRule>& unit_rules() {
       {"gflops, peak_gflops", "1e9 floating-point operations per second"},
       {"loss, validation_loss", "nats per token"},
       {"oversubscription", "ranks per core"},
-      {"ranks, tp, pp, dp, layers, batch, seq, hidden, threads, repetitions, steps, operations", "count"},
+      {"ranks, tp, pp, dp, layers, batch, seq, hidden, threads, repetitions, steps, operations, count", "count"},
+      {"exponent", "power of two"},
       {"rank, stage, repetition, step, index, micro, attempt, seed, schema_version", "number, not an amount"},
       {"baseline, trusted, centred, used", "0 or 1"},
       {"ratio, speedup, communication_share, compute_scale, bound_fraction*, blas_fraction_*, target_fraction, zero_fraction, mfu",
@@ -61,6 +62,7 @@ const std::vector<TableSchema>& all_tables() {
                                     schema_of("provenance", provenance_columns()),
                                     schema_of("links", link_columns()),
                                     schema_of("spectra", spectrum_columns()),
+                                    schema_of("magnitudes", magnitude_columns()),
                                     schema_of("training", training_columns())};
     TrainingTables none;
     for_each_training_table(

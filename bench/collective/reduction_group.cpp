@@ -26,6 +26,17 @@ std::vector<BenchOption> reduction_options() {
   return options;
 }
 
+namespace {
+
+Tensor rows_of(const Tensor& x, const RowBlock& block) {
+  Tensor part(Shape{block.count, x.shape().columns()});
+  const std::size_t first = static_cast<std::size_t>(block.first * x.shape().columns());
+  std::ranges::copy(x.as<float>().subspan(first, part.as<float>().size()), part.as<float>().begin());
+  return part;
+}
+
+}  // namespace
+
 ReductionGroup::ReductionGroup(BenchContext& context, const CellParameters& parameters, ReductionPlan plan)
     : context_(context),
       plan_(std::move(plan)),
@@ -36,10 +47,15 @@ ReductionGroup::ReductionGroup(BenchContext& context, const CellParameters& para
   // All captured steps: warm start and error feedback need a history.
   for (int step = 0; step < plan_.series->steps; ++step) {
     inputs_.push_back(plan_.series->load(step, plan_.part));
+    whole_ = inputs_.back().shape();
+    if (gathers()) {
+      const RowBlock own = shard_rows(whole_.rows(), context_.world.rank(), context_.world.size());
+      inputs_.back() = rows_of(inputs_.back(), own);
+    }
     wire_inputs_.push_back(to_wire(inputs_.back(), wire_));
   }
   const RowBlock block = result_block();
-  const std::int64_t columns = inputs_[0].shape().columns();
+  const std::int64_t columns = whole_.columns();
   reference_.assign(static_cast<std::size_t>(block.count * columns), 0.0);
   for (const auto& [series, part] : plan_.everybody) {
     const Tensor x = series->load(series->steps - 1, part);
@@ -56,8 +72,9 @@ ReductionGroup::ReductionGroup(BenchContext& context, const CellParameters& para
 }
 
 RowBlock ReductionGroup::result_block() const {
-  if (plan_.shares > 0) return shard_rows(inputs_[0].shape().rows(), plan_.share, plan_.shares);
-  return shard_rows(inputs_[0].shape().rows(), context_.world.rank(), context_.world.size());
+  if (gathers()) return {0, whole_.rows()};
+  if (plan_.shares > 0) return shard_rows(whole_.rows(), plan_.share, plan_.shares);
+  return shard_rows(whole_.rows(), context_.world.rank(), context_.world.size());
 }
 
 std::vector<Channel> ReductionGroup::make_channels(const ChannelOptions& options) {
@@ -70,7 +87,8 @@ std::vector<Channel> ReductionGroup::make_channels(const ChannelOptions& options
 }
 
 OperationReport ReductionGroup::reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key) {
-  if (plan_.operation == "reduce_scatter") return channels[0].reduce_scatter(x.view(), outs[0].view(), key).wait();
+  if (gathers()) return channels[0].all_gather(x.view(), outs[0].view(), key).wait();
+  if (scatters()) return channels[0].reduce_scatter(x.view(), outs[0].view(), key).wait();
   std::vector<OperationReport> reports;
   const Tensor* from = &x;
   for (std::size_t i = 0; i < channels.size(); ++i) {
@@ -102,7 +120,7 @@ void ReductionGroup::baseline_round() {
 }
 
 Shape ReductionGroup::result_shape() const {
-  return plan_.operation == "reduce_scatter" ? Shape{result_block().count, inputs_[0].shape().columns()} : inputs_[0].shape();
+  return scatters() ? Shape{result_block().count, whole_.columns()} : whole_;
 }
 
 void ReductionGroup::measure(Pending& pending) {
@@ -118,9 +136,8 @@ void ReductionGroup::measure(Pending& pending) {
     const ConstTensorView samples[] = {training.view()};
     for (Channel& channel : channels) channel.fit(samples);
   }
-  const bool scattered = plan_.operation == "reduce_scatter";
   const RowBlock block = result_block();
-  const std::int64_t columns = inputs_[0].shape().columns();
+  const std::int64_t columns = whole_.columns();
   std::vector<Tensor> outs;
   for (std::size_t i = 0; i < channels.size(); ++i)
     outs.emplace_back(result_shape(), dense ? wire_ : DType::f32);
@@ -139,7 +156,7 @@ void ReductionGroup::measure(Pending& pending) {
   }
   Tensor scratch;
   const std::span<const float> result = from_wire(outs.back(), scratch);
-  const std::size_t first = scattered ? 0 : static_cast<std::size_t>(block.first * columns);
+  const std::size_t first = scatters() ? 0 : static_cast<std::size_t>(block.first * columns);
   const ErrorMetrics error = error_metrics_over_ranks(context_.world, result.subspan(first, reference_.size()), reference_);
   if (plan_.verified) require_close(error, traits.lossless ? 5e-3 : 3.0, name_of(plan_.traffic) + " by " + p.text("codec"));
 

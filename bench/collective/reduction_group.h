@@ -1,4 +1,5 @@
-// Sums over ranks of gradients: data-parallel (one reduction) and tied embeddings (two steps or one fused).
+// Sums over ranks of gradients: data-parallel (one reduction, to all ranks or each row to its owner) and tied embeddings (two steps or one
+// fused); and the way back, where weights are gathered from the owners of their rows.
 // Cells that differ in the codec and protocol only share inputs and the dense baseline.
 #pragma once
 
@@ -13,12 +14,12 @@
 
 namespace thinwire::bench {
 
-/// The sum of a tensor over all ranks, as one reduction or as a chain of reductions over sub-groups.
+/// The sum of a tensor over all ranks, as one reduction or as a chain of reductions over sub-groups; or a tensor gathered from blocks of rows.
 struct ReductionPlan {
   TrafficClass traffic = TrafficClass::dp_gradient;
-  std::string operation = "all_reduce";  ///< for the record; "reduce_scatter" runs that form (single step only)
+  std::string operation = "all_reduce";  ///< for the record; "reduce_scatter" and "all_gather" run these forms (single step only)
   std::vector<std::unique_ptr<Communicator>> steps;  ///< reduced over one after another
-  std::unique_ptr<Series> series;        ///< this rank's input
+  std::unique_ptr<Series> series;        ///< this rank's input; all_gather: the whole, equal on all ranks, of which it sends its rows
   int part = 0;
   std::vector<std::pair<std::unique_ptr<Series>, int>> everybody;  ///< inputs of all ranks whose sum this is, for the reference
   /// Which of how many equal parts of the result this rank verifies; 0 parts: the rank's of the world's.
@@ -49,6 +50,8 @@ class ReductionGroup {
     std::vector<Tensor> outs;
   };
   void baseline_round();
+  bool scatters() const { return plan_.operation == "reduce_scatter"; }
+  bool gathers() const { return plan_.operation == "all_gather"; }
   Shape result_shape() const;
   void measure(Pending& pending);
   OperationReport reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key);
@@ -60,8 +63,9 @@ class ReductionGroup {
   ComputePlan compute_;
   DType wire_;
   int repetitions_, serial_;
-  std::vector<Tensor> inputs_, wire_inputs_;
-  std::vector<double> reference_;  ///< my block of the float64 sum at the last step
+  std::vector<Tensor> inputs_, wire_inputs_;  ///< what this rank puts in, per captured step
+  Shape whole_;                               ///< of the tensor that all ranks share
+  std::vector<double> reference_;             ///< my block of the float64 sum at the last step; all_gather: the whole
   Baseline baseline_;
   std::vector<DenseBaseline> baselines_;
 };

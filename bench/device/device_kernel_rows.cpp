@@ -9,7 +9,7 @@
 #include "core/half.h"
 #include "kernels/cuda/kernel_abi.h"
 #include "kernels/nn/device/device_nn.h"
-#include "models/data/generators.h"
+#include "models/data/generated/generators.h"
 
 namespace thinwire::bench {
 namespace {

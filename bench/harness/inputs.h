@@ -8,7 +8,7 @@
 #include "bench/harness/bench_program.h"
 #include "core/device/tensor.h"
 #include "models/capture/capture_reader.h"
-#include "models/data/generators.h"
+#include "models/data/generated/generators.h"
 
 namespace thinwire::bench {
 

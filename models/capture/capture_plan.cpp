@@ -54,7 +54,7 @@ CapturePlan plan_capture(const CapturePlanOptions& o) {
       const Shape activation{s.batch, s.seq, h};
       const auto add = [&](const std::string& traffic, const std::string& tensor, const char* kind, int parts,
                            Shape shape, int priority) {
-        const bool gradient = traffic != "tp_forward" && traffic != "pp_forward";
+        const bool gradient = traffic != "tp_forward" && traffic != "pp_forward" && traffic != "param_all_gather";
         all.push_back(
             {{traffic, tensor, point, s.batch, s.seq, kind, parts, shape, gradient ? o.loss_scale : 1.0},
              steps,
@@ -77,6 +77,7 @@ CapturePlan plan_capture(const CapturePlanOptions& o) {
       add("dp_gradient", middle + ".attention.qkv.weight", "micro", o.replicas, {h, 3 * h}, needed);
       add("dp_gradient", middle + ".attention.projection.weight", "micro", o.replicas, {h, h}, needed);
       add("dp_gradient", middle + ".mlp.expand.weight", "micro", o.replicas, {h, 4 * h}, early ? 7 : 5);
+      if (!early) add("param_all_gather", middle + ".attention.qkv.weight", "micro", 1, {h, 3 * h}, 5);
       add("embedding", "token.first_use", "micro", o.replicas, {o.vocab, h}, needed);
       add("embedding", "token.last_use", "micro", o.replicas, {o.vocab, h}, needed);
     }

@@ -11,6 +11,7 @@
 //   [in, out]. embedding    part m       = gradient of the token table in replica m, [vocab, hidden]; tensor
 //   "token.first_use"
 //                               (input look-up) or "token.last_use" (tied head).
+//   param_all_gather part 0   = a weight matrix as the step begins, which owners of rows gather, [in, out]; middle layer, late point.
 // Values are stored in f16, gradients multiplied by `loss_scale` as mixed-precision training sends them.
 // Every (step, part) comes from its own forward and backward pass at its own shape; nothing is tiled.
 #pragma once

@@ -1,7 +1,9 @@
 #include "models/capture/capture_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <tuple>
 
 #include "core/clock.h"
 #include "core/process/log.h"
@@ -58,8 +60,21 @@ class Recorder final : public TrafficObserver<float> {
     for (Parameter<float>* p : model.parameters())
       keep_micro("dp_gradient", p->name(), "weight_gradient", p->value.shape().rows(),
                  p->value.shape().columns(), p->g());
+    if (with_spectra_ && micro_ == 0)
+      for (const Parameter<float>* p : model.parameters()) count_magnitudes(kind_of(p->name()), {p->g(), static_cast<std::size_t>(p->elements())});
+  }
+  /// Before the first micro-batch of a step: the weights that are planned, as sharded training gathers them.
+  void weights(Gpt<float>& model) {
+    micro_ = 0;
+    for (Parameter<float>* p : model.parameters())
+      keep_micro("param_all_gather", p->name(), nullptr, p->value.shape().rows(), p->value.shape().columns(), p->w());
   }
   const std::vector<results::SpectrumRow>& spectra() const { return spectra_; }
+  std::vector<results::MagnitudeRow> magnitudes() const {
+    std::vector<results::MagnitudeRow> rows;
+    for (const auto& [of, count] : magnitudes_) rows.push_back({std::get<0>(of), std::get<1>(of), std::get<2>(of), count});
+    return rows;
+  }
 
  private:
   template <typename Body>
@@ -77,6 +92,15 @@ class Recorder final : public TrafficObserver<float> {
       if (micro_ < s.parts) writer_.write(number, step_, micro_, values);
       if (kind && with_spectra_ && micro_ == 0) add_spectra(tensor, kind, rows, columns, values);
     });
+  }
+  /// "layer3.mlp.expand.weight" and the other layers' alike: "mlp.expand.weight".
+  static std::string kind_of(const std::string& parameter) {
+    return parameter.starts_with("layer") && parameter.find('.') != std::string::npos ? parameter.substr(parameter.find('.') + 1) : parameter;
+  }
+  void count_magnitudes(const std::string& kind, std::span<const float> values) {
+    std::map<std::int64_t, std::int64_t> counts;
+    for (const float x : values) ++counts[x == 0 ? results::exponent_of_zero : std::ilogb(x)];
+    for (const auto& [exponent, count] : counts) magnitudes_[{kind, step_, exponent}] += count;
   }
   void add_spectra(const std::string& tensor, const std::string& kind, std::int64_t rows,
                    std::int64_t columns, const float* values) {
@@ -97,6 +121,7 @@ class Recorder final : public TrafficObserver<float> {
   bool with_spectra_ = false;
   std::vector<float> partial_;
   std::vector<results::SpectrumRow> spectra_;
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::int64_t> magnitudes_;  ///< elements by kind, step and exponent
 };
 
 /// Everything that one run holds while it trains.
@@ -155,6 +180,7 @@ class CaptureRun {
     for (int k = 0; k < steps; ++k) {
       const std::int64_t step = trainer_.steps_taken();
       recorder_.begin_step(point, shape, step, k == 0 && shape == options_.plan.shapes.front());
+      recorder_.weights(model_);
       std::vector<Batch> micro;
       for (int m = 0; m < micro_batches; ++m)
         micro.push_back(
@@ -208,6 +234,8 @@ class CaptureRun {
     writer_.finish(info);
     file_.write_table("spectra",
                       results::to_table(std::span(recorder_.spectra()), results::spectrum_columns()));
+    const std::vector<results::MagnitudeRow> magnitudes = recorder_.magnitudes();
+    file_.write_table("magnitudes", results::to_table(std::span(magnitudes), results::magnitude_columns()));
     file_.write_table("training", results::to_table(std::span<const results::TrainingRow>(training_),
                                                     results::training_columns()));
     for (const char* object : {"", "training"}) {

@@ -64,6 +64,7 @@ class Collected:
     grid_cells: Table
     device_cells: Table
     spectra: Table
+    magnitudes: Table
     training: Table
     links: Table
     training_curve: Table
@@ -137,6 +138,7 @@ def _load(file, path, sha256):
         grid_cells=all_cells.where(program=GRIDS),
         device_cells=all_cells.where(on_device),
         spectra=tables["spectra"],
+        magnitudes=tables["magnitudes"],
         training=tables["training"],
         links=tables["links"],
         training_curve=tables["training_curve"],

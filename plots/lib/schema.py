@@ -29,6 +29,7 @@ COLUMNS = {
         "index": "integer",
         "singular_value": "float",
     },
+    "magnitudes": {"kind": "text", "step": "integer", "exponent": "integer", "count": "integer"},
     "training": {
         "step": "integer",
         "loss": "float",

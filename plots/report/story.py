@@ -135,7 +135,7 @@ def _summary(collected, options):
 def _classes(cells):
     """Rows per traffic class, and which classes no figure draws: nothing is left out in silence."""
     counts = {t or "no class": int(np.sum(cells["traffic"] == t)) for t in cells.distinct("traffic")}
-    drawn = set(data.ACTIVATION_CLASSES) | {"dp_gradient", "embedding", "codec", "control", "kernel", "training"}
+    drawn = set(data.ACTIVATION_CLASSES) | {"dp_gradient", "grad_reduce_scatter", "param_all_gather", "embedding", "codec", "control", "kernel", "training"}
     hidden = [t for t in counts if t not in drawn]
     text = (
         f"Rows by traffic class: {words.listing([f'{n} {t}' for t, n in counts.items()], 12)}."

@@ -182,10 +182,19 @@ def exposure():
     return [claim("optimus_cc.C5c", basis="emulated link", tables=made), claim("optimus_cc.C5f", basis="namespaces", tables=made)]
 
 
+def sketch():
+    """Lanes that decode: a curve per setting, steeper with more rows, all through one half at a load of 0.8."""
+    steep = {"K = 1152": 40, "K = 18864": 200, "K = 200000": 800}
+    settings = [f"{rows}, c = {c}" for rows in steep for c in (2, 10)]
+    at = lambda load, setting: 1 / (1 + math.exp(min(700.0, steep[setting.split(",")[0]] * (load - 0.805))))
+    rows = [("", [p / 100, *(at(p / 100, s) for s in settings)]) for p in range(50, 91)]
+    return claim("gradient_compression.C1", basis="exact", profile="quick", tables=[table("share of lanes that decode", ["load", *settings], rows)])
+
+
 def everything(seed=1):
     """Every claim that a figure draws."""
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
+    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
 
 
 # ---- tensor parallelism -------------------------------------------------------------------------------------------------------------

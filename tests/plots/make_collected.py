@@ -249,6 +249,14 @@ def gradient_rows(rng, links):
                 yield row(**with_times(values, rng, link, enc, dec))
 
 
+def sharded_rows(rng, links):
+    """The two exchanges of sharded training: one matrix, four replicas, codecs that fit."""
+    for traffic, operation in (("grad_reduce_scatter", "reduce_scatter"), ("param_all_gather", "all_gather")):
+        for made in gradient_rows(rng, links):
+            if made["dp"] == 4 and made["tensor"] == "qkv.1" and not made["codec"].startswith(("powersgd", "randomk")):
+                yield {**made, "traffic": traffic, "operation": operation}
+
+
 def embedding_rows(rng, links):
     for link in links:
         for operation, steps in (("two_step", 2.0), ("fused", 1.5)):
@@ -346,6 +354,19 @@ def codec_rows(rng):
                 slope_bias=-vnmse if codec.startswith("topk") else 0.0,
                 repetitions=20,
             )
+
+
+def magnitude_rows():
+    """A log-normal of log2 mean -20 and deviation 3, and one with a second hill and zeros."""
+    for kind, second in (("attention.qkv.weight", 0.0), ("token.weight", 0.5)):
+        for step, shift in ((40, 0), (400, -2)):
+            for exponent in range(-40, 0):
+                hill = lambda mean: np.exp(-((exponent + 0.5 - mean) ** 2) / 18)
+                count = int(1e5 * ((1 - second) * hill(-20 + shift) + second * hill(-8)))
+                if count:
+                    yield dict(kind=kind, step=step, exponent=exponent, count=count)
+            if second:
+                yield dict(kind=kind, step=step, exponent=-150, count=200000)
 
 
 def spectra_rows(rng):
@@ -638,12 +659,14 @@ def write(
     training_attributes=None,
     keep_empty=True,
     runs=None,
+    magnitudes=(),
 ):
     """Writes the tables, empty ones too as `collect` does, unless `keep_empty` is false. `runs`: from training_runs()."""
     runs = runs or {}
     tables = {
         "cells": list(cells) + runs.get("cells", []),
         "spectra": list(spectra),
+        "magnitudes": list(magnitudes),
         "training": list(training),
         "links": list(links),
         "provenance": list(provenance_rows() if provenance is None else provenance),
@@ -705,6 +728,7 @@ def everything(path, seed=1, links=tuple(LINKS), spoil=True):
     cells = (
         list(activation_rows(rng, links))
         + list(gradient_rows(rng, links))
+        + list(sharded_rows(np.random.default_rng(seed + 100), links))
         + list(embedding_rows(rng, links))
         + list(codec_rows(rng))
         + list(control_rows(rng, links))
@@ -742,6 +766,7 @@ def everything(path, seed=1, links=tuple(LINKS), spoil=True):
         list(link_rows(rng, links)),
         training_attributes={"unigram_entropy": 3.3, "bigram_entropy": 2.45},
         runs=training_runs(rng, [link for link in links if link != "shm"]),
+        magnitudes=magnitude_rows(),
     )
 
 

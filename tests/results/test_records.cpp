@@ -174,6 +174,7 @@ TEST(Row, TheDocumentNamesEveryColumnAsTheCodeDoes) {
   EXPECT_EQ(documented("## Table `/provenance`"), defined(provenance_columns()));
   EXPECT_EQ(documented("## Table `/links`"), defined(link_columns()));
   EXPECT_EQ(documented("## Table `/spectra`"), defined(spectrum_columns()));
+  EXPECT_EQ(documented("## Table `/magnitudes`"), defined(magnitude_columns()));
   EXPECT_EQ(documented("## Table `/training`"), defined(training_columns()));
   EXPECT_EQ(documented("## Table `/training_curve`"), defined(training_curve_columns()));
   EXPECT_EQ(documented("## Table `/training_metrics`"), defined(training_metric_columns()));
@@ -497,20 +498,23 @@ TEST(Collect, RefusesTwoCorporaUnlessTold) {
   EXPECT_EQ(collect(out.path(), {.allow_mixed_corpus = true}).rows.size(), 6u);
 }
 
-TEST(Collect, TakesSpectraAndTrainingFromTheCapture) {
+TEST(Collect, TakesItsTablesFromTheCapture) {
   const TemporaryFolder out;
   write(out, record_of("T1"));
   const std::vector<SpectrumRow> spectra = {{"layer0", 3, "activation", 1, 0, 1.0},
                                             {"layer0", 3, "activation", 1, 1, 0.5}};
+  const std::vector<MagnitudeRow> magnitudes = {{"mlp.expand.weight", 3, -20, 7}, {"mlp.expand.weight", 3, exponent_of_zero, 2}};
   const std::vector<TrainingRow> training = {{0, 5.5, 1e4, 3e-4, 1.0}};
   write_h5_atomically(out / "capture.h5", [&](h5::File& file) {
     file.write_table("spectra", to_table(std::span<const SpectrumRow>(spectra), spectrum_columns()));
+    file.write_table("magnitudes", to_table(std::span<const MagnitudeRow>(magnitudes), magnitude_columns()));
     file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
   });
   collect(out.path());
   const h5::File file = h5::File::open_read(out / "collected.h5");
   EXPECT_EQ(std::get<2>(file.read_table("spectra").find("singular_value")->values),
             (std::vector<double>{1.0, 0.5}));
+  EXPECT_EQ(std::get<1>(file.read_table("magnitudes").find("count")->values), (std::vector<std::int64_t>{7, 2}));
   EXPECT_EQ(std::get<2>(file.read_table("training").find("loss")->values)[0], 5.5);
 }
 

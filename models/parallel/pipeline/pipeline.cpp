@@ -8,6 +8,25 @@
 #include "models/training/config/released_form.h"
 
 namespace thinwire {
+namespace {
+
+/// Of a pass through a chunk whose time is stated, the part of units first .. last, so that gathers between units have passes to hide behind: layers take
+/// equal parts, embedding and head none unless there is nothing else. 1 for the whole chunk.
+template <typename T>
+double share_of_layers(const Stage<T>& chunk, int first, int last, int layers) {
+  const auto& units = chunk.units();
+  const auto is_layer = [&](const Unit<T>& unit) { return unit.layer >= 0 && unit.layer < layers; };
+  const bool none = std::ranges::none_of(units, is_layer);
+  std::int64_t here = 0, all = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (!none && !is_layer(units[u])) continue;
+    ++all;
+    here += static_cast<int>(u) >= first && static_cast<int>(u) <= last;
+  }
+  return static_cast<double>(here) / static_cast<double>(all);
+}
+
+}  // namespace
 
 template <typename T>
 Pipeline<T>::Pipeline(const TrainConfig& config, const MeshCoordinates& at, std::vector<Stage<T>*> chunks, const BoundaryChannels& pairs,
@@ -309,7 +328,7 @@ void Pipeline<T>::forward(const JoinedPass& joined, const PassContext& pass, con
   const double part = pass.sliced() ? static_cast<double>(pass.seq) / static_cast<double>(pass.length) : 1.0;
   const double share = part / (sequences.global_weight / (sequences.weight * config_.mesh.dp));
   clock_.charge(&forward_us, slice_forward_us.empty() ? nullptr : &slice_forward_us[static_cast<std::size_t>(i.slice)]);
-  if (begins && config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us, i.micro);
+  if (config_.forward_us > 0) clock_.begin_stated("forward", config_.forward_us * share_of_layers(chunk, i.unit, last.unit, config_.model.layers), i.micro);
   if (config_.mesh.tp == 1) clock_.begin_joined();
   Saved& saved = activations(slot_of(i));
   if (begins) chunk.place(pass, pass.sliced() ? parts_[slot_of(i)] = token_slice(sequences, pass.first_token, pass.seq) : sequences, saved);
@@ -363,7 +382,7 @@ void Pipeline<T>::backward(const JoinedPass& joined) {
   if (actors_.reductions)
     for (int u = i.unit; u >= last.unit; --u) actors_.reductions->expect(chunk.units()[index(u)].layer);
   clock_.charge(&backward_us, slice_backward_us.empty() ? nullptr : &slice_backward_us[static_cast<std::size_t>(i.slice)]);
-  if (begins && config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us, i.micro);
+  if (config_.backward_us > 0) clock_.begin_stated("backward", config_.backward_us * share_of_layers(chunk, last.unit, i.unit, config_.model.layers), i.micro);
   if (config_.mesh.tp == 1) clock_.begin_joined();
   const auto units = [&] {
     for (int u = i.unit; u >= last.unit; --u) chunk.backward_unit(index(u), saved, *gradient);

@@ -4,7 +4,7 @@ import numpy as np
 from plots.lib import data, style, words
 from plots.lib.figure import Figure, Source
 
-CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "grad_reduce_scatter", "outer_gradient", "optimizer", "embedding")
+CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "grad_reduce_scatter", "param_all_gather", "outer_gradient", "optimizer", "embedding")
 COLUMNS = (
     "what",
     "link",

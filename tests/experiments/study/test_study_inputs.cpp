@@ -78,9 +78,10 @@ TEST_P(StudyInputs, AreInTheCaptureOfTheProfile) {
         ASSERT_GE(static_cast<std::int64_t>(find(traffic, wanted).size()), wanted.pp - 1)
             << "boundaries, " << traffic;
     } else if (cell.program == "bench_gradient") {
-      const auto gradients = find("dp_gradient", wanted, wanted.tensor);
-      ASSERT_FALSE(gradients.empty());
-      ASSERT_GE(gradients.front().parts, wanted.dp);
+      const bool gathered = p.has("operation") && p.text("operation") == "all_gather";
+      const auto matrices = find(gathered ? "param_all_gather" : "dp_gradient", wanted, wanted.tensor);
+      ASSERT_FALSE(matrices.empty());
+      ASSERT_GE(matrices.front().parts, gathered ? 1 : wanted.dp);
     } else if (cell.program == "bench_embedding") {
       for (const char* use : {"token.first_use", "token.last_use"}) {
         const auto table = find("embedding", wanted, use);

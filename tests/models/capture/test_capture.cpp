@@ -132,6 +132,40 @@ TEST_F(Capture, EveryClassIsThereAtEveryShapeItShouldHave) {
   }
 }
 
+TEST_F(Capture, WeightsAreThoseOfSuccessiveSteps) {
+  const CaptureReader reader(path);
+  const CaptureTensor& weights = reader.find({.traffic = "param_all_gather", .tensor = "layer2.attention.qkv.weight"});
+  EXPECT_EQ(weights.shape, (Shape{32, 96}));
+  EXPECT_EQ(weights.parts, 1);
+  ASSERT_EQ(weights.steps.size(), 3u);
+  const Tensor before = reader.load(weights, 0, 0), after = reader.load(weights, 1, 0);
+  double change = 0, size = 0;
+  for (std::size_t i = 0; i < before.as<float>().size(); ++i) {
+    const double x = before.as<float>()[i], y = after.as<float>()[i];
+    change += (y - x) * (y - x), size += x * x;
+  }
+  // One update of a few thousandths per weight: something, and far less than the weights themselves.
+  EXPECT_GT(change, 1e-8 * size);
+  EXPECT_LT(change, 0.25 * size);
+}
+
+TEST_F(Capture, MagnitudesCountEveryElementOnce) {
+  const h5::File file = h5::File::open_read(path);
+  const auto table = file.read_table("magnitudes");
+  const auto& kinds = std::get<0>(table.find("kind")->values);
+  const auto &steps = std::get<1>(table.find("step")->values), &counts = std::get<1>(table.find("count")->values);
+  const std::set<std::int64_t> points(steps.begin(), steps.end());
+  EXPECT_EQ(points.size(), 2u) << "early and late";
+  std::map<std::string, std::int64_t> elements;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (steps[i] == *points.begin()) elements[kinds[i]] += counts[i];
+  EXPECT_EQ(elements.at("attention.qkv.weight"), 4 * 32 * 96) << "of all four layers";
+  EXPECT_EQ(elements.at("mlp.expand.weight"), 4 * 32 * 128);
+  std::int64_t all = 0;
+  for (const auto& [kind, count] : elements) all += count;
+  EXPECT_EQ(all, file.int_attribute("", "parameters"));
+}
+
 TEST_F(Capture, PartialSumsOfTwoAndOfFourRanksAddUpToTheSameOutput) {
   const CaptureReader reader(path);
   for (const char* tensor : {"layer3.attention.projection", "layer3.mlp.projection"})

@@ -13,7 +13,7 @@
 
 #include "core/half.h"
 #include "core/random.h"
-#include "models/data/generators.h"
+#include "models/data/generated/generators.h"
 #include "models/data/tensor_file.h"
 #include "models/capture/spectrum.h"
 #include "results/hdf5/hdf5.h"
@@ -112,19 +112,33 @@ TEST(Generators, IntegersAreWholeAndReachBothEnds) {
   for (int v = -3; v <= 3; ++v) EXPECT_NEAR(counts[static_cast<float>(v)], 30000 / 7.0, 300) << v;
 }
 
+TEST(Generators, SharedSparseHasItsZerosAtTheSamePlacesOnEveryRank) {
+  const Generator g = parse_generator("shared_sparse:zeros=0.9");
+  const Tensor a = generate(g, {100, 100}, 5, 2, 0), b = generate(g, {100, 100}, 5, 2, 3), later = generate(g, {100, 100}, 5, 3, 0);
+  int both = 0, moved = 0, equal = 0;
+  for (std::size_t i = 0; i < a.as<float>().size(); ++i) {
+    const float x = a.as<float>()[i], y = b.as<float>()[i];
+    ASSERT_EQ(x == 0, y == 0) << i;
+    both += x != 0, equal += x != 0 && x == y, moved += (x == 0) != (later.as<float>()[i] == 0);
+  }
+  EXPECT_NEAR(both, 1000, 150);
+  EXPECT_EQ(equal, 0) << "the numbers are each rank's own";
+  EXPECT_GT(moved, 1000) << "another step has other places";
+}
+
 TEST(Generators, StepRankAndSeedGiveDifferentTensorsAndTheSameKeyTheSame) {
-  for (const GeneratorDescription& d : generators()) {
-    const Generator g = parse_generator(d.kind);
+  for (const GeneratorKind* kind : generators()) {
+    const Generator g = parse_generator(kind->kind);
     const auto make = [&](std::uint64_t seed, int step, int rank) {
       const Tensor t = generate(g, {16, 12}, seed, step, rank);
       return std::vector<float>(t.as<float>().begin(), t.as<float>().end());
     };
     const auto first = make(1, 0, 0);
-    EXPECT_EQ(first, make(1, 0, 0)) << d.kind;
-    EXPECT_NE(first, make(2, 0, 0)) << d.kind;
-    EXPECT_NE(first, make(1, 1, 0)) << d.kind;
-    EXPECT_NE(first, make(1, 0, 1)) << d.kind;
-    EXPECT_NE(make(1, 1, 0), make(1, 0, 1)) << d.kind;
+    EXPECT_EQ(first, make(1, 0, 0)) << kind->kind;
+    EXPECT_NE(first, make(2, 0, 0)) << kind->kind;
+    EXPECT_NE(first, make(1, 1, 0)) << kind->kind;
+    EXPECT_NE(first, make(1, 0, 1)) << kind->kind;
+    EXPECT_NE(make(1, 1, 0), make(1, 0, 1)) << kind->kind;
     EXPECT_EQ(parse_generator(g.to_string()).to_string(), g.to_string());
   }
 }

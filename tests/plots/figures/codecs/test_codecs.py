@@ -37,6 +37,16 @@ class CompleteRun(OnCompleteData):
         np.testing.assert_allclose(np.sort(drawn), np.sort(wanted))
 
 
+    def test_magnitudes_are_shares_and_tell_a_log_normal_from_another(self):
+        drawing = self.drawings["gradient_magnitudes"]
+        rows = self.csv("gradient_magnitudes", what="measured", step="400")
+        share = lambda kind: sum(float(r["share"]) for r in rows if r["kind"] == kind)
+        self.assertAlmostEqual(share("attention.qkv.weight"), 1.0)
+        self.assertLess(share("token.weight"), 0.9, "zeros have no octave")
+        titles = [axes.get_title(loc="left") for axes in drawing.figure.axes if axes.get_visible()]
+        self.assertTrue(any("zeros" in title for title in titles), titles)
+        self.assertIn("Farthest from a log-normal is token.weight", drawing.seen[0])
+
     def test_points_of_the_pareto_figure_are_those_of_the_csv_and_the_front_is_named(self):
         panels = {"generated 32 MiB", "tensor-parallel forward sum (tp_forward)"}
         drawing = self.drawings["codec_pareto"]

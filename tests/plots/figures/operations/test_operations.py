@@ -149,6 +149,17 @@ class CompleteRun(OnCompleteData):
             )
 
 
+    def test_dots_of_sharded_exchanges_are_those_of_the_csv(self):
+        rows = self.csv("sharded_exchange")
+        panels = list(dict.fromkeys((r["traffic"], r["panel"], r["link"]) for r in rows))
+        self.assertEqual({traffic for traffic, *_ in panels}, {"grad_reduce_scatter", "param_all_gather"})
+        for axes, panel in zip(self.drawings["sharded_exchange"].figure.axes, panels):
+            self.assertEqual(
+                sorted(x for x, _ in offsets(axes)),
+                sorted(f"{float(r['value']):.9g}" for r in rows if (r["traffic"], r["panel"], r["link"]) == panel),
+            )
+
+
 class ClosedForms(unittest.TestCase):
     def test_crossing_is_bracketed_by_the_measured_rates(self):
         def rows(method, speedups, predicted):

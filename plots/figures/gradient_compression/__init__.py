@@ -1,0 +1,1 @@
+"""Claims about compressed gradients: sketches, thresholds, throughputs."""
