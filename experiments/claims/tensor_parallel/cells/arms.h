@@ -1,23 +1,14 @@
-// Arms of a rule, filled from the requests that measure them: the rule cannot say other settings than those that run.
+// What rules of this page share beside their arms.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "experiments/claims/cells.h"
+#include "experiments/claims/arms.h"
 #include "experiments/claims/claim.h"
-#include "experiments/claims/rule/rule.h"
 
 namespace thinwire::claims::tensor_parallel {
-
-struct NamedRequest {
-  std::string name;
-  CellRequest request;
-};
-/// Program, ranks, link and options: what all requests share become settings of the rule, the others those of its arms. Settings that the
-/// rule states already stay as they are, for all arms: "4, 8, 16" ranks.
-Rule with_arms(Rule rule, const std::vector<NamedRequest>& arms);
 
 /// "4, 8, 16".
 std::string list_of(const std::vector<double>& values);
