@@ -7,16 +7,19 @@
 // g starts at zero: the first message is C(x), where the authors send the first gradient in full, which no codec's payload has room for; warm-up steps do not
 // count, they pass the codec by. Around a codec of weight shards this is SDP4Bit's weight differences. An evaluation sees the codec alone.
 #include "kernels/codec/registry.h"
+#include "kernels/codec/wrapper_memory.h"
 #include "kernels/codec/wrappers/tensor_memory.h"
 #include "kernels/values.h"
 
 namespace thinwire {
 namespace {
 
-class Ef21 final : public Wrapper {
+class Ef21 final : public Wrapper, public KeepsElements {
  public:
   explicit Ef21(FeedbackSource source) : source_(source) {}
 
+  double bytes_per_element_sent() const override { return sizeof(float); }
+  double bytes_per_element_delivered() const override { return sizeof(float); }
   bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
   bool remembers_results() const override { return true; }
 

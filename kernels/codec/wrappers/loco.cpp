@@ -7,20 +7,19 @@
 #include <cstring>
 #include <map>
 
-#include "core/device/placement.h"
-#include "kernels/codec/registry.h"
 #include "kernels/codec/state.h"
-#include "kernels/codec/wrappers/byte_residuals.h"
-#include "kernels/codec/wrappers/residuals.h"
+#include "kernels/codec/wrapper_memory.h"
+#include "kernels/codec/wrappers/residual_store.h"
 
 namespace thinwire {
 namespace {
 
-template <class Memory>  // Residuals, ByteResiduals
-class LoCo final : public Wrapper {
+template <class Memory>  // Residuals, PackedResiduals
+class LoCo final : public Wrapper, public KeepsElements {
  public:
-  LoCo(float beta, std::int64_t reset, FeedbackSource source) : beta_(beta), reset_(reset), source_(source) {}
+  LoCo(Memory errors, float beta, std::int64_t reset, FeedbackSource source) : beta_(beta), reset_(reset), source_(source), errors_(std::move(errors)) {}
 
+  double bytes_per_element_sent() const override { return errors_.bytes_per_element(); }
   bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
   void before_encode(TensorView x, const MessageKey& key) override { errors_.add_to(x, 1.0f, key); }
   void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) override {
@@ -56,7 +55,7 @@ class LoCo final : public Wrapper {
   float beta_;
   std::int64_t reset_;
   FeedbackSource source_;
-  Memory errors_{"loco"};
+  Memory errors_;
   std::map<std::uint64_t, std::int64_t> messages_;  ///< since the last reset, by key.state_key()
 };
 
@@ -66,13 +65,10 @@ const bool registered = register_wrapper(
      .source = "LoCo (arXiv 2407.04480), as in DeepSpeed: beta 0.8, a reset every 1024 messages, errors in int8",
      .parameters = {{"beta", ParameterSpec::Kind::real, "0.8", 0, 1, {}, "share of the average that a message keeps; 1: nothing is ever fed back"},
                     {"reset", ParameterSpec::Kind::integer, "1024", 0, 1e9, {}, "messages of a tensor after which its error is forgotten; 0: never"},
-                    {"store", ParameterSpec::Kind::choice, "f32", 0, 0, {"f32", "int8"}, "type of the errors in memory"}},
+                    store_parameter("type of the errors in memory, rounded to the nearest")},
      .remembers_loss = true,
      .make = [](const Parameters& p, const CodecTraits& traits) -> std::unique_ptr<Wrapper> {
-       const auto beta = static_cast<float>(p.real("beta"));
-       if (p.choice("store") == "f32") return std::make_unique<LoCo<Residuals>>(beta, p.integer("reset"), traits.feedback);
-       if (!placement().on_host()) throw UsageError("loco:store=int8 has no CUDA implementation; use store=f32");
-       return std::make_unique<LoCo<ByteResiduals>>(beta, p.integer("reset"), traits.feedback);
+       return with_residuals<LoCo>("loco", p, PackedResiduals::Rounding::nearest, static_cast<float>(p.real("beta")), p.integer("reset"), traits.feedback);
      }});
 
 }  // namespace

@@ -12,6 +12,7 @@ class Residuals {
   /// `owner` names the wrapper in messages.
   explicit Residuals(std::string owner) : memory_(std::move(owner), "residual") {}
 
+  static double bytes_per_element() { return sizeof(float); }
   /// x += beta * residual. Nothing for a tensor without one.
   void add_to(TensorView x, float beta, const MessageKey& key) const;
   /// residual = x - seen.

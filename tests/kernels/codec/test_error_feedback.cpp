@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/codec/state.h"
 #include "support/codec_rounds.h"
 #include "support/count_allocations.h"
 
@@ -138,19 +139,115 @@ TEST(ErrorFeedback, RefusesAnotherShapeUnderTheSameName) {
   EXPECT_THROW(send_message(stack, {4, 2, 1}, {1, 3}, key_of(1)), UsageError);
 }
 
-TEST(ErrorFeedback, SteadyStateAllocatesNothing) {
-  CodecStack stack = make_codec("cast+ef");
-  const Shape shape{100, 40};
-  auto x = normal_numbers(4000, 1);
-  const auto y = normal_numbers(4000, 2);
-  const auto step = [&](int i) {
-    stack.wrappers[0]->before_encode(TensorView(x.data(), shape), key_of(i));
-    stack.wrappers[0]->after_encode(ConstTensorView(x.data(), shape), ConstTensorView(y.data(), shape), key_of(i));
+/// The residual that the next message would be given.
+std::vector<float> residual_of(CodecStack& stack, const Shape& shape, const MessageKey& next) {
+  std::vector<float> zero(static_cast<std::size_t>(shape.elements()), 0.0f);
+  stack.wrappers[0]->before_encode(TensorView(zero.data(), shape), next);
+  return zero;
+}
+
+TEST(ErrorFeedback, InFewerBitsItIsThatOfF32ToOneStep) {
+  const Shape shape{9, 100};
+  const auto x = normal_numbers(900, 4);
+  CodecStack wide = make_codec("topk:fraction=0.05+ef");
+  send_message(wide, x, shape, key_of(0));
+  const auto exact = residual_of(wide, shape, key_of(1));
+  for (const char* store : {"bf16", "int8"}) {
+    CodecStack narrow = make_codec(std::string("topk:fraction=0.05+ef:store=") + store);
+    send_message(narrow, x, shape, key_of(0));
+    const auto stored = residual_of(narrow, shape, key_of(1));
+    for (std::size_t first = 0; first < exact.size(); first += 256) {
+      const std::size_t end = std::min(exact.size(), first + 256);
+      float most = 0;
+      for (std::size_t i = first; i < end; ++i) most = std::max(most, std::fabs(exact[i]));
+      for (std::size_t i = first; i < end; ++i) {
+        const float step = std::string(store) == "bf16" ? std::fabs(exact[i]) * 0x1p-7f : most / 127;
+        ASSERT_LE(std::fabs(stored[i] - exact[i]), step * 1.0001f) << store << " " << i;
+      }
+    }
+    EXPECT_GT(relative_difference(stored, exact), 1e-4) << "it is rounded";
+  }
+}
+
+TEST(ErrorFeedback, RoundingIsWithoutBias) {
+  const Shape shape{1, 300};
+  const auto x = normal_numbers(300, 5);
+  CodecStack wide = make_codec("topk:fraction=0.01+ef");
+  send_message(wide, x, shape, key_of(0));
+  const auto exact = residual_of(wide, shape, key_of(1));
+  double most[2] = {0, 0};
+  for (std::size_t i = 0; i < 300; ++i) most[i / 256] = std::max(most[i / 256], static_cast<double>(std::fabs(exact[i])));
+  constexpr int draws = 2000;
+  for (const char* store : {"bf16", "int8"}) {
+    CodecStack narrow = make_codec(std::string("topk:fraction=0.01+ef:store=") + store);
+    std::vector<double> mean(300, 0.0), square(300, 0.0);
+    for (int d = 0; d < draws; ++d) {
+      const std::string name = "tensor" + std::to_string(d);  // draws of its own
+      send_message(narrow, x, shape, key_of(0, Pass::train, name.c_str()));
+      const auto stored = residual_of(narrow, shape, key_of(1, Pass::train, name.c_str()));
+      for (std::size_t i = 0; i < 300; ++i) {
+        const double error = static_cast<double>(stored[i]) - static_cast<double>(exact[i]);
+        mean[i] += error / draws, square[i] += error * error / draws;
+      }
+    }
+    for (std::size_t i = 0; i < 300; ++i) {
+      // And what is rounded away so rarely that no draw shows it: less than a hundredth of a step.
+      const double step = std::string(store) == "bf16" ? std::fabs(exact[i]) * 0x1p-7 : most[i / 256] / 127;
+      EXPECT_LE(std::fabs(mean[i]), 5 * std::sqrt(square[i] / draws) + 0.01 * step) << store << " " << i;
+    }
+  }
+}
+
+// Element 0 is sent each time and element 1 every tenth; element 2 grows by less than half a step of int8, and from 4 on by less than half a step of bf16.
+TEST(ErrorFeedback, WhatGrowsSlowlyStandsStillOnlyWhereItIsRoundedToTheNearest) {
+  const Shape shape{1, 256};
+  std::vector<float> x(256, 0.0f);
+  x[0] = 100, x[1] = 10, x[2] = 0.01f;
+  constexpr int steps = 5000;
+  const auto third = [&](const std::string& wrapper) {
+    CodecStack stack = make_codec("topk:fraction=0.00390625+" + wrapper);
+    for (int step = 0; step < steps; ++step) EXPECT_EQ(send_message(stack, x, shape, key_of(step))[2], 0.0f);
+    return residual_of(stack, shape, key_of(steps))[2];
   };
-  step(0);
-  const long before = testing::allocations;
-  for (int i = 1; i < 5; ++i) step(i);
-  EXPECT_EQ(testing::allocations - before, 0);
+  EXPECT_NEAR(third("ef"), 50, 0.1);
+  // Standard deviation of the sum of roundings: below 3 in bf16, below 5 in int8.
+  EXPECT_NEAR(third("ef:store=bf16"), 50, 15);
+  EXPECT_NEAR(third("ef:store=int8"), 50, 25);
+  for (const char* store : {"bf16", "int8"}) EXPECT_LT(third(std::string("loco:beta=0,reset=0,store=") + store), 10) << "the same feedback, rounded to the nearest: " << store;
+}
+
+TEST(ErrorFeedback, ASavedStateInFewerBitsGoesOnBitEqual) {
+  const Shape shape{9, 100};
+  for (const char* store : {"f32", "bf16", "int8"}) {
+    const std::string expression = std::string("quantize:bits=3+ef:store=") + store;
+    CodecStack one = make_codec(expression), other = make_codec(expression);
+    const auto input = [](int step) { return normal_numbers(900, static_cast<std::uint64_t>(step)); };
+    for (int step = 0; step < 3; ++step) send_message(one, input(step), shape, key_of(step));
+    StateWriter writer;
+    one.wrappers[0]->save_state(writer);
+    const std::vector<std::byte> bytes = writer.finish();
+    StateReader reader(bytes);
+    other.wrappers[0]->load_state(reader);
+    reader.check_all_taken();
+    for (int step = 3; step < 6; ++step) EXPECT_EQ(send_message(one, input(step), shape, key_of(step)), send_message(other, input(step), shape, key_of(step))) << store;
+  }
+}
+
+TEST(ErrorFeedback, SteadyStateAllocatesNothing) {
+  for (const char* store : {"f32", "bf16", "int8"}) {
+    CodecStack stack = make_codec(std::string("cast+ef:store=") + store);
+    const Shape shape{100, 40};
+    auto x = normal_numbers(4000, 1);
+    const auto y = normal_numbers(4000, 2);
+    const auto step = [&](int i) {
+      stack.wrappers[0]->before_encode(TensorView(x.data(), shape), key_of(i));
+      stack.wrappers[0]->after_encode(ConstTensorView(x.data(), shape), ConstTensorView(y.data(), shape), key_of(i));
+    };
+    step(0);
+    const long before = testing::allocations;
+    for (int i = 1; i < 5; ++i) step(i);
+    EXPECT_EQ(testing::allocations - before, 0) << store;
+  }
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(LoCo, ErrorsIn8BitsAreThoseOfF32ToTheirStep) {
 }
 
 TEST(LoCo, ForgetsAfterAsManyMessagesOfEachTensorAsItIsTold) {
-  for (const char* store : {"f32", "int8"}) {
+  for (const char* store : {"f32", "bf16", "int8"}) {
     CodecStack stack = make_codec(std::string("quantize:bits=3+loco:reset=3,store=") + store);
     const Floats zero(900, 0.0f);
     for (int step = 0; step < 6; ++step) {
@@ -95,7 +95,7 @@ TEST(LoCo, ForgetsAfterAsManyMessagesOfEachTensorAsItIsTold) {
 }
 
 TEST(LoCo, EvaluationLeavesNoTraceAndAnotherShapeIsRefused) {
-  for (const char* store : {"f32", "int8"}) {
+  for (const char* store : {"f32", "bf16", "int8"}) {
     CodecStack stack = make_codec(std::string("quantize:bits=3+loco:store=") + store), plain = make_codec("quantize:bits=3");
     send(stack, input(0), shape, key_of(0));
     const Floats before = error_of(stack, shape, key_of(1));
@@ -106,7 +106,7 @@ TEST(LoCo, EvaluationLeavesNoTraceAndAnotherShapeIsRefused) {
 }
 
 TEST(LoCo, ASavedStateGoesOnBitEqualAndADamagedOneIsRefused) {
-  for (const char* store : {"f32", "int8"}) {
+  for (const char* store : {"f32", "bf16", "int8"}) {
     const std::string expression = std::string("group+loco:reset=5,store=") + store;
     CodecStack one = make_codec(expression), other = make_codec(expression);
     for (int step = 0; step < 3; ++step) send(one, input(step), shape, key_of(step));
@@ -130,7 +130,7 @@ TEST(LoCo, ASavedStateGoesOnBitEqualAndADamagedOneIsRefused) {
 TEST(LoCo, ResultsDoNotDependOnTheNumberOfThreads) {
   const Shape large{300, 401};
   const int before = omp_get_max_threads();
-  for (const char* store : {"f32", "int8"}) {
+  for (const char* store : {"f32", "bf16", "int8"}) {
     std::vector<Floats> results;
     for (const int threads : {1, 3}) {
       omp_set_num_threads(threads);
@@ -144,7 +144,7 @@ TEST(LoCo, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST(LoCo, SteadyStateAllocatesNothing) {
-  for (const char* store : {"f32", "int8"}) {
+  for (const char* store : {"f32", "bf16", "int8"}) {
     CodecStack stack = make_codec(std::string("group+loco:store=") + store);
     MessageScratch scratch;
     std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
