@@ -121,21 +121,21 @@ std::string plan_of(const CellParameters& parameters, const TrainConfig& config)
 std::string describe_memory(const TrainConfig& config) {
   std::ostringstream text;
   char line[200];
-  std::snprintf(line, sizeof line, "%-12s %10s %10s %10s %12s %10s %10s  (MiB)\n", "ranks", "weights",
-                "gradients", "optimizer", "activations", "workspace", "total");
+  std::snprintf(line, sizeof line, "%-12s %10s %10s %10s %12s %10s %10s %10s  (MiB)\n", "ranks", "weights",
+                "gradients", "optimizer", "activations", "workspace", "codecs", "total");
   text << line;
   const auto write = [&](int first, int last, const MemoryEstimate& m) {
     const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
     const std::string ranks =
         first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
-    std::snprintf(line, sizeof line, "%-12s %10.1f %10.1f %10.1f %12.1f %10.1f %10.1f\n", ranks.c_str(),
+    std::snprintf(line, sizeof line, "%-12s %10.1f %10.1f %10.1f %12.1f %10.1f %10.1f %10.1f\n", ranks.c_str(),
                   mib(m.weights), mib(m.gradients), mib(m.optimizer), mib(m.activations), mib(m.workspace),
-                  mib(m.total()));
+                  mib(m.codecs), mib(m.total()));
     text << line;
   };
   const auto same = [](const MemoryEstimate& a, const MemoryEstimate& b) {
     return a.weights == b.weights && a.gradients == b.gradients && a.optimizer == b.optimizer &&
-           a.activations == b.activations && a.workspace == b.workspace;
+           a.activations == b.activations && a.workspace == b.workspace && a.codecs == b.codecs;
   };
   int first = 0;
   MemoryEstimate current = estimate_memory(config, mesh_coordinates(config.mesh, 0));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/cost_model/remembered_bytes.h"
 #include "models/cost_model/stored_bytes.h"
 #include "models/stage/model_kind.h"
 #include "models/store/parameter_store.h"
@@ -151,6 +152,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   const StoredBytes stored = stored_bytes(c, splittable, p.all() - splittable, size);
   const std::int64_t in_node = c.zero_node_shards ? splittable / c.mesh.data().inside * size : 0;
   m.weights = stored.weights + in_node, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
+  m.codecs = remembered_bytes(c, at.pp, chunks);
   m.activations = (live * passes.saved + passes.again) * size;
   // Gradients in flight, and what the model says of itself.
   m.workspace = (passes.scratch + passes.kept + passes.boundary * (pipeline ? 2 : 1)) * size;

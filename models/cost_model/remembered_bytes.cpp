@@ -1,0 +1,70 @@
+// Of a matrix of n elements, W ranks in a replica, L in a node:
+//   all-reduced            sent n,            delivered n
+//   reduce-scattered       sent n,            delivered n/W
+//   in two steps   inside  sent n,            delivered n/L
+//                  across  sent n/L,          delivered n/W        (docs/papers/gradient_compression.md, "Residuals of sharded gradients")
+#include "models/cost_model/remembered_bytes.h"
+
+#include <limits>
+#include <set>
+
+#include "kernels/codec/registry.h"
+#include "kernels/codec/wrapper_memory.h"
+#include "models/parallel/channels/row_exchange.h"
+#include "models/store/parameter_store.h"
+#include "models/training/config/released_form.h"
+
+namespace thinwire {
+namespace {
+
+/// Of wrappers around `codec`, per element of a matrix of which a rank sends the share `sent` and is delivered the share `delivered`.
+double bytes_per_element(const std::string& codec, Form form, double sent, double delivered) {
+  double bytes = 0;
+  for (const auto& wrapper : make_codec(codec, form).wrappers)
+    if (const auto* keeps = dynamic_cast<const KeepsElements*>(wrapper.get())) bytes += keeps->bytes_per_element_sent() * sent + keeps->bytes_per_element_delivered() * delivered;
+  return bytes;
+}
+
+/// Elements of this rank's matrices that the rule covers once it acts.
+double covered_elements(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule, int stage, const std::vector<Geometry>& chunks) {
+  const RuleCoverage coverage(traffic, rule, c.stages(), static_cast<int>(c.micro_batches()));
+  MessageKey settled;
+  settled.step = std::numeric_limits<std::int64_t>::max();
+  std::set<std::string> counted;  // a tied table is read by two units
+  double elements = 0;
+  for (const Geometry& chunk : chunks)
+    for (const DeclaredUnit& unit : chunk.units)
+      for (const DeclaredParameter& p : unit.parameters) {
+        const bool apart = p.tied && c.mesh.pp > 1;  // its gradient is summed by itself, dense
+        if (p.decays && !apart && coverage.covers(unit.layer, stage, settled, p.local()) && counted.insert(p.name()).second) elements += static_cast<double>(p.local());
+      }
+  return elements;
+}
+
+}  // namespace
+
+std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
+  const DataAxis axis = c.mesh.data();
+  if (axis.within_replica() == 1) return 0;
+  const bool shards = store_info(c.zero_stage).shards_gradients;
+  const TrafficClass traffic = shards ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient;
+  CompressRule rule = rule_in_form(c, traffic);
+  const double of_ranks = 1.0 / axis.within_replica(), in_node = 1.0 / axis.inside;
+  double bytes = 0;
+  const auto add = [&](const std::string& codec, double sent, double delivered) {
+    rule.codec = codec;  // at the rule's places
+    if (rule.active()) bytes += bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, traffic, rule, stage, chunks);
+  };
+  const std::string across = rule.codec, inside = rule.inside;
+  if (!shards) {
+    add(across, 1, 1);
+  } else if (RowOwners{axis, {}}.two_levels()) {
+    add(inside, 1, in_node);
+    add(across, in_node, of_ranks);
+  } else {
+    add(across, 1, of_ranks);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace thinwire
