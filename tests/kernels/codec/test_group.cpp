@@ -3,6 +3,7 @@
 // rounding.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +11,7 @@
 #include "support/codec_rounds.h"
 #include "support/reference_codecs.h"
 #include "support/sent_payload.h"
+#include "support/simd_targets.h"
 
 namespace thinwire {
 namespace {
@@ -112,6 +114,29 @@ TEST(Group, VectorsAgreeWithScalarsAtEverySizeAndWidth) {
         ASSERT_EQ(sent.decoded[i], std::nearbyint(std::clamp(x[i] * factor, -levels, levels)) * step) << expression << " of " << columns << ", element " << i;
       }
     }
+}
+
+TEST(Group, DecodingRoundsTheProductBeforeTheOffsetIsAddedOnEveryTarget) {
+  constexpr std::size_t size = 8;
+  testing::on_every_simd_target([] {
+    const std::vector<float> x = normal_numbers(3 * 77, 5);
+    for (const char* expression : {"group:bits=4,range=affine,group=32", "group:bits=8,range=minmax,group=32"}) {
+      const Sent sent = send(expression, x, Shape{3, 77});
+      const bool bytes = sent.bytes.size() > 3 * 77;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::size_t row = i / 77, column = i % 77;
+        std::array<float, 2> scale{};
+        const std::size_t scale_at = (row * 3 + column / 32) * size;
+        std::array<std::uint8_t, size> raw{};
+        for (std::size_t b = 0; b < size; ++b) raw[b] = static_cast<std::uint8_t>(sent.bytes[scale_at + b]);
+        std::memcpy(scale.data(), raw.data(), size);
+        const int byte = sent.bytes[9 * size + (bytes ? i : row * 39 + column / 2)];
+        const int code = bytes ? byte : column % 2 == 0 ? byte >> 4 : byte & 15, half = bytes ? 128 : 8;
+        const volatile float product = static_cast<float>((code ^ half) - half) * scale[0];
+        ASSERT_EQ(sent.decoded[i], product + scale[1]) << expression << ", element " << i;
+      }
+    }
+  });
 }
 
 TEST(Group, ScalesTravelInTheTypeThatIsAsked) {
