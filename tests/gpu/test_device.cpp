@@ -11,6 +11,7 @@
 #include "core/device/tensor.h"
 #include "kernels/codec/codecs/integer/quantize_entries.h"
 #include "kernels/workspace.h"
+#include "support/device_block_cases.h"
 #include "support/device_damage_cases.h"
 #include "support/device_nn_cases.h"
 #include "support/device_powersgd_cases.h"
@@ -123,6 +124,24 @@ TEST_F(CudaDevice, EveryCodecEqualsTheHostsOverAwkwardShapesAndAlignments) {
   for (const DeviceCodecCase& test : device_codec_cases()) {
     Gpu device;
     expect_equals_host(device, test);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(CudaDevice, BlocksOfAllLengthsAndTwoSettingsAtEvenAddressesEqualTheHosts) {
+  std::vector<DeviceCodecCase> cases = long_block_cases();
+  for (const CodecCase& c : block_codec_cases()) cases.push_back({c, Shape{4, 264}, 16, 16});
+  for (const DeviceCodecCase& test : cases) {
+    Gpu device;
+    expect_equals_host(device, test);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(CudaDevice, BlocksOfNumbersFromTheEndsOfF32EqualTheHosts) {
+  for (const CodecCase& c : block_codec_cases()) {
+    Gpu device;
+    expect_awkward_like_host(device, c);
     if (HasFailure()) return;
   }
 }

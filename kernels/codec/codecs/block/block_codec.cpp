@@ -19,22 +19,14 @@ constexpr std::int64_t stripe_elements = 4096;  ///< of a row at once: 16 KiB, s
 }  // namespace
 
 /// How a tensor is cut: into units of a row's stripe, each some whole blocks.
-struct BlockCodec::Cut {
+struct BlockCodec::Cut : BlockCut {
   Cut(const Shape& shape, const Layout& of)
-      : layout(of),
-        columns(of.flat ? shape.elements() : shape.columns()),
-        rows(of.flat ? std::min<std::int64_t>(1, shape.elements()) : shape.rows()),
-        block(of.block > 0 ? of.block : std::max<std::int64_t>(1, columns)),
-        blocks_of_row(columns == 0 ? 0 : (columns + block - 1) / block),
+      : BlockCut(shape.rows(), shape.columns(), of),
         stripe(of.block > 0 ? std::max(stripe_elements / block, std::int64_t{1}) * block : block),
-        stripes_of_row(columns == 0 ? 0 : (columns + stripe - 1) / stripe),
-        bytes_of_row((columns * of.bits + 7) / 8) {}
-  const Layout& layout;
-  std::int64_t columns, rows, block, blocks_of_row, stripe, stripes_of_row, bytes_of_row;
+        stripes_of_row(columns == 0 ? 0 : (columns + stripe - 1) / stripe) {}
+  std::int64_t stripe, stripes_of_row;
 
   std::int64_t units() const { return rows * stripes_of_row; }
-  std::size_t codes_at() const { return layout.head_bytes + static_cast<std::size_t>(rows * blocks_of_row) * layout.scale_bytes + layout.table_bytes; }
-  std::size_t payload_bytes() const { return codes_at() + static_cast<std::size_t>(rows * bytes_of_row); }
 
   /// Calls body(unit, where its scales begin, where its codes begin, thread).
   template <typename Body>
@@ -48,25 +40,21 @@ struct BlockCodec::Cut {
         unit.count = static_cast<std::size_t>(count);
         unit.block = static_cast<std::size_t>(block);
         unit.blocks = static_cast<std::size_t>((count + block - 1) / block);
-        unit.code_bytes = static_cast<std::size_t>((count * layout.bits + 7) / 8);
+        unit.code_bytes = static_cast<std::size_t>((count * bits + 7) / 8);
         unit.head = head;
         unit.stream = stream;
-        const std::size_t scales = layout.head_bytes + static_cast<std::size_t>(row * blocks_of_row + from / block) * layout.scale_bytes;
-        body(unit, scales, codes_at() + static_cast<std::size_t>(row * bytes_of_row + from * layout.bits / 8), thread);
+        body(unit, static_cast<std::size_t>(scale_at(row * blocks_of_row + from / block)), static_cast<std::size_t>(code_at(row, from)), thread);
       }
       if (stream) simd::stream_fence();
     });
   }
 };
 
-BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) {}
+BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) { traits_.device_goal = 0.85; }
 
 std::size_t BlockCodec::max_payload_bytes(const Shape& shape) const { return Cut(shape, layout_).payload_bytes(); }
 
-std::int64_t BlockCodec::blocks_of(const Shape& shape) const {
-  const Cut cut(shape, layout_);
-  return cut.rows * cut.blocks_of_row;
-}
+std::int64_t BlockCodec::blocks_of(const Shape& shape) const { return Cut(shape, layout_).blocks(); }
 
 double BlockCodec::least_bytes_read(const Shape& shape) const { return (layout_.reads_twice ? 8.0 : 4.0) * static_cast<double>(shape.elements()); }
 

@@ -10,6 +10,7 @@
 
 #include "core/device/device.h"
 #include "kernels/codec/codec.h"
+#include "kernels/codec/codecs/block/block_cut.h"
 
 namespace thinwire {
 
@@ -23,15 +24,7 @@ class BlockCodec : public Codec {
   void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override { expand(payload, key, out, true); }
 
  protected:
-  /// `block` 0: a whole row; else a multiple of 16, 4096 at most.
-  struct Layout {
-    int bits = 8;
-    std::int64_t block = 32;
-    std::size_t head_bytes = 0, scale_bytes = 1;
-    bool reads_twice = false;  ///< the head needs the largest magnitude of the tensor before anything else
-    bool flat = false;         ///< the tensor is one row
-    std::size_t table_bytes = 0;  ///< left to the codec, as a head is that needs no magnitude
-  };
+  using Layout = BlockLayout;
   BlockCodec(std::string name, const Layout& layout);
 
   /// Some whole blocks of a row, which one thread works on: small enough to stay in its cache.

@@ -21,6 +21,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "kernels/codec/codecs/block/block_codec.h"
+#include "kernels/codec/codecs/block/group.h"
 #include "kernels/codec/payload/bit_stream.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
@@ -33,25 +34,12 @@
 namespace thinwire {
 namespace {
 
-constexpr std::uint64_t draws_seed = 0x67726f7570ull;  // "group"
 constexpr std::size_t drawn_at_once = 512;
 
-enum class Range { symmetric, full, extreme, affine, minmax };
-
-struct Options {
-  int bits = 4;
-  std::int64_t group = 128;
-  Range range = Range::symmetric;
-  bool stochastic = false, low_first = false;
-  DType scale = DType::f32;
-  bool has_signs() const { return range == Range::extreme || has_offset(); }  ///< a scale depends on more than the largest magnitude
-  bool has_offset() const { return range == Range::affine || range == Range::minmax; }
-  float levels() const { return static_cast<float>(1 << bits); }
-  float high() const { return static_cast<float>((1 << (bits - 1)) - 1); }
-  float low() const { return range == Range::symmetric ? -high() : -high() - 1; }
-  /// Of what the primitives write; a stream of other widths is made from bytes.
-  simd::CodePacking packing() const { return bits != 4 ? simd::CodePacking::bytes : low_first ? simd::CodePacking::low_first : simd::CodePacking::high_first; }
-};
+/// Of what the primitives write; a stream of other widths is made from bytes.
+simd::CodePacking packing_of(const GroupOptions& o) {
+  return o.bits != 4 ? simd::CodePacking::bytes : o.low_first ? simd::CodePacking::low_first : simd::CodePacking::high_first;
+}
 
 /// A scale as it travels, as f32.
 float rounded(float value, DType type) { return type == DType::f32 ? value : type == DType::f16 ? round_to_half(value) : to_float(to_bfloat16(value)); }
@@ -60,18 +48,18 @@ struct Scale {
   float step = 0, offset = 0;
 };
 /// Before rounding to the type that travels. least <= largest, both finite.
-inline Scale scale_of(float least, float largest, Range range, float levels) {
+inline Scale scale_of(float least, float largest, GroupRange range, float levels) {
   const float half_range = 0.5f * largest - 0.5f * least;  // halves: their difference does not overflow
   switch (range) {
-    case Range::symmetric:
+    case GroupRange::symmetric:
       return {std::max(std::fabs(least), std::fabs(largest)) / (levels / 2 - 1), 0};
-    case Range::full:
+    case GroupRange::full:
       return {std::max(std::fabs(least), std::fabs(largest)) / (levels / 2), 0};
-    case Range::extreme:
+    case GroupRange::extreme:
       return {(largest >= -least ? -largest : -least) / (levels / 2), 0};
-    case Range::affine:
+    case GroupRange::affine:
       return {half_range / (levels / 2), 0.5f * largest + 0.5f * least};
-    case Range::minmax: {
+    case GroupRange::minmax: {
       const float step = half_range / ((levels - 1) / 2);
       return {step, least + levels / 2 * step};
     }
@@ -80,7 +68,7 @@ inline Scale scale_of(float least, float largest, Range range, float levels) {
 }
 
 // Scales lie in arrays, and loops over blocks have neither calls nor branches: the compiler makes vectors of them. Block by block they took longer than the codes.
-template <Range range>
+template <GroupRange range>
 void scales_of_blocks(const float* least, const float* largest, std::size_t blocks, float levels, float* steps, float* offsets) {
 #pragma omp simd
   for (std::size_t b = 0; b < blocks; ++b) {
@@ -89,9 +77,9 @@ void scales_of_blocks(const float* least, const float* largest, std::size_t bloc
   }
 }
 using ScalesOfBlocks = void (*)(const float*, const float*, std::size_t, float, float*, float*);
-ScalesOfBlocks scales_function(Range range) {
-  constexpr std::array<ScalesOfBlocks, 5> of = {scales_of_blocks<Range::symmetric>, scales_of_blocks<Range::full>, scales_of_blocks<Range::extreme>, scales_of_blocks<Range::affine>,
-                                                scales_of_blocks<Range::minmax>};
+ScalesOfBlocks scales_function(GroupRange range) {
+  constexpr std::array<ScalesOfBlocks, 5> of = {scales_of_blocks<GroupRange::symmetric>, scales_of_blocks<GroupRange::full>, scales_of_blocks<GroupRange::extreme>, scales_of_blocks<GroupRange::affine>,
+                                                scales_of_blocks<GroupRange::minmax>};
   return of[static_cast<std::size_t>(range)];
 }
 
@@ -154,10 +142,7 @@ void get_scales(const std::byte* from, std::size_t blocks, float* room, float* s
 
 class Group final : public BlockCodec {
  public:
-  explicit Group(const Options& o)
-      : BlockCodec("group", {.bits = o.bits, .block = o.group, .head_bytes = 0, .scale_bytes = size_of(o.scale) * (o.has_offset() ? 2 : 1), .reads_twice = false}),
-        options_(o),
-        scales_of_(scales_function(o.range)) {}
+  explicit Group(const GroupOptions& o) : BlockCodec("group", o.layout()), options_(o), scales_of_(scales_function(o.range)) {}
 
  private:
   template <typename Wire>
@@ -179,7 +164,7 @@ class Group final : public BlockCodec {
 
   /// Whether all codes of all blocks are finite numbers, and no step is negative where none is written; not of NaN.
   bool fit(const float* steps, const float* offsets, std::size_t blocks) const {
-    const float low = options_.low(), least = options_.range == Range::extreme ? -std::numeric_limits<float>::max() : 0;
+    const float low = options_.low(), least = options_.range == GroupRange::extreme ? -std::numeric_limits<float>::max() : 0;
     int misfits = 0;
 #pragma omp simd reduction(+ : misfits)
     for (std::size_t b = 0; b < blocks; ++b) {
@@ -237,7 +222,7 @@ class Group final : public BlockCodec {
       read_codes(codes, codes + unit.code_bytes, groups, options_.bits, apart);
       codes = apart;
     }
-    simd::decode_group_codes(codes, unit.count, unit.block, steps, options_.has_offset() ? offsets : nullptr, options_.bits, options_.packing(), out, add, unit.stream);
+    simd::decode_group_codes(codes, unit.count, unit.block, steps, options_.has_offset() ? offsets : nullptr, options_.bits, packing_of(options_), out, add, unit.stream);
     return true;
   }
 
@@ -245,7 +230,7 @@ class Group final : public BlockCodec {
   void encode_codes(const float* x, const Unit& unit, const MessageKey& key, const float* factors, const float* offsets, std::uint8_t* codes, Scratch& scratch) const {
     const auto mask = static_cast<std::uint8_t>((1 << options_.bits) - 1);
     if (!options_.stochastic)
-      return simd::encode_group_codes(x, unit.count, unit.block, factors, offsets, options_.low(), options_.high(), mask, nullptr, options_.packing(), codes);
+      return simd::encode_group_codes(x, unit.count, unit.block, factors, offsets, options_.low(), options_.high(), mask, nullptr, packing_of(options_), codes);
     // Draws and codes in turn: while little is drawn, what codes fetch ahead is on its way.
     std::uint16_t* const draws = scratch.more.as<std::uint16_t>(drawn_at_once + 16);
     const std::uint64_t stream = key.random_stream();
@@ -254,39 +239,43 @@ class Group final : public BlockCodec {
       for (std::size_t i = begin, end = std::min(begin + several, unit.count); i < end; i += drawn_at_once) {
         const std::size_t count = std::min(drawn_at_once, end - i), b = i / unit.block;
         simd::encode_group_codes(x + i, count, unit.block, factors + b, offsets == nullptr ? nullptr : offsets + b, options_.low(), options_.high(), mask,
-                                 draws_of(unit.element + i, count, stream, draws), options_.packing(), codes + i * (options_.bits == 4 ? 4 : 8) / 8);
+                                 draws_of(unit.element + i, count, stream, draws), packing_of(options_), codes + i * (options_.bits == 4 ? 4 : 8) / 8);
       }
   }
 
   /// Of elements first ..., whatever thread asks: eight of 16 bits from each block of the generator. Room for up to 16 more in `draws`.
   static const std::uint16_t* draws_of(std::size_t first, std::size_t count, std::uint64_t stream, std::uint16_t* draws) {
     const std::size_t block = first / 8, blocks = (first + count + 7) / 8 - block;
-    simd::philox_blocks(draws_seed, stream, block, blocks, reinterpret_cast<std::uint32_t*>(draws));
+    simd::philox_blocks(group_draws_seed, stream, block, blocks, reinterpret_cast<std::uint32_t*>(draws));
     return draws + (first - 8 * block);
   }
 
-  Options options_;
+  GroupOptions options_;
   ScalesOfBlocks scales_of_;
 };
 
-Options options_of(const Parameters& p) {
-  Options o;
+}  // namespace
+
+GroupOptions group_options(const Parameters& p) {
+  GroupOptions o;
   o.bits = static_cast<int>(p.integer("bits"));
   o.group = p.integer("group");
   const std::string &range = p.choice("range"), &scale = p.choice("scale");
-  o.range = range == "symmetric" ? Range::symmetric : range == "full" ? Range::full : range == "extreme" ? Range::extreme : range == "affine" ? Range::affine : Range::minmax;
+  o.range = range == "symmetric" ? GroupRange::symmetric : range == "full" ? GroupRange::full : range == "extreme" ? GroupRange::extreme : range == "affine" ? GroupRange::affine : GroupRange::minmax;
   o.stochastic = p.choice("round") == "stochastic";
   o.low_first = p.choice("order") == "low";
   o.scale = scale == "f32" ? DType::f32 : scale == "f16" ? DType::f16 : DType::bf16;
   if (o.group % 16 != 0) throw UsageError("'group:group=" + std::to_string(o.group) + "': a group is a multiple of 16");
-  if (o.range == Range::symmetric && o.bits == 1) throw UsageError("'group:bits=1,range=symmetric': one bit has no symmetric codes beside zero; use range=full or minmax");
+  if (o.range == GroupRange::symmetric && o.bits == 1) throw UsageError("'group:bits=1,range=symmetric': one bit has no symmetric codes beside zero; use range=full or minmax");
   if (o.low_first && o.bits != 4) throw UsageError("'group:order=low' is the order of two 4-bit codes in a byte; with bits=" + std::to_string(o.bits) + " leave it out");
   return o;
 }
 
+namespace {
+
 // The formulas at the top in float64 with the scales as they travel; stochastic codes within a step.
 std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
-  const Options o = options_of(stack.expression.codec.parameters);
+  const GroupOptions o = group_options(stack.expression.codec.parameters);
   const std::span<const float> x = tensor.as<float>();
   const auto columns = static_cast<std::size_t>(tensor.shape().columns()), group = static_cast<std::size_t>(o.group);
   std::vector<double> out(x.size());
@@ -323,7 +312,7 @@ const bool registered =
                                    {.name = "scale", .kind = ParameterSpec::Kind::choice, .default_value = "f32", .choices = {"f32", "f16", "bf16"}, .help = "type of the scales"},
                                    {.name = "order", .kind = ParameterSpec::Kind::choice, .default_value = "high", .choices = {"high", "low"}, .help = "half of a byte that holds the first of two 4-bit codes"}},
                     .presets = {"bits=2", "bits=8", "range=affine", "round=stochastic", "bits=4+hadamard"},
-                    .make = [](const Parameters& p, Form) { return std::make_unique<Group>(options_of(p)); },
+                    .make = [](const Parameters& p, Form) { return std::make_unique<Group>(group_options(p)); },
                     .check = check_formula});
 
 }  // namespace

@@ -1,0 +1,77 @@
+// Codecs with a scale per block on a device, beyond what every codec is asked (device_codec_cases.h): blocks and lines of all lengths, two settings at a time where all
+// addresses are even, and numbers from the ends of f32. The host codec is the oracle.
+#pragma once
+
+#include <set>
+
+#include "support/device_codec_cases.h"
+
+namespace thinwire::testing {
+
+/// Blocks of one warp's part, of several warps, longer than a team holds, no power of two; rows longer than a team takes; tensors of many pieces.
+inline std::vector<DeviceCodecCase> long_block_cases() {
+  std::vector<DeviceCodecCase> cases;
+  const auto add = [&](const std::string& codec, std::initializer_list<Shape> shapes, Form form = Form::fair) {
+    for (const Shape& shape : shapes) {
+      cases.push_back({{codec, form}, shape});
+      cases.push_back({{codec, form}, shape, 4, 1});
+    }
+  };
+  for (const char* group : {"32", "48", "256", "272", "2048", "2064", "8192"})
+    for (const char* setting : {"", ",bits=8,range=affine", ",bits=3,range=minmax,round=stochastic,scale=bf16", ",range=extreme,round=stochastic,scale=f16"})
+      add(std::string("group:group=") + group + setting, {Shape{3, 2063}, Shape{1, 16402}, Shape{2, 8208}});
+  const char* only = std::getenv("THINWIRE_TEST_CODEC");
+  std::erase_if(cases, [&](const DeviceCodecCase& c) { return only != nullptr && parse_codec(c.codec).codec.name != only; });
+  return cases;
+}
+
+/// The codecs of those cases with two settings at a time.
+inline std::vector<CodecCase> block_codec_cases() {
+  std::set<std::string> names;
+  for (const DeviceCodecCase& c : long_block_cases()) names.insert(parse_codec(c.codec).codec.name);
+  std::vector<CodecCase> cases = cuda_codec_cases(true);
+  std::erase_if(cases, [&](const CodecCase& c) { return !names.contains(parse_codec(c.codec).codec.name); });
+  return cases;
+}
+
+/// Blocks of zeros of both signs, of the smallest numbers, of large ones, of numbers far apart, of equal ones, and of halves of a step.
+inline std::vector<float> awkward_values(const Shape& shape) {
+  const Random random(device_seed, "awkward values");
+  std::vector<float> x(static_cast<std::size_t>(shape.elements()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float sign = random.below(2 * i, 2) == 0 ? 1.0f : -1.0f;
+    const auto normal = static_cast<float>(random.normal(i));
+    switch (i / 128 % 9) {
+      case 0: x[i] = sign * 0.0f; break;
+      case 1: x[i] = sign * static_cast<float>(random.below(i, 4)) * 0x1p-149f; break;
+      case 2: x[i] = normal * 0x1p-126f; break;
+      case 3: x[i] = normal * 0x1p+40f; break;
+      case 4: x[i] = sign * std::ldexp(1.0f, static_cast<int>(random.below(i, 200)) - 140); break;
+      case 5: x[i] = -0.375f; break;
+      case 6: x[i] = sign * (static_cast<float>(random.below(i, 15)) + 0.5f) / 8; break;
+      case 7: x[i] = i % 128 == 77 ? -1e-30f : sign * 0.0f; break;
+      default: x[i] = 1e30f + normal * 1e24f; break;
+    }
+  }
+  return x;
+}
+
+/// What the host refuses is reported as beyond the range, and the rest of it is equal without the large numbers.
+inline void expect_awkward_like_host(DeviceUnderTest& device, const CodecCase& c) {
+  const Shape shape{9, 256};
+  const std::unique_ptr<Codec> host = codec_here(c, shape);
+  if (!host->traits().gather) return;
+  const DeviceCodecCase test{c, shape};
+  std::vector<float> x = awkward_values(shape);
+  std::vector<std::byte> payload(host->max_payload_bytes(shape));
+  try {
+    host->encode({x.data(), shape}, MessageKey{.tensor = hash_name("device")}, payload);
+  } catch (const RuntimeFailure&) {
+    SCOPED_TRACE(test.text());
+    EXPECT_EQ(run_on_device(device, test, x, std::vector<float>(x.size())).status[0], device_status_beyond_range);
+    for (float& v : x) v = std::abs(v) < 1e4f ? v : 1.0f;
+  }
+  expect_equals_host(device, test, x);
+}
+
+}  // namespace thinwire::testing
