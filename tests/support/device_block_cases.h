@@ -20,6 +20,9 @@ inline std::vector<DeviceCodecCase> long_block_cases() {
   for (const char* group : {"32", "48", "256", "272", "2048", "2064", "8192"})
     for (const char* setting : {"", ",bits=8,range=affine", ",bits=3,range=minmax,round=stochastic,scale=bf16", ",range=extreme,round=stochastic,scale=f16"})
       add(std::string("group:group=") + group + setting, {Shape{3, 2063}, Shape{1, 16402}, Shape{2, 8208}});
+  for (const char* block : {"16", "1040", "4096"}) add(std::string("fp8:block=") + block, {Shape{2, 9001}, Shape{3, 4096}});
+  add("fp8:scale=row", {Shape{3, 8191}, Shape{3, 8192}, Shape{2, 8196}, Shape{1, 30001}});
+  add("fp8:scale=tensor,element=e5m2", {Shape{41, 1003}, Shape{41, 1024}});
   const char* only = std::getenv("THINWIRE_TEST_CODEC");
   std::erase_if(cases, [&](const DeviceCodecCase& c) { return only != nullptr && parse_codec(c.codec).codec.name != only; });
   return cases;

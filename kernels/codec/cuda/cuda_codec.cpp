@@ -36,11 +36,13 @@ std::size_t CudaCodec::write_payload(ConstTensorView x, const MessageKey& key, s
   const std::size_t bytes = max_payload_bytes(x.shape());
   TW_ASSERT(payload.size() >= bytes && words_.device() == placement().device, "a codec works on the device it was made on");
   if (x.elements() == 0)
-    fill_zero_bytes(payload.data(), bytes);  // scales of no rows
+    queue_empty(x.shape(), payload.first(bytes));
   else
     queue_encode(floats(x), x.shape(), key, payload.first(bytes));
   return bytes;
 }
+
+void CudaCodec::queue_empty(const Shape&, std::span<std::byte> payload) { fill_zero_bytes(payload.data(), payload.size()); }
 
 void CudaCodec::expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
   check_payload_size(payload.size(), max_payload_bytes(out.shape()), name_.c_str(), out.shape(), key);

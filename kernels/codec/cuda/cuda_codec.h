@@ -33,6 +33,9 @@ class CudaCodec : public Codec, public DeviceHalf {
   virtual void queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) = 0;
   virtual void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey& key, float* out, bool add) = 0;
 
+  /// Queues the payload of a tensor without elements. The default is zeros: scales of no rows.
+  virtual void queue_empty(const Shape& shape, std::span<std::byte> payload);
+
   /// In device memory: a word about tensors that were encoded (and gradients), and one about payloads that were decoded.
   std::uint32_t* tensor_status() { return reinterpret_cast<std::uint32_t*>(words_.data()); }
   std::uint32_t* payload_status() { return tensor_status() + 1; }

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "kernels/codec/codecs/block/block_float.h"
+#include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
@@ -27,12 +28,18 @@ inline float scale_of(float largest, float most) {
   return largest == 0 ? 1 : scale;
 }
 
+struct Options {
+  simd::MiniFloat element;
+  std::int64_t block = 128;  ///< 0: a scale for each row
+  bool of_tensor = false;    ///< one for all
+  BlockLayout layout() const {
+    return {.bits = element.bits, .block = of_tensor ? 4096 : block, .head_bytes = of_tensor ? sizeof(float) : 0u, .scale_bytes = of_tensor ? 0u : sizeof(float), .reads_twice = of_tensor};
+  }
+};
+
 class Fp8 final : public BlockFloat {
  public:
-  /// `block` 0: a scale for each row; of_tensor: one for all.
-  Fp8(const simd::MiniFloat& format, std::int64_t block, bool of_tensor)
-      : BlockFloat("fp8", format, {.bits = 0, .block = of_tensor ? 4096 : block, .head_bytes = of_tensor ? sizeof(float) : 0u, .scale_bytes = of_tensor ? 0u : sizeof(float), .reads_twice = of_tensor}),
-        of_tensor_(of_tensor) {}
+  explicit Fp8(const Options& o) : BlockFloat("fp8", o.element, o.layout()), of_tensor_(o.of_tensor) {}
 
  private:
   float largest_scale() const { return std::numeric_limits<float>::max() / format().largest; }
@@ -76,6 +83,42 @@ class Fp8 final : public BlockFloat {
   bool of_tensor_;
 };
 
+class CudaFp8 final : public CudaCodec {
+ public:
+  CudaFp8(std::unique_ptr<Codec> host, const Options& options) : CudaCodec("fp8", std::move(host)), options_(options), largest_code_(mini_code(options.element.largest, options.element)) {}
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey&, std::span<std::byte> payload) override {
+    static const DeviceEntry<int(const float*, BlockCut, simd::MiniFloat, void*, std::uint32_t*, std::uint32_t*, int, void*)> entry("thinwire_cuda_fp8_encode");
+    const BlockCut cut = cut_of(shape);
+    const std::int64_t known_before = options_.of_tensor ? 1 : cut.block > longest_device_block ? cut.rows : 0;
+    std::byte* const maxima = known_before > 0 ? device_workspace(static_cast<std::size_t>(known_before) * sizeof(std::uint32_t)) : nullptr;
+    entry(x, cut, options_.element, static_cast<void*>(payload.data()), reinterpret_cast<std::uint32_t*>(maxima), tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<int(const void*, BlockCut, simd::MiniFloat, int, float*, int, std::uint32_t*, int, void*)> entry("thinwire_cuda_fp8_decode");
+    entry(static_cast<const void*>(payload.data()), cut_of(shape), options_.element, int{largest_code_}, out, add ? 1 : 0, payload_status());
+  }
+  void queue_empty(const Shape&, std::span<std::byte> payload) override {
+    static constexpr float scale = 1;
+    copy_bytes(payload.data(), &scale, options_.layout().head_bytes);
+  }
+  BlockCut cut_of(const Shape& shape) const { return {shape.rows(), shape.columns(), options_.layout()}; }
+
+  Options options_;
+  std::uint8_t largest_code_;
+};
+
+Options options_of(const Parameters& p) {
+  Options o;
+  o.element = mini_float_named(p.choice("element"));
+  o.block = p.integer("block");
+  if (o.block % 16 != 0) throw UsageError("'fp8:block=" + std::to_string(o.block) + "': a block is a multiple of 16");
+  if (p.choice("scale") == "row") o.block = 0;
+  o.of_tensor = p.choice("scale") == "tensor";
+  return o;
+}
+
 // The nearest number of the element by its spacing, in float64; scale and x * (1 / scale) are rounded to f32, as the formula has them: a tie of theirs is one here.
 std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
   const Parameters& p = stack.expression.codec.parameters;
@@ -110,13 +153,9 @@ const bool registered = register_codec(
                     {.name = "scale", .kind = ParameterSpec::Kind::choice, .default_value = "block", .choices = {"tensor", "row", "block"}, .help = "what shares a scale"},
                     {.name = "block", .kind = ParameterSpec::Kind::integer, .default_value = "128", .minimum = 16, .maximum = 4096, .help = "neighbours of a row that share a scale; a multiple of 16"}},
      .presets = {"element=e5m2", "scale=tensor"},
-     .make =
-         [](const Parameters& p, Form) {
-           const std::int64_t block = p.integer("block");
-           if (block % 16 != 0) throw UsageError("'fp8:block=" + std::to_string(block) + "': a block is a multiple of 16");
-           return std::make_unique<Fp8>(mini_float_named(p.choice("element")), p.choice("scale") == "row" ? 0 : block, p.choice("scale") == "tensor");
-         },
+     .make = [](const Parameters& p, Form) { return std::make_unique<Fp8>(options_of(p)); },
      .check = check_formula});
+const bool cuda = register_cuda("fp8", [](const Parameters& p, Form, std::unique_ptr<Codec> host) { return std::make_unique<CudaFp8>(std::move(host), options_of(p)); });
 
 }  // namespace
 }  // namespace thinwire
