@@ -23,6 +23,7 @@ inline std::vector<DeviceCodecCase> long_block_cases() {
   for (const char* block : {"16", "1040", "4096"}) add(std::string("fp8:block=") + block, {Shape{2, 9001}, Shape{3, 4096}});
   add("fp8:scale=row", {Shape{3, 8191}, Shape{3, 8192}, Shape{2, 8196}, Shape{1, 30001}});
   add("fp8:scale=tensor,element=e5m2", {Shape{41, 1003}, Shape{41, 1024}});
+  add("mx:element=e3m2", {Shape{3, 4100}, Shape{2, 4096}});
   const char* only = std::getenv("THINWIRE_TEST_CODEC");
   std::erase_if(cases, [&](const DeviceCodecCase& c) { return only != nullptr && parse_codec(c.codec).codec.name != only; });
   return cases;

@@ -15,6 +15,8 @@
 
 #include "core/error.h"
 #include "kernels/codec/codecs/block/block_float.h"
+#include "kernels/codec/codecs/block/mx.h"
+#include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
 
@@ -22,37 +24,36 @@ namespace thinwire {
 namespace {
 
 constexpr std::int64_t block = 32;
+constexpr BlockLayout layout_of(const simd::MiniFloat& format) { return {.bits = format.bits, .block = block, .head_bytes = 0, .scale_bytes = 1, .reads_twice = false}; }
 constexpr std::uint32_t mantissa_bits = 0x7fffff;
 
-enum class ScaleRule { floor, ceil, even, rceil };
-
 /// What loses least on normal numbers (docs/papers/low_bandwidth_pipeline.md, claim C19).
-ScaleRule best_rule(const std::string& element) { return element == "e2m1" || element == "e2m3" ? ScaleRule::even : ScaleRule::rceil; }
+MxScaleRule best_rule(const std::string& element) { return element == "e2m1" || element == "e2m3" ? MxScaleRule::even : MxScaleRule::rceil; }
 
-ScaleRule rule_of(const Parameters& p) {
+MxScaleRule rule_of(const Parameters& p) {
   const std::string& name = p.choice("scale");
-  return name == "auto" ? best_rule(p.choice("element")) : name == "floor" ? ScaleRule::floor : name == "ceil" ? ScaleRule::ceil : name == "even" ? ScaleRule::even : ScaleRule::rceil;
+  return name == "auto" ? best_rule(p.choice("element")) : name == "floor" ? MxScaleRule::floor : name == "ceil" ? MxScaleRule::ceil : name == "even" ? MxScaleRule::even : MxScaleRule::rceil;
 }
 
 /// Of a block whose largest magnitude has these bits.
-template <ScaleRule rule>
+template <MxScaleRule rule>
 inline int scale_of(std::uint32_t bits, const simd::MiniFloat& f, float inverse_largest) {
   int s = 0;
-  if constexpr (rule == ScaleRule::rceil) {
+  if constexpr (rule == MxScaleRule::rceil) {
     const auto v = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits) * inverse_largest);
     s = static_cast<int>(v >> 23);
     s += s > 0 ? static_cast<int>((v & mantissa_bits) != 0) : static_cast<int>(v > 0x400000);  // below the normal numbers 2^-127, s = 0, is half their step
   } else {
-    const std::uint32_t half_step = rule == ScaleRule::even ? std::uint32_t{1} << (22 - f.mantissa) : 0;
+    const std::uint32_t half_step = rule == MxScaleRule::even ? std::uint32_t{1} << (22 - f.mantissa) : 0;
     s = static_cast<int>((bits + half_step) >> 23) - f.max_exponent;
-    if (rule == ScaleRule::ceil) s += static_cast<int>((bits & mantissa_bits) != 0);
+    if (rule == MxScaleRule::ceil) s += static_cast<int>((bits & mantissa_bits) != 0);
   }
   return bits == 0 ? 0 : std::clamp(s, 0, 254 - f.max_exponent);
 }
 
 using ScaleOf = int (*)(std::uint32_t, const simd::MiniFloat&, float);
-ScaleOf scale_function(ScaleRule rule) {
-  constexpr std::array<ScaleOf, 4> of = {scale_of<ScaleRule::floor>, scale_of<ScaleRule::ceil>, scale_of<ScaleRule::even>, scale_of<ScaleRule::rceil>};
+ScaleOf scale_function(MxScaleRule rule) {
+  constexpr std::array<ScaleOf, 4> of = {scale_of<MxScaleRule::floor>, scale_of<MxScaleRule::ceil>, scale_of<MxScaleRule::even>, scale_of<MxScaleRule::rceil>};
   return of[static_cast<std::size_t>(rule)];
 }
 
@@ -61,11 +62,11 @@ float power_of_two(int n) { return std::bit_cast<float>(n > -127 ? static_cast<s
 
 class Mx final : public BlockFloat {
  public:
-  Mx(const simd::MiniFloat& format, ScaleRule rule)
-      : BlockFloat("mx", format, {.bits = 0, .block = block, .head_bytes = 0, .scale_bytes = 1, .reads_twice = false}), rule_(rule), inverse_largest_(1.0f / format.largest) {}
+  Mx(const simd::MiniFloat& format, MxScaleRule rule)
+      : BlockFloat("mx", format, layout_of(format)), rule_(rule), inverse_largest_(1.0f / format.largest) {}
 
  private:
-  template <ScaleRule rule>
+  template <MxScaleRule rule>
   void write(std::span<const std::uint32_t> maxima, std::byte* scales, float* factors) const {
     const simd::MiniFloat f = format();
     const float inverse_largest = inverse_largest_;
@@ -80,14 +81,14 @@ class Mx final : public BlockFloat {
   }
   void write_scales(std::span<const std::uint32_t> maxima, float, std::byte* scales, float* factors) const override {
     switch (rule_) {
-      case ScaleRule::floor:
-        return write<ScaleRule::floor>(maxima, scales, factors);
-      case ScaleRule::ceil:
-        return write<ScaleRule::ceil>(maxima, scales, factors);
-      case ScaleRule::even:
-        return write<ScaleRule::even>(maxima, scales, factors);
-      case ScaleRule::rceil:
-        return write<ScaleRule::rceil>(maxima, scales, factors);
+      case MxScaleRule::floor:
+        return write<MxScaleRule::floor>(maxima, scales, factors);
+      case MxScaleRule::ceil:
+        return write<MxScaleRule::ceil>(maxima, scales, factors);
+      case MxScaleRule::even:
+        return write<MxScaleRule::even>(maxima, scales, factors);
+      case MxScaleRule::rceil:
+        return write<MxScaleRule::rceil>(maxima, scales, factors);
     }
   }
   bool read_scales(const std::byte* scales, std::size_t count, float, float* factors) const override {
@@ -101,8 +102,29 @@ class Mx final : public BlockFloat {
     }
     return misfits == 0;
   }
-  ScaleRule rule_;
+  MxScaleRule rule_;
   float inverse_largest_;
+};
+
+class CudaMx final : public CudaCodec {
+ public:
+  CudaMx(std::unique_ptr<Codec> host, const simd::MiniFloat& format, MxScaleRule rule)
+      : CudaCodec("mx", std::move(host)), format_(format), rule_(rule), largest_code_(mini_code(format.largest, format)) {}
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey&, std::span<std::byte> payload) override {
+    static const DeviceEntry<int(const float*, BlockCut, simd::MiniFloat, MxScaleRule, void*, std::uint32_t*, int, void*)> entry("thinwire_cuda_mx_encode");
+    entry(x, cut_of(shape), format_, rule_, static_cast<void*>(payload.data()), tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<int(const void*, BlockCut, simd::MiniFloat, int, float*, int, std::uint32_t*, int, void*)> entry("thinwire_cuda_mx_decode");
+    entry(static_cast<const void*>(payload.data()), cut_of(shape), format_, int{largest_code_}, out, add ? 1 : 0, payload_status());
+  }
+  BlockCut cut_of(const Shape& shape) const { return {shape.rows(), shape.columns(), layout_of(format_)}; }
+
+  simd::MiniFloat format_;
+  MxScaleRule rule_;
+  std::uint8_t largest_code_;
 };
 
 /// Sizes of all codes without sign, ascending.
@@ -156,6 +178,9 @@ const bool registered = register_codec({.name = "mx",
                                         .presets = {"element=e2m1", "element=e2m3", "element=e3m2"},
                                         .make = [](const Parameters& p, Form) { return std::make_unique<Mx>(mini_float_named(p.choice("element")), rule_of(p)); },
                                         .check = check_nearest});
+const bool cuda = register_cuda("mx", [](const Parameters& p, Form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaMx>(std::move(host), mini_float_named(p.choice("element")), rule_of(p));
+});
 
 }  // namespace
 }  // namespace thinwire
