@@ -22,7 +22,8 @@ class DeviceCodecChannel : public ::testing::Test {
   }
 };
 
-/// Of every codec that has a CUDA implementation: its defaults (a fifth of small tensors where it keeps a share), with a residual, and the released form.
+/// Of every codec that has a CUDA implementation: its defaults (a fifth of small tensors where it keeps a share), with a residual, the released form, and settings with
+/// which it reduces in another way.
 struct Case {
   std::string codec;
   Form form = Form::fair;
@@ -44,6 +45,17 @@ const std::vector<Case>& cases() {
       if (!make_codec(codec).is_dense()) add(codec, Form::fair);  // what is dense is no codec's to carry
       add(codec + "+ef", Form::fair);
       if (info->has_released_form) add(codec, Form::released);
+      const CodecTraits usual = make_codec(codec).codec->traits();
+      for (const ParameterSpec& p : info->parameters)
+        for (const std::string& choice : p.choices) {
+          const std::string with = info->name + ":" + p.name + "=" + choice;
+          try {
+            const CodecTraits traits = make_codec(with).codec->traits();
+            if (traits.gather != usual.gather || traits.rounds != usual.rounds) add(with, Form::fair), add(with + "+ef", Form::fair);
+          } catch (const UsageError&) {
+            continue;  // a choice that contradicts a default
+          }
+        }
     }
     return made;
   }();

@@ -10,6 +10,7 @@
 // vote=majority: sign_vote.cpp.
 #include "kernels/codec/codecs/sign/sign.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -25,6 +26,16 @@ namespace {
 
 constexpr std::size_t stream_from_bytes = 8 << 20;  // larger outputs bypass the caches
 
+/// Of the stripes of a line: sums t[j] of p[j], p[256 + j], ..., then t[j] + t[j + 128] and so on by halves. A device has a thread for each t[j].
+double line_sum(const double* p, std::int64_t stripes) {
+  if (stripes == 1) return p[0];
+  std::array<double, SignCut::sums> t{};
+  for (std::int64_t s = 0; s < stripes; ++s) t[static_cast<std::size_t>(s % SignCut::sums)] += p[s];
+  for (std::size_t half = t.size() / 2; half > 0; half /= 2)
+    for (std::size_t j = 0; j < half; ++j) t[j] += t[j + half];
+  return t[0];
+}
+
 }  // namespace
 
 std::span<const float> Sign::scales_of(const SignLines& lines, ConstTensorView x, const MessageKey& key) {
@@ -33,8 +44,7 @@ std::span<const float> Sign::scales_of(const SignLines& lines, ConstTensorView x
   parallel_for(lines.count, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t line = begin; line < end; ++line) {
       const std::int64_t length = lines.length_of(line);
-      double sum = 0;
-      for (std::int64_t s = 0; s * SignLines::stripe < length; ++s) sum += partials[line * lines.stripes + s];
+      const double sum = line_sum(partials + line * lines.stripes, (length + SignCut::stripe - 1) / SignCut::stripe);
       if (!std::isfinite(sum)) check_finite(x, text_of(key));
       const double mean = sum / static_cast<double>(length);
       scales[line] = options_.scale == SignScale::none ? 1.0f : static_cast<float>(options_.scale == SignScale::l2 ? std::sqrt(mean) : mean);
@@ -69,9 +79,7 @@ void Sign::expand(std::span<const std::byte> payload, const MessageKey& key, Ten
   });
 }
 
-namespace {
-
-SignOptions options_of(const Parameters& p) {
+SignOptions sign_options(const Parameters& p) {
   SignOptions o;
   const std::string &scale = p.choice("scale"), &scope = p.choice("scope");
   o.scale = scale == "l1" ? SignScale::l1 : scale == "l2" ? SignScale::l2 : SignScale::none;
@@ -81,9 +89,11 @@ SignOptions options_of(const Parameters& p) {
   return o;
 }
 
+namespace {
+
 // The formulas at the top, summed in float64 in one go.
 std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
-  const SignOptions o = options_of(stack.expression.codec.parameters);
+  const SignOptions o = sign_options(stack.expression.codec.parameters);
   const SignLines lines(tensor.shape(), o);
   const std::span<const float> x = tensor.as<float>();
   std::vector<double> out(x.size());
@@ -108,8 +118,8 @@ const bool registered =
                                    {.name = "vote", .kind = ParameterSpec::Kind::choice, .default_value = "mean", .choices = {"mean", "majority"}, .help = "a reduction is the mean of what ranks send, or the sign that most of them have"}},
                     .presets = {"scope=block", "scale=l2"},
                     .make = [](const Parameters& p, Form) -> std::unique_ptr<Codec> {
-                      if (p.choice("vote") == "majority") return std::make_unique<SignVote>(options_of(p));
-                      return std::make_unique<Sign>(options_of(p));
+                      if (p.choice("vote") == "majority") return std::make_unique<SignVote>(sign_options(p));
+                      return std::make_unique<Sign>(sign_options(p));
                     },
                     .check = check_formula});
 

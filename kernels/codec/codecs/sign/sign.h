@@ -7,12 +7,14 @@
 
 #include "core/device/device.h"
 #include "kernels/codec/capabilities.h"
+#include "kernels/codec/codecs/sign/sign_cut.h"
 #include "kernels/simd/uniform_codes.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
 
-enum class SignScale { l1, l2, none };
+class Parameters;
+
 enum class SignScope { tensor, row, block };
 
 struct SignOptions {
@@ -21,22 +23,14 @@ struct SignOptions {
   std::int64_t block = 4096;
 };
 
-/// A tensor as lines: the elements that share a scale. Lines are worked on in stripes, cut by their length alone, so that sums do not depend on threads.
-struct SignLines {
-  static constexpr std::int64_t stripe = 4096;  ///< 16 KiB of f32: the second look at them finds them in the cache
+/// UsageError for what cannot be.
+SignOptions sign_options(const Parameters& p);
 
+/// A tensor as lines. They are worked on in stripes, cut by their length alone, so that sums do not depend on threads; of 16 KiB of f32: the second look at them finds them
+/// in the cache.
+struct SignLines : SignCut {
   SignLines(const Shape& shape, const SignOptions& o)
-      : elements(shape.elements()),
-        length(o.scope == SignScope::tensor ? elements : o.scope == SignScope::row ? shape.columns() : o.block),
-        count(elements == 0 ? 0 : (elements + length - 1) / length),
-        stripes(elements == 0 ? 0 : (length + stripe - 1) / stripe),
-        scales(o.scale == SignScale::none ? 0 : count) {}
-  std::int64_t elements, length, count, stripes, scales;
-
-  /// The last line may be shorter.
-  std::int64_t length_of(std::int64_t line) const { return std::min(length, elements - line * length); }
-  std::size_t bits_at(std::int64_t line) const { return static_cast<std::size_t>(4 * scales + line * ((length + 7) / 8)); }
-  std::size_t payload_bytes() const { return count == 0 ? 0 : bits_at(count - 1) + static_cast<std::size_t>((length_of(count - 1) + 7) / 8); }
+      : SignCut(shape.elements(), o.scope == SignScope::tensor ? shape.elements() : o.scope == SignScope::row ? shape.columns() : o.block, o.scale != SignScale::none) {}
 
   /// Calls body(number of the stripe, its line, its first element in the line, its elements), on several threads. `stream`: body's stores may bypass the caches.
   template <typename Body>
@@ -87,6 +81,11 @@ std::span<const float> Sign::scan(ConstTensorView x, const SignLines& lines, con
   });
   return scales_of(lines, x, key);
 }
+
+/// Votes are counted in bytes up to the one number of ranks, in words up to the other.
+inline constexpr int most_votes_in_bytes = 255, most_votes = 65535;
+/// The type of such counts; UsageError beyond.
+DType type_of_votes(int world);
 
 /// The majority of signs over ranks (capability Rounds).
 class SignVote final : public Sign, public Rounds {

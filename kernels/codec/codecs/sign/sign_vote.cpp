@@ -16,8 +16,6 @@
 namespace thinwire {
 namespace {
 
-constexpr int most_in_a_byte = 255, most_ranks = 65535;
-
 template <typename Count>
 void count_negatives(const float* x, std::int64_t n, Count* counts) {
 #pragma omp simd
@@ -33,6 +31,11 @@ void vote(const Count* counts, std::int64_t n, int limit, float scale, float* ou
 
 }  // namespace
 
+DType type_of_votes(int world) {
+  if (world > most_votes) throw UsageError("sign:vote=majority counts votes in 16 bits: at most " + std::to_string(most_votes) + " ranks, not " + std::to_string(world));
+  return world <= most_votes_in_bytes ? DType::u8 : DType::u16;
+}
+
 SignVote::SignVote(const SignOptions& options) : Sign(options) {
   traits_.gather = false;
   traits_.rounds = options.scale == SignScale::none ? 1 : 2;
@@ -44,8 +47,7 @@ Round SignVote::begin_round(int r, ConstTensorView x, const MessageKey& key, int
   const SignLines lines(x.shape(), options_);
   const auto scale_bytes = static_cast<std::size_t>(lines.scales) * sizeof(float);
   if (r == 1) return {{sent_scales_.data(), scale_bytes}, {received_scales_.data(), scale_bytes}, DType::f32, ReduceOp::sum};
-  if (world > most_ranks) throw UsageError("sign:vote=majority counts votes in 16 bits: at most " + std::to_string(most_ranks) + " ranks, not " + std::to_string(world));
-  const DType type = world <= most_in_a_byte ? DType::u8 : DType::u16;
+  const DType type = type_of_votes(world);
   const std::size_t bytes = static_cast<std::size_t>(lines.elements) * size_of(type);
   sent_.reserve(bytes);
   received_.reserve(bytes);
