@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "kernels/codec/codecs/block/block_float.h"
+#include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
@@ -27,13 +28,16 @@ const simd::MiniFloat element = mini_float_named("e2m1"), scale_format = mini_fl
 
 float head_of(float largest) { return largest == 0 ? 0 : std::max(largest / 2688.0f, smallest_head); }
 
+BlockLayout layout_of(bool two_levels) {
+  return {.bits = element.bits, .block = block, .head_bytes = two_levels ? sizeof(float) : 0u, .scale_bytes = 1, .reads_twice = two_levels};
+}
+
 /// `head` is 1 where g = 0: then all are zero.
 inline float wanted_scale(float largest, float head, float most) { return std::clamp((largest / 6.0f) / head, smallest_scale, most); }
 
 class Nvfp4 final : public BlockFloat {
  public:
-  explicit Nvfp4(bool two_levels)
-      : BlockFloat("nvfp4", element, {.bits = 0, .block = block, .head_bytes = two_levels ? sizeof(float) : 0u, .scale_bytes = 1, .reads_twice = two_levels}) {}
+  explicit Nvfp4(bool two_levels) : BlockFloat("nvfp4", element, layout_of(two_levels)) {}
 
  private:
   float write_head(float largest, std::byte* head) const override {
@@ -72,6 +76,25 @@ class Nvfp4 final : public BlockFloat {
   }
 };
 
+class CudaNvfp4 final : public CudaCodec {
+ public:
+  CudaNvfp4(std::unique_ptr<Codec> host, bool two_levels) : CudaCodec("nvfp4", std::move(host)), two_levels_(two_levels) {}
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey&, std::span<std::byte> payload) override {
+    static const DeviceEntry<int(const float*, BlockCut, simd::MiniFloat, simd::MiniFloat, void*, std::uint32_t*, std::uint32_t*, int, void*)> entry("thinwire_cuda_nvfp4_encode");
+    std::byte* const maximum = two_levels_ ? device_workspace(sizeof(std::uint32_t)) : nullptr;
+    entry(x, cut_of(shape), element, scale_format, static_cast<void*>(payload.data()), reinterpret_cast<std::uint32_t*>(maximum), tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<int(const void*, BlockCut, simd::MiniFloat, simd::MiniFloat, float*, int, std::uint32_t*, int, void*)> entry("thinwire_cuda_nvfp4_decode");
+    entry(static_cast<const void*>(payload.data()), cut_of(shape), element, scale_format, out, add ? 1 : 0, payload_status());
+  }
+  BlockCut cut_of(const Shape& shape) const { return {shape.rows(), shape.columns(), layout_of(two_levels_)}; }
+
+  bool two_levels_;
+};
+
 // The formula at the top with the nearest of the eight sizes, in float64 but for the scales, whose roundings are part of it.
 std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::span<const float> decoded) {
   const std::span<const float> x = tensor.as<float>();
@@ -107,6 +130,9 @@ const bool registered =
                     .parameters = {{.name = "levels", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 2, .help = "2: block and tensor have scales; 1: blocks alone"}},
                     .make = [](const Parameters& p, Form) { return std::make_unique<Nvfp4>(p.integer("levels") == 2); },
                     .check = check_formula});
+const bool cuda = register_cuda("nvfp4", [](const Parameters& p, Form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaNvfp4>(std::move(host), p.integer("levels") == 2);
+});
 
 }  // namespace
 }  // namespace thinwire
