@@ -25,6 +25,7 @@ inline std::vector<DeviceCodecCase> long_block_cases() {
   add("fp8:scale=tensor,element=e5m2", {Shape{41, 1003}, Shape{41, 1024}});
   add("mx:element=e3m2", {Shape{3, 4100}, Shape{2, 4096}});
   add("nvfp4", {Shape{41, 1003}, Shape{41, 1024}});
+  for (const Form form : {Form::fair, Form::released}) add("blockwise8", {Shape{3, 5001}, Shape{2, 8192}, Shape{1, 4097}}, form);
   for (const char* scale : {"l1", "l2", "none"}) {
     add(std::string("sign:scale=") + scale, {Shape{5, 4099}, Shape{257, 4100}});  // the last: more stripes than a block has threads
     add(std::string("sign:scope=row,scale=") + scale, {Shape{3, 4097}, Shape{2, 12288}});

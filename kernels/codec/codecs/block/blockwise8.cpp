@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "kernels/codec/codecs/block/block_codec.h"
+#include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
@@ -76,12 +77,13 @@ struct ReleasedHead {
   std::int64_t blocks = 0, values = book_size;
 };
 
+BlockLayout layout_of(bool released) {
+  return {.bits = 8, .block = 4096, .head_bytes = released ? sizeof(ReleasedHead) : 0u, .scale_bytes = sizeof(float), .reads_twice = false, .flat = true, .table_bytes = released ? sizeof(Book) : 0u};
+}
+
 class Blockwise8 final : public BlockCodec {
  public:
-  explicit Blockwise8(bool released)
-      : BlockCodec("blockwise8",
-                   {.bits = 8, .block = 4096, .head_bytes = released ? sizeof(ReleasedHead) : 0u, .scale_bytes = sizeof(float), .reads_twice = false, .flat = true, .table_bytes = released ? sizeof(Book) : 0u}),
-        released_(released) {}
+  explicit Blockwise8(bool released) : BlockCodec("blockwise8", layout_of(released)), released_(released) {}
 
   std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     if (released_) {
@@ -135,6 +137,34 @@ class Blockwise8 final : public BlockCodec {
   Book received_{};
 };
 
+class CudaBlockwise8 final : public CudaCodec {
+ public:
+  CudaBlockwise8(std::unique_ptr<Codec> host, bool released)
+      : CudaCodec("blockwise8", std::move(host)), released_(released), book_(sizeof(Book)), cells_(cells().cells.size() * sizeof(std::uint32_t)) {
+    copy_and_wait(book_.data(), book().data(), sizeof(Book));
+    copy_and_wait(cells_.data(), cells().cells.data(), cells().cells.size() * sizeof(std::uint32_t));
+  }
+
+ private:
+  void queue_encode(const float* x, const Shape& shape, const MessageKey&, std::span<std::byte> payload) override {
+    static const DeviceEntry<int(const float*, BlockCut, const std::uint32_t*, const std::uint32_t*, std::uint32_t, std::uint32_t, std::uint32_t, int, void*, std::uint32_t*, int, void*)>
+        entry("thinwire_cuda_blockwise8_encode");
+    entry(x, cut_of(shape), words_of(book_), words_of(cells_), cells().first, cells().zero, cells().negatives, released_ ? 1 : 0, static_cast<void*>(payload.data()), tensor_status());
+  }
+  void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
+    static const DeviceEntry<int(const void*, BlockCut, const std::uint32_t*, int, float*, int, std::uint32_t*, int, void*)> entry("thinwire_cuda_blockwise8_decode");
+    entry(static_cast<const void*>(payload.data()), cut_of(shape), words_of(book_), released_ ? 1 : 0, out, add ? 1 : 0, payload_status());
+  }
+  void queue_empty(const Shape& shape, std::span<std::byte> payload) override {
+    if (released_) queue_encode(nullptr, shape, {}, payload);  // sizes and book
+  }
+  BlockCut cut_of(const Shape& shape) const { return {shape.rows(), shape.columns(), layout_of(released_)}; }
+  static const std::uint32_t* words_of(const Buffer& table) { return reinterpret_cast<const std::uint32_t*>(table.data()); }
+
+  bool released_;
+  Buffer book_, cells_;
+};
+
 // The nearest value of the book, looked for among all of them in float64.
 std::string check_nearest(const CodecStack&, ConstTensorView tensor, std::span<const float> decoded) {
   const std::span<const float> x = tensor.as<float>();
@@ -160,6 +190,9 @@ const bool registered = register_codec({.name = "blockwise8",
                                         .has_released_form = true,
                                         .make = [](const Parameters&, Form form) { return std::make_unique<Blockwise8>(form == Form::released); },
                                         .check = check_nearest});
+const bool cuda = register_cuda("blockwise8", [](const Parameters&, Form form, std::unique_ptr<Codec> host) {
+  return std::make_unique<CudaBlockwise8>(std::move(host), form == Form::released);
+});
 
 }  // namespace
 }  // namespace thinwire
