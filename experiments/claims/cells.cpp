@@ -16,6 +16,7 @@
 #include "experiments/run/lock.h"
 #include "experiments/run/side_by_side.h"
 #include "experiments/study/summary.h"
+#include "models/optimizer/diverged.h"
 #include "results/collect.h"
 #include "results/files/files.h"
 
@@ -72,6 +73,10 @@ bool is_bad(results::Status status) {
   return status == results::Status::failed || status == results::Status::timeout || status == results::Status::wrong;
 }
 
+bool diverged(const results::CellRecord& record) {
+  return results::worst_status(record.rows) == results::Status::failed && reason_of(record).find(diverged_mark) != std::string::npos;
+}
+
 }  // namespace
 
 void CellRunner::measure_missing(std::span<const CellRequest> requests) {
@@ -91,6 +96,10 @@ void CellRunner::measure_missing(std::span<const CellRequest> requests) {
     };
     const std::set<std::string> sharing = may_share_machine(requests);
     std::vector<sweep::PlannedCell> rest = sweep::cells_to_run(cells, sweep::states_of(cells, paths_.out), options.choice, paths_.bin, paths_.out), together;
+    std::erase_if(rest, [&](const sweep::PlannedCell& cell) {
+      const std::string path = results::record_path(paths_.out, cell.cell_id);
+      return std::filesystem::exists(path) && diverged(results::read_cell_record(path));
+    });
     std::copy_if(rest.begin(), rest.end(), std::back_inserter(together), [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id); });
     const int cores = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     if (together.size() > 1 && cores > 1) {
@@ -140,6 +149,10 @@ std::vector<results::CellRecord> CellRunner::run(std::span<const CellRequest> re
   for (const CellRequest& request : requests) {
     const std::string id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
     records.push_back(record_of(request, id));
+    if (diverged(records.back())) {
+      note_used(records.back(), request.timed);
+      throw ArmDiverged("cell " + id.substr(0, 12) + " (" + request.program + " on " + request.link + "): " + reason_of(records.back()));
+    }
     if (const results::Status status = results::worst_status(records.back().rows); is_bad(status))
       throw RuntimeFailure("cell " + id.substr(0, 12) + " (" + request.program + " on " + request.link + ") is " + std::string(results::name_of(status)) + ": " +
                            reason_of(records.back()));

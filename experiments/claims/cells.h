@@ -47,6 +47,12 @@ class NotCollected : public RuntimeFailure {
   using RuntimeFailure::RuntimeFailure;
 };
 
+/// The first cell of a request whose training diverged: a result of its arm, which says nothing of quality.
+class ArmDiverged : public RuntimeFailure {
+ public:
+  using RuntimeFailure::RuntimeFailure;
+};
+
 /// Ends the measurement of a claim that is only planned: what it asks for next depends on what was not measured yet. Not an Error.
 struct PlanEnds {};
 
@@ -63,8 +69,8 @@ class CellRunner {
 
   /// The records of the requests, in their order. Runs those that have none yet (and those FAILED, TIMEOUT or SKIPPED before),
   /// and timed ones again that were DISTURBED (attempts.h).
-  /// A cell whose rows are SKIPPED or MISTRUSTED is returned as it is: ask measured_well(). RuntimeFailure naming the first cell that
-  /// is FAILED, TIMEOUT or WRONG, with its reason; Interrupted.
+  /// A cell whose rows are SKIPPED or MISTRUSTED is returned as it is: ask measured_well(). ArmDiverged, RuntimeFailure naming the first cell that
+  /// is FAILED, TIMEOUT or WRONG, with its reason; Interrupted. A training that diverged is not run again: it would diverge again.
   std::vector<results::CellRecord> run(std::span<const CellRequest> requests);
   /// As run(), but of cells that other claims will ask for: nothing is returned, a bad cell is theirs to complain of, and used() does not name them.
   void prepare(std::span<const CellRequest> requests);

@@ -1,7 +1,8 @@
-// Student's interval of a mean.
+// Intervals: Student's of a mean, and those of ranks, which do not follow the outliers of a shared machine.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "experiments/claims/context.h"
 
@@ -17,6 +18,12 @@ struct Interval {
 Interval interval_of(std::span<const double> values);
 /// b[i] - a[i]; UsageError when the lengths differ.
 Interval paired_interval(std::span<const double> a, std::span<const double> b);
+
+/// Typical value (median of the means of all pairs) and 95 % interval by Wilcoxon's signed ranks; steps of a shared machine have outliers
+/// on one side, which a mean follows. NaN bounds for too few values.
+Interval location_of(const std::vector<double>& values);
+/// Typical a - b and its 95 % interval by Mann and Whitney's ranks (Hodges and Lehmann 1963).
+Interval shift_of(const std::vector<double>& a, const std::vector<double>& b);
 
 Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit, const std::string& symbol = "");
 

@@ -141,6 +141,9 @@ Judged judge(const Claim& claim, JudgeContext& context, const Registry& registry
     ask_for_quiet(result.outcome, context.cells.used());
   } catch (const NotCollected&) {
     throw;
+  } catch (const ArmDiverged& arm) {
+    result.outcome.verdict = Verdict::unstable;
+    result.outcome.because = arm.what();
   } catch (const Error& error) {
     result.outcome.because = std::string("could not be judged: ") + error.what();
   }

@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "kernels/nn/elementwise.h"
+#include "models/optimizer/diverged.h"
 
 namespace thinwire {
 
@@ -31,7 +32,7 @@ StepReport Trainer<T>::step(std::span<const Batch> micro_batches,
     const double loss =
         model_.forward(batch, static_cast<std::uint64_t>(number), true, apart ? 1.0 : share, saved_, observer);
     if (!std::isfinite(loss))
-      throw RuntimeFailure("The loss is not finite at step " + std::to_string(number) +
+      throw Diverged("The loss is not finite at step " + std::to_string(number) +
                            ". Lower the learning rate or lengthen its warm-up.");
     model_.backward(batch, saved_, observer);
     if (apart) model_.join_table_gradients();

@@ -1,5 +1,7 @@
 #include "models/optimizer/optimizer.h"
 
+#include "models/optimizer/diverged.h"
+
 #include <cmath>
 
 #include "kernels/nn/sums.h"
@@ -57,7 +59,7 @@ template <typename T>
 void Optimizer<T>::check_finite() const {
   for (std::size_t i = 0; i < parts_.size(); ++i)
     if (!std::isfinite(nn::sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]))))
-      throw RuntimeFailure("The gradient of '" + parts_[i].parameter->name() + "' is not finite after " + std::to_string(steps_) +
+      throw Diverged("The gradient of '" + parts_[i].parameter->name() + "' is not finite after " + std::to_string(steps_) +
                            " optimizer steps. Lower the learning rate or lengthen its warm-up.");
 }
 
@@ -76,7 +78,7 @@ double Optimizer<T>::step(double learning_rate, double max_norm) {
   const double norm = gradient_norm();
   if (!std::isfinite(norm)) {
     check_finite();
-    throw RuntimeFailure("The global gradient norm overflowed after " + std::to_string(steps_) +
+    throw Diverged("The global gradient norm overflowed after " + std::to_string(steps_) +
                          " optimizer steps. Lower the learning rate.");
   }
   apply(learning_rate, nn::clip_factor(norm, max_norm));

@@ -13,6 +13,7 @@
 #include "models/stage/model_kind.h"
 #include "models/training/step_schedule.h"
 #include "models/data/batches.h"
+#include "models/optimizer/diverged.h"
 #include "models/parallel/pipeline/local_boundaries.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
@@ -300,14 +301,14 @@ class Trainer3d final : public ParallelTrainer {
     const std::string where = "step " + std::to_string(number) + ", rank " + std::to_string(world_.rank()) + " (stage " +
                               std::to_string(at_.pp) + ", tensor rank " + std::to_string(at_.tp) + ", replica " + std::to_string(at_.dp) + ")";
     if (!std::isfinite(own_loss))
-      throw RuntimeFailure("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
+      throw Diverged("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
     try {
       update_->check_finite();
-    } catch (const RuntimeFailure& e) {
-      throw RuntimeFailure(std::string(e.what()) + " Seen at " + where + ".");
+    } catch (const Diverged& e) {
+      throw Diverged(std::string(e.what()).substr(diverged_mark.size()) + " Seen at " + where + ".");
     }
     sleep_until_ns(now_ns() + 2'000'000'000);
-    throw RuntimeFailure("Loss or gradient is not finite on another rank; " + where + " stops with it.");
+    throw Diverged("Loss or gradient is not finite on another rank; " + where + " stops with it.");
   }
 
   void take_records(std::vector<TrafficRecord>& records) {

@@ -5,13 +5,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 constexpr int nodes = 2, layers = 2, hidden = 256, positions = 32, judged_step = 1;
 constexpr std::int64_t scale_bytes = 4;
@@ -76,7 +75,7 @@ const bool registered = register_claim(
      .provenance = "read: DeepSpeed's documents",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.settings = {{"M", "counted: what a dense sum of gradients in f16 sends across"}, {"step", "the second"}},
+     .rule = with_arms({.settings = {{"M", "counted: what a dense sum of gradients in f16 sends across"}, {"step", "the second"}},
                                          .quantities = {{"weights", "bytes of all gathers of weights of a step across nodes, all ranks, less one f32 scale per row of a matrix, over 0.5 M, distance from 1, the larger of 2 x 2 and 2 x 4 ranks"},
                                                         {"gradients", "the same of sums of gradients over 0.25 M"},
                                                         {"dense", "gathers of weights across nodes under ZeRO-3, f16, in M, the less"}},

@@ -5,13 +5,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 constexpr std::int64_t rows = 240;  // every fraction of them is a whole number of elements on every number of ranks
 
@@ -72,7 +71,7 @@ const bool registered = register_claim(
      .provenance = "derived",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.quantities = {{"off", "number of ranks at which an all-gather of Top-K messages (f32, int32) sends as many bytes as a dense all-reduce in f32, by straight lines between counted numbers of ranks, from 1/f, the largest "
+     .rule = with_arms({.quantities = {{"off", "number of ranks at which an all-gather of Top-K messages (f32, int32) sends as many bytes as a dense all-reduce in f32, by straight lines between counted numbers of ranks, from 1/f, the largest "
                                                                 "distance, of 1/f"}},
                                          .constants = {{"near", 0.05, "of 1/f"}},
                                          .clauses = {{Verdict::confirmed, "off <= near"}},

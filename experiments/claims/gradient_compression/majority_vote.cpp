@@ -5,13 +5,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 constexpr std::int64_t rows = 240, elements = rows * 1024;
 const std::vector<int> all_ranks = {2, 3, 4, 8};
@@ -57,7 +56,7 @@ const bool registered = register_claim(
      .provenance = "read: abstract of signSGD",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.quantities = {{"off", "bytes that a rank sends, counted, less n/8 up and n/8 down times (N - 1)/N, signs by protocol two_shot, the largest distance of all ranks; whole bytes, no padding"},
+     .rule = with_arms({.quantities = {{"off", "bytes that a rank sends, counted, less n/8 up and n/8 down times (N - 1)/N, signs by protocol two_shot, the largest distance of all ranks; whole bytes, no padding"},
                                                         {"apart", "cosine of the result to the dense sum: signs by two_shot against counts, the largest difference"}},
                                          .constants = {{"same", 1e-9, "cosine: the same vote"}},
                                          .clauses = {{Verdict::invalid, "apart > same"}, {Verdict::confirmed, "off == 0"}},

@@ -5,13 +5,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 constexpr int ranks = 2, steps = 20;
 const std::vector<int> warm_ups = {3, 5};  ///< of 20 steps: 0.15, 0.25
@@ -63,7 +62,7 @@ const bool counted = register_claim(
      .provenance = "read: DeepSpeed's blog; derived (formula)",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.quantities = {{"off", "bytes of gradients and momentum of 20 steps of Adam in f16 over those of 1-bit Adam, against 1/(w + (1 - w)/16), which is 4.92 and 3.37, the larger distance of w = 0.15 and 0.25"}},
+     .rule = with_arms({.quantities = {{"off", "bytes of gradients and momentum of 20 steps of Adam in f16 over those of 1-bit Adam, against 1/(w + (1 - w)/16), which is 4.92 and 3.37, the larger distance of w = 0.15 and 0.25"}},
                                          .constants = {{"near", 0.05, "of the formula"}},
                                          .clauses = {{Verdict::confirmed, "off <= near"}},
                                          .otherwise = Verdict::not_reproduced},

@@ -184,7 +184,8 @@ const bool registered = register_claim(
               .constants = {{"expected", 0.81, "load"}, {"band", 0.01, "load"}},
               .clauses = {{Verdict::invalid, "disagreements > 0"}, {Verdict::confirmed, "least >= expected - band && most <= expected + band"}},
               .otherwise = Verdict::not_reproduced},
-     .measure = measure});
+     .measure = measure,
+     .figure = "sketch_recovery"});
 
 }  // namespace
 }  // namespace thinwire::claims

@@ -4,13 +4,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 struct Case {
   std::int64_t p, q, rank;
@@ -53,7 +52,7 @@ const bool registered = register_claim(
      .provenance = "derived (bytes)",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.quantities = {{"off", "bytes that a rank sends in a sum of a p x q matrix in f32, counted, less 8 r (p + q) (N - 1)/N, the largest distance"}},
+     .rule = with_arms({.quantities = {{"off", "bytes that a rank sends in a sum of a p x q matrix in f32, counted, less 8 r (p + q) (N - 1)/N, the largest distance"}},
                                          .clauses = {{Verdict::pass, "off == 0"}},
                                          .otherwise = Verdict::fail},
                                         requests()),

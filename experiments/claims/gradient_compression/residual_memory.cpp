@@ -5,13 +5,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 constexpr int few = 2, many = 4;  ///< layers
 constexpr double hidden = 128, of_layer = 12 * hidden * hidden;
@@ -59,7 +58,7 @@ const bool registered = register_claim(
      .provenance = "derived",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.quantities = {{"least", "what +ef adds to the peak of a rank's buffers at 4 layers less what it adds at 2, over the compressed parameters of two layers; the least of 2 and 4 ranks"},
+     .rule = with_arms({.quantities = {{"least", "what +ef adds to the peak of a rank's buffers at 4 layers less what it adds at 2, over the compressed parameters of two layers; the least of 2 and 4 ranks"},
                                                         {"most", "the same, the most"}},
                                          .constants = {{"residual", 4, "bytes per compressed parameter, whatever the ranks"}},
                                          .clauses = {{Verdict::confirmed, "least == residual && most == residual"}},

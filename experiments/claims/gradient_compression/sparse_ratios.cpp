@@ -5,13 +5,12 @@
 
 #include "experiments/claims/gradient_compression/cells/requests.h"
 #include "experiments/claims/published.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 Finding compare(const JudgeContext& context) {
   const Published published = Published::open(context, "gradient_compression.csv");
@@ -75,7 +74,7 @@ const bool counted = register_claim({.id = "gradient_compression.C23b",
                                      .provenance = "read: abstract of DGC; derived (bytes)",
                                      .basis = Basis::exact,
                                      .from = Profile::quick,
-                                     .rule = tensor_parallel::with_arms({.quantities = {{"ratio", "bytes of the gradient in f32 over bytes of a rank's message, counted, the least of 2, 4 and 8 ranks"}},
+                                     .rule = with_arms({.quantities = {{"ratio", "bytes of the gradient in f32 over bytes of a rank's message, counted, the least of 2, 4 and 8 ranks"}},
                                                                          .constants = {{"claimed", 270, "x"}},
                                                                          .clauses = {{Verdict::confirmed, "ratio >= claimed"}},
                                                                          .otherwise = Verdict::not_reproduced},

@@ -5,13 +5,12 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/gradient_compression/cells/requests.h"
-#include "experiments/claims/tensor_parallel/cells/arms.h"
+#include "experiments/claims/arms.h"
 
 namespace thinwire::claims {
 namespace {
 
 using namespace gradient_compression;
-using tensor_parallel::NamedRequest;
 
 constexpr std::int64_t rows = 96, elements = rows * 1024;  ///< a rank of 8 owns whole rows of 1024, 4 of them to a row of counters: no tails
 const std::vector<int> all_ranks = {2, 4, 8};
@@ -83,7 +82,7 @@ const bool registered = register_claim(
      .provenance = "derived",
      .basis = Basis::exact,
      .from = Profile::quick,
-     .rule = tensor_parallel::with_arms({.settings = {{"the script's gradients", "by arithmetic, from elements of its units and the counted ratios"}},
+     .rule = with_arms({.settings = {{"the script's gradients", "by arithmetic, from elements of its units and the counted ratios"}},
                                          .quantities = {{"off", "bytes that a rank sends, counted, less (1/c + b/32) of the dense reduce-scatter's, the largest distance; nothing is left over: whole rows of counters"},
                                                         {"released", "the same of what it sends and the index once more, less (1/c + 2b/32); the index is the difference of the cells of b = 4 and b = 1, over 3, times b"}},
                                          .clauses = {{Verdict::pass, "off == 0 && released == 0"}},

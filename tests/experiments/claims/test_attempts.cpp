@@ -14,6 +14,7 @@
 #include "experiments/claims/attempts.h"
 #include "experiments/claims/cells.h"
 #include "experiments/claims/judge.h"
+#include "models/optimizer/diverged.h"
 #include "results/collect.h"
 #include "support/temporary_folder.h"
 
@@ -242,6 +243,25 @@ class Verdicts : public Attempts {
     return judge(claim, context, Registry{});
   }
 };
+
+TEST_F(Verdicts, ATrainingThatDivergedIsUnstableAndNotRunAgain) {
+  CellRequest request = claims::request(std::string(diverged_mark) + "the loss is not finite at step 3", "", false);
+  request.parameters.set("act", "throw");
+  const Judged first = judged({request}, "x == 1");
+  EXPECT_EQ(first.outcome.verdict, Verdict::unstable) << first.outcome.because;
+  EXPECT_NE(first.outcome.because.find("step 3"), std::string::npos) << first.outcome.because;
+  const int measured = measurements();
+  cells = runner();
+  EXPECT_EQ(judged({request}, "x == 1").outcome.verdict, Verdict::unstable);
+  EXPECT_EQ(measurements(), measured);
+  EXPECT_EQ(used().cell_id.size(), 64u) << "the verdict names its cell";
+}
+
+TEST_F(Verdicts, AnyOtherFailureIsInvalid) {
+  CellRequest request = claims::request("a full disk", "", false);
+  request.parameters.set("act", "throw");
+  EXPECT_EQ(judged({request}, "x == 1").outcome.verdict, Verdict::invalid);
+}
 
 TEST_F(Verdicts, OfAQuietMachineIsTheRules) {
   const Judged j = judged({request("a", "0.3 0.01"), request("b", "0.9", false)}, "x > 0");

@@ -1,10 +1,7 @@
 #include "experiments/claims/optimus_cc/cells/arms.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "core/error.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
+#include "experiments/claims/trained.h"
 #include "models/data/corpus.h"
 
 namespace thinwire::claims::optimus_cc {
@@ -12,7 +9,7 @@ namespace {
 
 constexpr int first_pilot_seed = 1001;
 
-CellRequest request_of(const Ground& ground, const Arm& arm, int seed) {
+Comparison comparison_of(const Ground& ground) {
   results::Parameters p;
   if (ground.replicas > 1) {
     p.set("pp", stages);
@@ -32,40 +29,23 @@ CellRequest request_of(const Ground& ground, const Arm& arm, int seed) {
   p.set("steps", ground.steps());
   p.set("eval-interval", ground.coded_steps() / 10);
   p.set("eval-sequences", 256);
-  p.set("seed", seed);
-  p.set("plan", arm.name);
   if (ground.in_training) p.set("shared-start", ground.dense_steps());
-  for (const auto& [name, value] : arm.settings) {
-    p.set(name, value);
-    if (ground.in_training && name == "compress.pp_backward") p.set(name + ".warmup_steps", ground.dense_steps());
-  }
   const bool alone = ground.replicas == 1;
-  return {"train_gpt", alone ? 1 : stages * ground.replicas, "shm", p, 1800, {"optimus_cc", arm.name}, /*timed=*/false, /*threads=*/alone ? 1 : 0};
+  return {ground.name(), {"train_gpt", alone ? 1 : stages * ground.replicas, "shm", p, 1800, {"optimus_cc"}, /*timed=*/false, /*threads=*/alone ? 1 : 0}};
 }
 
-/// Arm by arm: the first in training trains the dense steps that the others share.
+/// Arm by arm: the first in training trains the dense steps that the others share. What these code is dense until then.
 std::vector<CellRequest> requests_of(const Ground& ground, const std::vector<Arm>& arms, int seeds) {
-  std::vector<CellRequest> requests;
-  for (const Arm& arm : arms)
-    for (int seed = 1; seed <= seeds; ++seed) requests.push_back(request_of(ground, arm, seed));
+  std::vector<CellRequest> requests = cells_of(comparison_of(ground), arms, seeds);
+  for (CellRequest& request : requests)
+    if (ground.in_training && request.parameters.has("compress.pp_backward")) request.parameters.set("compress.pp_backward.warmup_steps", ground.dense_steps());
   return requests;
 }
 
 /// One row per arm, by seed.
 std::vector<std::vector<results::CellRecord>> records_of(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds) {
   if (seeds == ground.first_seeds) context.cells.prepare(requests_of(ground, arms_on(ground), seeds));
-  std::vector<results::CellRecord> all = context.cells.run(requests_of(ground, arms, seeds));
-  std::vector<std::vector<results::CellRecord>> of(arms.size());
-  for (std::size_t i = 0; i < all.size(); ++i) of[i / static_cast<std::size_t>(seeds)].push_back(std::move(all[i]));
-  return of;
-}
-
-double final_loss(const results::CellRecord& record) {
-  double loss = no_number;
-  for (const results::TrainingCurveRow& row : record.training.curve)
-    if (!std::isnan(row.validation_loss)) loss = row.validation_loss;
-  if (std::isnan(loss)) throw RuntimeFailure("cell " + record.cell_id + " has no validation loss");
-  return loss;
+  return train(context, requests_of(ground, arms, seeds), arms.size());
 }
 
 std::string codec(int rank) {
@@ -151,18 +131,13 @@ Arm full_stack(Lep lep) {
 }
 
 std::vector<std::vector<double>> losses(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds) {
-  std::vector<std::vector<double>> of;
-  for (const std::vector<results::CellRecord>& records : records_of(context, ground, arms, seeds)) {
-    of.emplace_back();
-    for (const results::CellRecord& record : records) of.back().push_back(final_loss(record));
-  }
-  return of;
+  return final_losses(records_of(context, ground, arms, seeds));
 }
 
 std::vector<std::vector<double>> pilot_losses(JudgeContext& context, const std::vector<Ground>& grounds, int seeds) {
   std::vector<CellRequest> requests;
   for (const Ground& ground : grounds)
-    for (int seed = 0; seed < seeds; ++seed) requests.push_back(request_of(ground, dense(), first_pilot_seed + seed));
+    for (int seed = 0; seed < seeds; ++seed) requests.push_back(cell_of(comparison_of(ground), dense(), first_pilot_seed + seed));
   std::vector<std::vector<double>> of(grounds.size());
   const std::vector<results::CellRecord> records = context.cells.run(requests);
   for (std::size_t i = 0; i < records.size(); ++i) of[i / static_cast<std::size_t>(seeds)].push_back(final_loss(records[i]));
@@ -174,39 +149,25 @@ Constant resolution() { return {"resolution", 0.02, "nats per token: the scatter
 Constant smallest_gain() { return {"smallest", 0.005, "nats per token: the smallest gain worth naming"}; }
 
 Rule training_rule(const Ground& ground, std::vector<Arm> arms) {
-  Rule rule;
-  rule.settings = settings_of(request_of(ground, dense(), 1));
+  Rule rule = comparison_rule(comparison_of(ground), std::move(arms));
   rule.settings["ground"] = ground.name();
-  if (ground.in_training) rule.settings["compress.pp_backward.warmup_steps"] = std::to_string(ground.dense_steps());
-  rule.settings["seed"] = "1, 2, ...: initial weights and order of the data, the same for all arms";
-  rule.arms = std::move(arms);
-  rule.quantities = {{"baseline", "final validation loss of the arm " + rule.arms.front().name + ", nats per token, mean over seeds with its 95 % interval by Student's t"},
-                     {"worst", "the largest final validation loss of any arm and seed, nats per token"},
-                     {"entropy", "entropy of the training text's single bytes (unigrams), nats"}};
-  rule.constants = {{"learned", 0.5, "nats per token by which the baseline must beat the unigrams, or it learned too little to compare with"}};
-  rule.clauses = {{Verdict::invalid, "entropy - baseline < learned"}, {Verdict::unstable, "worst > entropy"}};
-  if (ground.in_training) {
-    rule.quantities.push_back({"begun", "training loss of the arm " + rule.arms.front().name + " at the step where compression begins in the others, nats per token, mean over seeds"});
-    rule.quantities.push_back({"bigram", "entropy of a byte of the training text given the one before it, nats"});
-    rule.clauses.insert(rule.clauses.begin(), {Verdict::invalid, "begun > bigram"});
-  }
+  if (!ground.in_training) return rule;
+  rule.settings["compress.pp_backward.warmup_steps"] = std::to_string(ground.dense_steps());
+  rule.quantities.push_back({"begun", "training loss of the arm " + rule.arms.front().name + " at the step where compression begins in the others, nats per token, mean over seeds"});
+  rule.quantities.push_back({"bigram", "entropy of a byte of the training text given the one before it, nats"});
+  rule.clauses.insert(rule.clauses.begin(), {Verdict::invalid, "begun > bigram"});
   return rule;
 }
 
 std::vector<Measure> control_measures(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, const std::vector<std::vector<double>>& losses) {
-  double worst = no_number;
-  for (const std::vector<double>& of_arm : losses)
-    for (const double loss : of_arm) worst = std::fmax(worst, loss);  // passes over NaN; a loss is a number (final_loss)
-  const Corpus& text = Corpus::python_standard_library();
-  const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
-  std::vector<Measure> controls = {measure_of("L(" + arms.front().name + ")", interval_of(losses.front()), no_number, "nats per token", "baseline"),
-                                   control("control: largest final loss of any arm and seed", worst, "worst"), control("control: the text's unigram entropy", text.unigram_entropy(), "entropy")};
+  std::vector<Measure> controls = comparison_controls(arms, losses);
   if (!ground.in_training) return controls;
+  const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
   double begun = 0;
   const std::vector<results::CellRecord> dense_runs = records_of(context, ground, {arms.front()}, static_cast<int>(losses.front().size())).front();
   for (const results::CellRecord& record : dense_runs) begun += record.training.curve.at(0).loss / static_cast<double>(dense_runs.size());
   controls.push_back(control("control: training loss where compression begins", begun, "begun"));
-  controls.push_back(control("control: the text's bigram entropy", text.bigram_entropy(), "bigram"));
+  controls.push_back(control("control: the text's bigram entropy", Corpus::python_standard_library().bigram_entropy(), "bigram"));
   return controls;
 }
 
@@ -223,25 +184,7 @@ std::vector<PastChange> changes_of_training() {
 }
 
 std::vector<Table> tables_of(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, int seeds) {
-  Table final{"validation loss (nats per token), " + ground.name(), {}, {}}, curves{"validation loss over steps, " + ground.name(), {}, {}};
-  for (int seed = 1; seed <= seeds; ++seed) final.columns.push_back("seed " + std::to_string(seed));
-  const std::vector<std::vector<results::CellRecord>> of = records_of(context, ground, arms, seeds);
-  for (std::size_t a = 0; a < arms.size(); ++a) {
-    final.rows.push_back({arms[a].name, {}});
-    curves.rows.push_back({arms[a].name, {}});
-    std::vector<double>& curve = curves.rows.back().values;
-    for (const results::CellRecord& record : of[a]) {
-      final.rows.back().values.push_back(final_loss(record));
-      std::size_t at = 0;
-      for (const results::TrainingCurveRow& row : record.training.curve) {
-        if (std::isnan(row.validation_loss)) continue;
-        if (curves.columns.size() == at) curves.columns.push_back("step " + std::to_string(row.step + 1));
-        if (at == curve.size()) curve.push_back(0);
-        curve[at++] += row.validation_loss / seeds;
-      }
-    }
-  }
-  return {final, curves};
+  return comparison_tables(comparison_of(ground), arms, records_of(context, ground, arms, seeds));
 }
 
 }  // namespace thinwire::claims::optimus_cc

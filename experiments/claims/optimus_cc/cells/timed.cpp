@@ -83,36 +83,4 @@ std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<Time
   return steps;
 }
 
-Interval location_of(const std::vector<double>& values) {
-  Interval i;
-  i.count = static_cast<int>(values.size());
-  std::vector<double> means;
-  for (std::size_t a = 0; a < values.size(); ++a)
-    for (std::size_t b = a; b < values.size(); ++b) means.push_back((values[a] + values[b]) / 2);
-  std::sort(means.begin(), means.end());
-  i.mean = median(means);
-  const double n = i.count, half = n * (n + 1) / 4, spread = std::sqrt(n * (n + 1) * (2 * n + 1) / 24);
-  const double cut = std::floor(half - 1.96 * spread);
-  if (n < 6 || cut < 0) return i;  // fewer ranks cannot reach 95 %
-  i.low = means[static_cast<std::size_t>(cut)];
-  i.high = means[means.size() - 1 - static_cast<std::size_t>(cut)];
-  return i;
-}
-
-Interval shift_of(const std::vector<double>& a, const std::vector<double>& b) {
-  Interval i;
-  i.count = static_cast<int>(std::min(a.size(), b.size()));
-  std::vector<double> differences;
-  for (const double x : a)
-    for (const double y : b) differences.push_back(x - y);
-  std::sort(differences.begin(), differences.end());
-  i.mean = median(differences);
-  const double n = static_cast<double>(a.size()), m = static_cast<double>(b.size());
-  const double cut = std::floor(n * m / 2 - 1.96 * std::sqrt(n * m * (n + m + 1) / 12));
-  if (i.count < 4 || cut < 0) return i;
-  i.low = differences[static_cast<std::size_t>(cut)];
-  i.high = differences[differences.size() - 1 - static_cast<std::size_t>(cut)];
-  return i;
-}
-
 }  // namespace thinwire::claims::optimus_cc

@@ -33,12 +33,6 @@ std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<Time
 /// The cell of a repetition, for a rule's arms (rule_arms.h).
 CellRequest timed_request(const TimedArm& arm, int repetition = 0);
 
-/// Typical value (median of the means of all pairs) and 95 % interval by Wilcoxon's signed ranks; steps of a shared machine have outliers
-/// on one side, which a mean follows.
-Interval location_of(const std::vector<double>& values);
-/// Typical a - b and its 95 % interval by Mann and Whitney's ranks (Hodges and Lehmann 1963).
-Interval shift_of(const std::vector<double>& a, const std::vector<double>& b);
-
 /// "powersgd:rank=2+lep" on backward messages, all or only the epilogue's.
 void compress_backward(TimedArm& arm, const std::string& codec, bool epilogue_only);
 /// Low rank with error feedback on the gradients of the first `count` stages; nothing for 0.

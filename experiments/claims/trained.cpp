@@ -1,0 +1,96 @@
+#include "experiments/claims/trained.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "experiments/claims/arms.h"
+#include "experiments/claims/interval.h"
+#include "models/data/corpus.h"
+
+namespace thinwire::claims {
+
+CellRequest cell_of(const Comparison& comparison, const RuleArm& arm, int seed) {
+  CellRequest request = comparison.cell;
+  request.parameters.set("seed", seed);
+  request.parameters.set("plan", arm.name);
+  for (const auto& [name, value] : arm.settings) request.parameters.set(name, value);
+  request.tags.push_back(arm.name);
+  return request;
+}
+
+std::vector<CellRequest> cells_of(const Comparison& comparison, const std::vector<RuleArm>& arms, int seeds) {
+  std::vector<CellRequest> requests;
+  for (const RuleArm& arm : arms)
+    for (int seed = 1; seed <= seeds; ++seed) requests.push_back(cell_of(comparison, arm, seed));
+  return requests;
+}
+
+std::vector<std::vector<results::CellRecord>> train(JudgeContext& context, const std::vector<CellRequest>& cells, std::size_t arms) {
+  std::vector<results::CellRecord> all = context.cells.run(cells);
+  std::vector<std::vector<results::CellRecord>> of(arms);
+  for (std::size_t i = 0; i < all.size(); ++i) of[i * arms / all.size()].push_back(std::move(all[i]));
+  return of;
+}
+
+double final_loss(const results::CellRecord& record) {
+  double loss = no_number;
+  for (const results::TrainingCurveRow& row : record.training.curve)
+    if (!std::isnan(row.validation_loss)) loss = row.validation_loss;
+  if (std::isnan(loss)) throw RuntimeFailure("cell " + record.cell_id + " has no validation loss");
+  return loss;
+}
+
+std::vector<std::vector<double>> final_losses(const std::vector<std::vector<results::CellRecord>>& records) {
+  std::vector<std::vector<double>> of;
+  for (const std::vector<results::CellRecord>& of_arm : records) {
+    of.emplace_back();
+    for (const results::CellRecord& record : of_arm) of.back().push_back(final_loss(record));
+  }
+  return of;
+}
+
+Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms) {
+  Rule rule = with_arms({}, {{comparison.name, comparison.cell}});  // all of them shared
+  rule.settings["seed"] = "1, 2, ...: initial weights and order of the data, the same for all arms";
+  rule.arms = std::move(arms);
+  rule.quantities = {{"baseline", "final validation loss of the arm " + rule.arms.front().name + ", nats per token, mean over seeds with its 95 % interval by Student's t"},
+                     {"worst", "the largest final validation loss of any arm and seed, nats per token"},
+                     {"entropy", "entropy of the training text's single bytes (unigrams), nats"}};
+  rule.constants = {{"learned", 0.5, "nats per token by which the baseline must beat the unigrams, or it learned too little to compare with"}};
+  rule.clauses = {{Verdict::invalid, "entropy - baseline < learned"}, {Verdict::unstable, "worst > entropy"}};
+  return rule;
+}
+
+std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses) {
+  double worst = no_number;
+  for (const std::vector<double>& of_arm : losses)
+    for (const double loss : of_arm) worst = std::fmax(worst, loss);  // passes over NaN; a loss is a number (final_loss)
+  const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
+  return {measure_of("L(" + arms.front().name + ")", interval_of(losses.front()), no_number, "nats per token", "baseline"),
+          control("control: largest final loss of any arm and seed", worst, "worst"),
+          control("control: the text's unigram entropy", Corpus::python_standard_library().unigram_entropy(), "entropy")};
+}
+
+std::vector<Table> comparison_tables(const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::vector<results::CellRecord>>& records) {
+  Table final{"validation loss (nats per token), " + comparison.name, {}, {}}, curves{"validation loss over steps, " + comparison.name, {}, {}};
+  const std::size_t seeds = records.front().size();
+  for (std::size_t seed = 1; seed <= seeds; ++seed) final.columns.push_back("seed " + std::to_string(seed));
+  for (std::size_t a = 0; a < arms.size(); ++a) {
+    final.rows.push_back({arms[a].name, {}});
+    curves.rows.push_back({arms[a].name, {}});
+    std::vector<double>& curve = curves.rows.back().values;
+    for (const results::CellRecord& record : records[a]) {
+      final.rows.back().values.push_back(final_loss(record));
+      std::size_t at = 0;
+      for (const results::TrainingCurveRow& row : record.training.curve) {
+        if (std::isnan(row.validation_loss)) continue;
+        if (curves.columns.size() == at) curves.columns.push_back("step " + std::to_string(row.step + 1));
+        if (at == curve.size()) curve.push_back(0);
+        curve[at++] += row.validation_loss / static_cast<double>(seeds);
+      }
+    }
+  }
+  return {final, curves};
+}
+
+}  // namespace thinwire::claims
