@@ -1,4 +1,4 @@
-// TopMagnitudes::select_sampled, after deep gradient compression (docs/papers/gradient_compression.md, "DGC's selection"):
+// TopMagnitudes::select_sampled, after deep gradient compression (docs/papers/gradient_compression.md, "Deep gradient compression"):
 //   every stride-th element from a drawn start on is looked at; the threshold is the magnitude that the share k / n of these reaches
 //   fewer than 0.8 k from it on: the threshold times 0.8, at most ten times; more than k: the k largest of those
 #include <bit>

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/nn/sums.h"
+#include "models/optimizer/gradient_sums.h"
 
 namespace thinwire {
 namespace {
@@ -38,8 +39,7 @@ Optimizer<T>::Optimizer(const ParameterList<T>& parameters, const nn::AdamW& opt
 
 template <typename T>
 void Optimizer<T>::add_sum_of_squares(double* sum) const {
-  for (std::size_t i = 0; i < parts_.size(); ++i)
-    if (parts_[i].counts) nn::add_sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]), sum);
+  add_gradient_squares(parts_, sum);
 }
 
 template <typename T>
@@ -57,10 +57,7 @@ double Optimizer<T>::gradient_norm() const {
 
 template <typename T>
 void Optimizer<T>::check_finite() const {
-  for (std::size_t i = 0; i < parts_.size(); ++i)
-    if (!std::isfinite(nn::sum_of_squares<T>(first_[i].elements(), gradient_of(parts_[i]))))
-      throw Diverged("The gradient of '" + parts_[i].parameter->name() + "' is not finite after " + std::to_string(steps_) +
-                           " optimizer steps. Lower the learning rate or lengthen its warm-up.");
+  check_gradients_finite(parts_, steps_);
 }
 
 template <typename T>

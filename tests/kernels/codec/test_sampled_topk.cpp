@@ -1,5 +1,5 @@
 // labels: unit
-// Top-K by a sampled threshold: what docs/papers/gradient_compression.md, "DGC's selection", says, on tensors that make it take each of its ways.
+// Top-K by a sampled threshold: what docs/papers/gradient_compression.md, "Deep gradient compression", says, on tensors that make it take each of its ways.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -99,6 +99,19 @@ TEST(SampledTopK, ReleasedCutsOffTheEnd) {
     cut += kept.size() == 3000 && kept != reference::top_positions(x, 3000) ? 1 : 0;
   }
   EXPECT_GT(cut, 0) << "no message had a few too many";
+}
+
+// The authors' 0.316, 0.1, 0.0316, 0.01, 0.00316 of five stages, then 0.001.
+TEST(SampledTopK, DensityFallsWhileTrainingWarmsUp) {
+  const std::vector<float> x = normal_numbers(100003, 8);
+  const std::vector<std::int64_t> targets = {31624, 10000, 3162, 1000, 316, 100};
+  for (std::int64_t step = 0; step < 24; ++step) {
+    const Sent sent = send("sampled_topk:ramp_steps=20,values=f32,sample=1", x, step);
+    EXPECT_EQ(count_of(sent), targets[static_cast<std::size_t>(std::min<std::int64_t>(5, step / 4))]) << step;
+  }
+  EXPECT_EQ(send("sampled_topk:ramp_steps=20", x, 20).bytes, send("sampled_topk", x, 20).bytes);
+  EXPECT_EQ(count_of(send("sampled_topk:fraction=0.25,ramp_steps=2,ramp_stages=1,values=f32,sample=1", x, 1)), 50002) << "half, the root of a quarter";
+  testing::expect_damage_is_refused_or_harmless("sampled_topk:fraction=0.02,ramp_steps=20", std::vector<float>(x.begin(), x.begin() + 5000), Shape{50, 100}, 7);
 }
 
 TEST(SampledTopK, ThreadsAndInstructionSetsDoNotMatter) {
