@@ -177,11 +177,14 @@ void CellRunner::plan(std::span<const CellRequest> requests) {
   if (!plan_->cells.empty()) throw PlanEnds();
 }
 
+void CellRunner::about_to_calculate(const std::string& what) {
+  if (!plan_) return;
+  plan_->elsewhere.push_back(what);
+  throw PlanEnds();
+}
+
 void CellRunner::about_to_compute(const std::string& what) {
-  if (plan_) {
-    plan_->elsewhere.push_back(what);
-    throw PlanEnds();
-  }
+  about_to_calculate(what);
   if (archive_) throw NotCollected(what + " has no kept result, and nothing is run here");
 }
 

@@ -91,6 +91,8 @@ class CellRunner {
   /// To be called before a long computation outside of cells that has no kept result. Throws PlanEnds where nothing is to be run, and
   /// NotCollected where only a collected file answers.
   void about_to_compute(const std::string& what);
+  /// To be called before seconds of arithmetic without cells, which keeps no result and is done anew wherever the claim is judged. Throws PlanEnds where a run is only planned.
+  void about_to_calculate(const std::string& what);
 
   /// Cells that are run from now on carry the hash of this register; its text is kept in OUT/rules/HASH.lock.
   void run_under(const Registry& registry);

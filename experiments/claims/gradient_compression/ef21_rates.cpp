@@ -92,7 +92,8 @@ double minimum(const NodeLosses& f) {
   return f.value(x);
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("descents on made-up losses in this process (seconds)");
   const Theory th = theory();
   const NodeLosses logistic(NodeLosses::Kind::logistic, nodes, samples, dimension, 1), squares(NodeLosses::Kind::squares, nodes, samples, dimension, 2);
   const double gamma = 1 / (logistic.smoothness() + logistic.mean_smoothness() * th.ratio);

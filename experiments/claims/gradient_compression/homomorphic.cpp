@@ -55,7 +55,8 @@ Sums sums_of(int ranks, bool integers, double of) {
   return s;
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("sums of sketches in this process (seconds)");
   Table table{"decoded sums against dense ones", {"ranks", "load", "relative L2, normal", "elements off, integers", "counters off, integers"}, {}};
   double error = 0;
   std::int64_t elements = 0, counters = 0;

@@ -66,7 +66,8 @@ Sparsity sparsity_of(const std::string& rule, double target, const std::vector<F
   return {1 - static_cast<double>(own) / n / ranks, any / n * ratio, static_cast<double>(unpeeled) / any};
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("sketches of made-up gradients in this process (seconds)");
   Table table{"what ladder and quantile leave out, mean over scales", {"target", "left out, ladder", "least", "largest", "load, ladder", "unpeeled share, ladder", "left out, quantile", "load, quantile", "unpeeled share, quantile"}, {}};
   double ladder_load = INFINITY, quantile_load = 0;
   int above = 0;

@@ -64,7 +64,8 @@ Loss through(const Floats& x, Form form) {
   return loss;
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("sketches of sparse messages in this process (seconds)");
   Finding f;
   Table table{"a sparse message through the sketch, c = 2", {"K", "load", "unpeeled share", "relative L2", "share not bit-equal", "relative L2, released", "share not bit-equal, released"}, {}};
   std::int64_t unpeeled = 0, unpeeled_above = 0;

@@ -137,6 +137,7 @@ constexpr std::int64_t many = 18864;  ///< rows from which the claim speaks
 constexpr double checked_load = 0.8;
 
 Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("peeling of random lanes in this process (seconds)");
   const std::int64_t lanes = context.profile >= Profile::standard ? 1024 : 128;
   Finding f;
   Table quantiles{"critical loads of lanes", {"K", "c", "lanes", "5 %", "50 %", "95 %"}, {}}, shares{"share of lanes that decode", {"load"}, {}};

@@ -47,7 +47,8 @@ Index index_of(const std::vector<Floats>& inputs, double keep, Form form) {
   return {share(lost), share(invented), cosine(r.sum, sum_of(r.own))};
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("sums of sketches in this process (seconds)");
   Table table{"index of one bit, added and OR-ed", {"keep", "correlation", "lost, added", "invented, added", "cosine, added", "lost, OR", "invented, OR", "cosine, OR"}, {}};
   double lost = 1, cosine = -1, lost_or = 0, cosine_or = 1;
   for (const double correlation : correlations) {

@@ -49,6 +49,7 @@ std::vector<double> distances(const Setting& s, bool residual, const std::vector
 }
 
 Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("500 steps of a sketch in this process (seconds)");
   const std::vector<int> at = {1, 5, 20, 100, steps};
   Table table{"mean update against a constant gradient, relative L2", {"rows", "target", "step", "with the residual"}, {}};
   const auto follow = [&](const Setting& s) {

@@ -56,6 +56,7 @@ Floats ring(const std::vector<Floats>& gradients) {
 }
 
 Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("coded sums in this process (seconds)");
   Table table{"relative L2 of a sum in INT4", {"ranks", "two hops", "low", "high", "ring", "low", "high"}, {}};
   std::vector<double> hops, rings;
   for (const Split& s : splits) {

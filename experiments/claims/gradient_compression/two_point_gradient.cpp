@@ -81,7 +81,8 @@ double least_squares(const Method& method, std::uint64_t seed) {
   return loss() / at_start;
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("descents on two-point gradients in this process (seconds)");
   Finding f;
   Table positions{"mean x of the last quarter", {"copies", "seed", "SGD", "signSGD", "EF-SGD"}, {}}, losses{"least squares, loss over that at the start", {"seed", "SGD", "signSGD", "EF-SGD"}, {}};
   std::vector<double> lowest(methods.size(), 1), highest(methods.size(), -1);

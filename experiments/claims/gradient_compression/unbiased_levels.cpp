@@ -44,7 +44,8 @@ Drawn draw(const Floats& x, int s) {
   return result;
 }
 
-Finding measure(JudgeContext&) {
+Finding measure(JudgeContext& context) {
+  context.cells.about_to_calculate("draws of QSGD in this process (seconds)");
   Finding f;
   Table table{"QSGD's draws of a bucket of 128", {"s", "largest bias (standard errors)", "variance over the squared norm", "bound", "variance over the bound"}, {}};
   double bias = 0, ratio = 0;
