@@ -53,7 +53,7 @@ std::string list_of_codecs() {
   std::ostringstream text;
   text << "Codecs (NAME[:key=value,...][+WRAPPER[:key=value,...]]...):\n";
   for (const CodecInfo* codec : all_codecs()) {
-    text << "  " << codec->name << (codec->has_released_form ? " [fair, released]" : "") << ": " << codec->summary << "\n      source: " << codec->source << "\n";
+    text << "  " << codec->name << (codec->has_released_form ? " [fair, released]" : "") << (has_cuda(codec->name) ? " [cuda]" : "") << ": " << codec->summary << "\n      source: " << codec->source << "\n";
     list_parameters(text, codec->parameters);
     for (std::size_t i = 0; i < codec->presets.size(); ++i) text << (i ? ", " : "      presets: ") << codec->presets[i] << (i + 1 < codec->presets.size() ? "" : "\n");
   }

@@ -88,6 +88,7 @@ esac
 echo "$device"
 nvidia-smi -q > "$out/logs/device.log" 2>&1
 
+block_codecs='group:bits=8 group group:bits=4,round=stochastic fp8 fp8:scale=tensor mx mx:element=e2m1 nvfp4 blockwise8 sign'
 codecs='none cast quantize:bits=8 quantize:bits=4 quantize:bits=2 topk randomk powersgd:rank=16 autoencoder:fraction=0.0625,init=orthonormal'
 if [ $smoke = yes ]; then
   few=(--gtest_filter='CudaDevice.EveryBackwardRule*') sizes=(64) size=(--batch 2 --seq 16) timing=(--min-time 0.005 --max-time 0.02)
@@ -103,13 +104,15 @@ else
 fi
 
 checks test_device 100 1 gpu.test_device ${few[@]+"${few[@]}"}
-codecs_of() { # codecs_of COLUMNS LIMIT
-  part "bench_device_$1" "$2" "$bin/bench_device" --generator gaussian "${size[@]}" --hidden "$1" --codec "$codecs" "${timing[@]}" --out "$out" --json "$out/bench_device_$1.json"
+codecs_of() { # codecs_of COLUMNS LIMIT CODECS [SUFFIX]
+  local name=bench_device_$1${4:-}
+  part "$name" "$2" "$bin/bench_device" --generator gaussian "${size[@]}" --hidden "$1" --codec "$3" "${timing[@]}" --out "$out" --json "$out/$name.json"
 }
-for columns in "${sizes[@]}"; do codecs_of "$columns" 60; done
+for columns in "${sizes[@]}"; do codecs_of "$columns" 60 "$codecs"; done
 part bench_device_kernels 60 "$bin/bench_device" --what kernels "${kernels[@]}" "${timing[@]}" --out "$out" --json "$out/bench_device_kernels.json"
 part train_gpt 90 "$bin/train_gpt" --device cuda --products $products "${model[@]}" --eval-interval 0 --peak-tflops measure --plan "GPT-2 124M, $products" --out "$out" --json "$out/train_gpt.json"
-[ $smoke = yes ] || codecs_of 16384 110  # 1 GiB: most of it is the host's, which checks every codec
+codecs_of "${sizes[-1]}" 60 "$block_codecs" _blocks
+[ $smoke = yes ] || codecs_of 16384 110 "$codecs"  # 1 GiB: most of it is the host's, which checks every codec
 if command -v python3 >/dev/null; then
   part peer_codecs 70 python3 "$peers/gpu_codecs.py" "${peer_codecs[@]}" --json "$out/rows/gpu_codecs.jsonl"
   part peer_training 110 python3 "$peers/gpu_training.py" "${peer_training[@]}" --json "$out/rows/gpu_training.jsonl"

@@ -35,9 +35,9 @@ if [ -n "${THINWIRE_CUDA_MODULE:-}" ]; then
   status=$smoke_status output=$smoke_output
 fi
 expect_status 0
-for part in test_device bench_device_64 bench_device_kernels train_gpt; do expect_output "PASSED   $part"; done
+for part in test_device bench_device_64 bench_device_64_blocks bench_device_kernels train_gpt; do expect_output "PASSED   $part"; done
 expect_equal "$(field status)" PASSED "status"
-expect_equal "$(ls out/cells/*.h5 | wc -l)" 3 "records"
+expect_equal "$(ls out/cells/*.h5 | wc -l)" 4 "records"
 grep -q '"device":"' out/bench_device_64.json || fail "rows without the device's name"
 ls out/rows/gpu_codecs.jsonl out/rows/gpu_training.jsonl >/dev/null || fail "no rows of the peers"
 

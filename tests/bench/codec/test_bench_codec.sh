@@ -18,7 +18,7 @@ expect() { # expect STATUS TEXT COMMAND...: exit status, and a text in what it p
 }
 
 expect 0 "--repetitions" "$bench" --help
-expect 0 "powersgd [fair, released]" "$bench" --list
+expect 0 "powersgd [fair, released] [cuda]" "$bench" --list
 expect 0 "error feedback" "$bench" --list
 expect 2 "did you mean --codec" "$bench" --codek cast
 expect 2 "did you mean 'topk'" "$bench" $small --codec topkk
