@@ -5,11 +5,13 @@ self=${0##*/}
 
 usage() {
   cat <<USAGE
-usage: $self [--dry-run] [--list] [--help]
+usage: $self [--study] [--dry-run] [--list] [--help]
 
 Installs the missing ones of thinwire's packages with apt-get, as root or through sudo. Everything comes from the
 distribution (Debian 12 or later); CUDA is optional and never installed here.
 
+  --study     also the texts that the stand-in tasks and their corpus are made from (Debian 12; about 110 MB to download);
+              builds, tests and run_all.sh need none of them
   --dry-run   print what would be done, change nothing
   --list      print the packages, one per line
   --help      this text
@@ -33,15 +35,26 @@ packages=(
   zstd                                                                            # archives (1 MB)
 )
 
-dry_run=no
+# experiments/text_tasks: sources of the tasks, then of the corpus (docs/papers/text_tasks.md, "Sources" and "The corpus").
+study_packages=(
+  wordnet-base dict-gcide
+  bible-kjv bible-kjv-text dict-foldoc dict-jargon perl-doc python3.11-doc postgresql-doc-15 git-doc manpages manpages-dev linux-doc-6.1
+)
+
+dry_run=no list=no
 while [ $# -gt 0 ]; do
   case $1 in
+    --study) packages+=("${study_packages[@]}"); shift ;;
     --dry-run) dry_run=yes; shift ;;
-    --list) printf '%s\n' "${packages[@]}"; exit 0 ;;
+    --list) list=yes; shift ;;
     --help | -h) usage; exit 0 ;;
     *) echo "$self: unknown option '$1'" >&2; usage >&2; exit 2 ;;
   esac
 done
+if [ $list = yes ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
 
 cannot() {
   echo "setup: $1" >&2

@@ -37,6 +37,14 @@ property "set-up that is only shown changes nothing"
 reset; echo ninja-build >"$work/missing"
 setup --dry-run; expect_status 0; expect_output "ninja-build"; expect_equal "$(calls)" "" "calls of apt-get"
 
+property "texts for the stand-in tasks are fetched on request alone"
+reset; printf 'wordnet-base\ndict-gcide\n' >"$work/missing"
+setup; expect_status 0; expect_equal "$(calls)" "" "calls of apt-get"
+setup --study; expect_status 0
+expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends wordnet-base dict-gcide [noninteractive]" "last call"
+setup --list; [[ $output != *wordnet-base* ]] || fail "the ordinary list has wordnet-base"
+setup --list --study; expect_output "wordnet-base"; expect_output "build-essential"
+
 property "an ordinary user whose sudo works installs through it"
 reset; echo ninja-build >"$work/missing"; echo 1000 >"$work/uid"
 setup; expect_status 0; expect_output "sudo"; expect_equal "$(calls | wc -l)" 2 "number of calls"
