@@ -81,7 +81,8 @@ Claim claim() {
           .basis = Basis::exact,
           .from = Profile::quick,
           .rule = rule,
-          .measure = [rule](JudgeContext& context) { return measure(context, rule); }};
+          .measure = [rule](JudgeContext& context) { return measure(context, rule); },
+          .past = {{"2026-11-23", "the coded norm is that of sums of normal numbers, no longer of a training's first step", "what a training's coded gradients lose is not recorded: it could not be judged"}}};
 }
 
 const bool registered = register_claim(claim());

@@ -40,7 +40,8 @@ const bool registered = register_claim(
               .constants = {{"free", 1.02, "ratio"}, {"root", 1.41, "sqrt 2"}, {"band", 0.05, "ratio"}},
               .clauses = {{Verdict::pass, "mixed <= free && abs(both - root) <= band"}},
               .otherwise = Verdict::fail},
-     .measure = measure});
+     .measure = measure,
+     .past = {{"2026-11-23", "each rank draws for itself in each hop; draws as channels key them are shown beside", "equal draws on all ranks gave 1.77 for 4 bits on both hops: FAIL, a defect of the keys and not of the statement"}}});
 
 }  // namespace
 }  // namespace thinwire::claims

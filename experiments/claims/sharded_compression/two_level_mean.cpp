@@ -86,7 +86,8 @@ const bool registered = register_claim(
               .constants = {{"most", 4, "standard errors"}, {"band", 0.02, "of L"}},
               .clauses = {{Verdict::invalid, "released <= most || off > band"}, {Verdict::pass, "farthest <= most"}},
               .otherwise = Verdict::fail},
-     .measure = measure});
+     .measure = measure,
+     .past = {{"2026-11-23", "16 directions instead of each of 64 elements", "where a code is nearly certain, 1000 draws do not tell an element's spread: one of 192 was 4.06 standard errors off, FAIL"}}});
 
 }  // namespace
 }  // namespace thinwire::claims
