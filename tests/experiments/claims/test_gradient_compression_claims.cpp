@@ -6,6 +6,7 @@
 
 #include "experiments/claims/gradient_compression/local/node_losses.h"
 #include "experiments/claims/judge.h"
+#include "experiments/claims/plan.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::claims {
@@ -90,6 +91,18 @@ TEST(OnebitSpeedups, FollowFromStagesOnEthernetAndNotInTheOtherSentence) {
   EXPECT_NEAR(pairs.measures[1].value, 2.696, 0.001);
   EXPECT_EQ(other.verdict, Verdict::refuted) << other.because;
   EXPECT_NEAR(other.measures[0].value, 1.739, 0.001);
+}
+
+// Seconds of arithmetic that a plan would otherwise take.
+TEST(Plan, NamesWhatClaimsCalculateInTheirOwnProcess) {
+  thinwire::testing::TemporaryFolder folder;
+  CellRunner cells{{folder.path(), folder.path(), "", std::make_shared<sweep::Machine>()}, sweep::IfCodeChanged::error};
+  JudgeContext context{Profile::quick, folder.path(), cells};
+  EXPECT_NO_THROW(cells.about_to_calculate("sums"));
+  const std::vector<ClaimPlan> plans = plan_claims(claims_named("gradient_compression.C1"), context, CellTimes());
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_TRUE(plans[0].work.cells.empty());
+  EXPECT_EQ(plans[0].work.elsewhere.size(), 1u);
 }
 
 }  // namespace
