@@ -1,5 +1,5 @@
 // labels: gpu
-// timeout: 300
+// timeout: 600
 // devices: cuda, emulated, lazy
 // Memory, streams, events and kernels through the module that programs open: on a CUDA device where there is one, and on the emulated one.
 #include <gtest/gtest.h>

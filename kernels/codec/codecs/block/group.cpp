@@ -9,6 +9,8 @@
 //   decoded = q * step + offset, with step and offset as they travel; a step of 0 makes zeros, or the offset
 // Payload: of each group step, and offset where there is one (f32, f16 or bf16), then codes as two's complements: 8 bits a byte each; else one stream of bits, first
 // code in the highest; order=low: of two 4-bit codes the first in the low half.
+#include "kernels/codec/codecs/block/group.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -21,7 +23,6 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "kernels/codec/codecs/block/block_codec.h"
-#include "kernels/codec/codecs/block/group.h"
 #include "kernels/codec/payload/bit_stream.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"

@@ -8,6 +8,8 @@
 //   s clamped to 0 .. 254 - emax, so that every element is a finite f32 (ours; the specification ends at 254); element = round half even(x 2^(127 - s)), clamped to +-max
 // Payload: scale bytes of all blocks, codes; 4 bits: first element in the low half of a byte; 6 bits: one stream, first code in the highest bits (ours: torchao spends a
 // byte on each).
+#include "kernels/codec/codecs/block/mx.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,7 +17,6 @@
 
 #include "core/error.h"
 #include "kernels/codec/codecs/block/block_float.h"
-#include "kernels/codec/codecs/block/mx.h"
 #include "kernels/codec/cuda/cuda_codec.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
