@@ -6,8 +6,11 @@
 // (docs/device.md), else equal to rounding.
 #include <algorithm>
 #include <cstdlib>
+#include <set>
+#include <utility>
 
 #include "kernels/codec/state.h"
+#include "support/codec_expressions.h"
 #include "tests/collectives/device_world.h"
 
 namespace thinwire {
@@ -22,8 +25,8 @@ class DeviceCodecChannel : public ::testing::Test {
   }
 };
 
-/// Of every codec that has a CUDA implementation: its defaults (a fifth of small tensors where it keeps a share), with a residual, the released form, and settings with
-/// which it reduces in another way.
+/// Of every codec that has a CUDA implementation: its defaults (a fifth of small tensors where it keeps a share), with a residual, the released form, and settings (two at
+/// a time) with which it reduces in another way.
 struct Case {
   std::string codec;
   Form form = Form::fair;
@@ -45,17 +48,12 @@ const std::vector<Case>& cases() {
       if (!make_codec(codec).is_dense()) add(codec, Form::fair);  // what is dense is no codec's to carry
       add(codec + "+ef", Form::fair);
       if (info->has_released_form) add(codec, Form::released);
-      const CodecTraits usual = make_codec(codec).codec->traits();
-      for (const ParameterSpec& p : info->parameters)
-        for (const std::string& choice : p.choices) {
-          const std::string with = info->name + ":" + p.name + "=" + choice;
-          try {
-            const CodecTraits traits = make_codec(with).codec->traits();
-            if (traits.gather != usual.gather || traits.rounds != usual.rounds) add(with, Form::fair), add(with + "+ef", Form::fair);
-          } catch (const UsageError&) {
-            continue;  // a choice that contradicts a default
-          }
-        }
+      std::set<std::pair<bool, int>> ways;
+      for (const testing::CodecCase& setting : testing::codec_cases(true)) {
+        if (parse_codec(setting.codec).codec.name != info->name || setting.form != Form::fair) continue;
+        const CodecTraits traits = make_codec(setting.codec).codec->traits();
+        if (ways.emplace(traits.gather, traits.rounds).second && ways.size() > 1) add(setting.codec, Form::fair), add(setting.codec + "+ef", Form::fair);
+      }
     }
     return made;
   }();
