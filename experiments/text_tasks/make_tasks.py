@@ -17,7 +17,6 @@ sys.dont_write_bytecode = True
 from experiments.text_tasks.lib import discovery, files  # noqa: E402
 from experiments.text_tasks.lib.split import split  # noqa: E402
 from experiments.text_tasks.lib.stream import Stream  # noqa: E402
-from experiments.text_tasks.lib.task import Task  # noqa: E402
 from experiments.text_tasks.sources import gcide, wordnet  # noqa: E402
 from experiments.text_tasks.sources.all import Sources  # noqa: E402
 from plots.lib.errors import UsageError, from_os_error, guarded_main  # noqa: E402
@@ -31,7 +30,7 @@ def make(task, sources, seed):
 
 
 def run():
-    found = discovery.declared("tasks", Task)
+    found = discovery.tasks()
     options = _options()
     if options.list:
         print("\n".join(f"{task.about} train {task.train}, dev {task.dev}, {task.metric}" for task in found.values()))

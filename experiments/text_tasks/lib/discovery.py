@@ -1,19 +1,22 @@
-"""Finds tasks and collections: every file ROOM/NAME.py is one and declares itself (lib/task.py, lib/collection.py). There is no list beside it."""
+"""Finds the tasks: every file tasks/NAME.py is one and declares itself (lib/task.py). There is no list beside it."""
 import importlib
 import os
 
-BASE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from experiments.text_tasks.lib.task import Task
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tasks")
 
 
-def declared(room, kind):
-    """{name: what the file declares} of a room's files, by name; each declares exactly one value of this kind."""
-    names = sorted(name[: -len(".py")] for name in os.listdir(os.path.join(BASE, room)) if name.endswith(".py") and name != "__init__.py")
-    return {name: _declared(room, name, kind) for name in names}
+def tasks():
+    """{name: Task}, by name."""
+    names = sorted(name[: -len(".py")] for name in os.listdir(FOLDER) if name.endswith(".py") and name != "__init__.py")
+    return {name: _task_of(name) for name in names}
 
 
-def _declared(room, name, kind):
-    module = importlib.import_module(f"experiments.text_tasks.{room}.{name}")
-    found = [value for value in vars(module).values() if isinstance(value, kind)]
-    if len(found) != 1:
-        raise RuntimeError(f"experiments/text_tasks/{room}/{name}.py declares {len(found)} of {kind.__name__} where one is expected")
-    return found[0]
+def _task_of(name):
+    """The one Task that the file declares."""
+    module = importlib.import_module("experiments.text_tasks.tasks." + name)
+    declared = [value for value in vars(module).values() if isinstance(value, Task)]
+    if len(declared) != 1:
+        raise RuntimeError(f"experiments/text_tasks/tasks/{name}.py declares {len(declared)} tasks where one is expected")
+    return declared[0]
