@@ -1,1 +1,1 @@
-"""Claims about compressed gradients: sketches, thresholds, throughputs."""
+"""Claims about compressed gradients: how full a sketch may be and still be decoded."""

@@ -78,7 +78,7 @@ TEST(Study, TheActivationGridOfThePaperHas168CellsPerLinkOnFourRanks) {
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()).size(), 14u);
 }
 
-TEST(Study, TrainingComparesSevenPlansRealForLossesAndTimedOnLinks) {
+TEST(Study, TrainingComparesNinePlansRealForLossesAndTimedOnLinks) {
   const std::string source =
       std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
   const auto cells =
@@ -87,8 +87,8 @@ TEST(Study, TrainingComparesSevenPlansRealForLossesAndTimedOnLinks) {
     const auto of_link = filter(cells, std::string("link=") + link);
     const bool timed = link != std::string("shm");
     const auto plans = values_of(of_link, "plan");
-    EXPECT_EQ(of_link.size(), 7u) << link;
-    EXPECT_EQ(std::set<std::string>(plans.begin(), plans.end()).size(), 7u) << link;
+    EXPECT_EQ(of_link.size(), 9u) << link;
+    EXPECT_EQ(std::set<std::string>(plans.begin(), plans.end()).size(), 9u) << link;
     for (const PlannedCell& cell : of_link) {
       EXPECT_EQ(cell.ranks, 8);
       EXPECT_EQ(cell.parameters.text("compute"), timed ? "timed" : "real");
@@ -96,13 +96,13 @@ TEST(Study, TrainingComparesSevenPlansRealForLossesAndTimedOnLinks) {
       EXPECT_FALSE(cell.parameters.has("capture"));
     }
   }
-  // One plan alone per traffic class, and one that compresses all of them.
+  // One plan alone per traffic class, one that compresses all of them, and one for what shards exchange.
   std::map<std::string, int> compressed;
   for (const PlannedCell& cell : filter(cells, "link=shm"))
     for (const auto& [name, value] : cell.parameters.values())
       if (name.starts_with("compress.") && results::to_text(value) != "none") {
         ++compressed[cell.parameters.text("plan")];
-        if (cell.parameters.text("plan") != "all") {
+        if (cell.parameters.text("plan") != "all" && cell.parameters.integer("zero-stage") == 0) {
           EXPECT_EQ(name, "compress." + cell.parameters.text("plan"));
         }
       }
@@ -111,7 +111,8 @@ TEST(Study, TrainingComparesSevenPlansRealForLossesAndTimedOnLinks) {
                                                     {"pp_forward", 1},
                                                     {"pp_backward", 1},
                                                     {"dp_gradient", 1},
-                                                    {"embedding", 1}}));
+                                                    {"embedding", 1},
+                                                    {"sharded, 8 and 4 bits", 2}}));
 }
 
 TEST(Study, EveryShippedStudyExpandsToDistinctCells) {
