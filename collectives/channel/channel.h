@@ -46,6 +46,8 @@ struct ChannelOptions {
   /// step: weights, encoded once however often they are gathered between two updates. The caller names another step, or forgets, as soon
   /// as the tensor has changed. Codecs without state and without wrappers only.
   bool reuse_payloads = false;
+  /// Names the channel where a rank has several for one class (the steps of a sum inside and across nodes), so that each rounds with draws of its own.
+  std::uint64_t draws = 0;
   /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
   /// Pass::recompute with its key takes it.
   bool keep_for_recompute = false;

@@ -41,6 +41,8 @@ Operation::State::State(ChannelState& channel_state, OperationKind operation, Co
       tokens_(message.tokens.begin(), message.tokens.end()) {
   key.samples = samples_;
   key.tokens = tokens_;
+  const bool summed = kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
+  if (summed) key.sender = mix_stream(channel.options.draws, static_cast<std::uint64_t>(channel.rank()) + 1);
 }
 
 std::string Operation::State::describe() const {

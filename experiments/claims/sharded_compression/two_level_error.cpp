@@ -1,6 +1,6 @@
 // sharded_compression.C13: what the two hops of a gradient lose, independent normal gradients on 2 x 2 ranks: errors of hops add as squares, and eight bits lose a
-// sixteenth of what four lose. Errors are independent where each rank draws for itself in each hop. Channels key draws equally on all ranks, so the errors of independent
-// numbers have a correlation of a half (of e given the draw u the mean is (1/2 - u) step): what that costs is shown beside.
+// sixteenth of what four lose. Errors are independent where each rank draws for itself in each hop, as channels do (MessageKey::rounding_stream). With draws equal on all ranks, the errors of
+// independent numbers have a correlation of a half (of e given the draw u the mean is (1/2 - u) step): what that would cost is shown beside.
 #include "experiments/claims/context.h"
 #include "experiments/claims/sharded_compression/cells/messages.h"
 
@@ -22,7 +22,7 @@ Finding measure(JudgeContext&) {
   Finding found;
   found.measures = {{"8 bits inside and 4 across over dense inside and 4 across", mixed / one, no_number, no_number, 1.02, "ratio", "mixed"},
                     {"4 bits on both hops over dense inside and 4 across", both / one, no_number, no_number, 1.41, "ratio", "both"},
-                    {"draws equal on all ranks, as channels key them: 8 bits inside and 4 across", shared_mixed / one, no_number, no_number, no_number, "ratio"},
+                    {"draws equal on all ranks: 8 bits inside and 4 across", shared_mixed / one, no_number, no_number, no_number, "ratio"},
                     {"draws equal on all ranks: 4 bits on both hops", shared_both / one, no_number, no_number, no_number, "ratio"}};
   found.tables = {{"relative error of the sum", {"own draws", "page", "draws equal on all ranks"},
                    {{"dense / 4", {one, .167, shared_one}}, {"8 / 4", {mixed, .168, shared_mixed}}, {"4 / 4", {both, .237, shared_both}}, {"8 / 8", {fine, .013, error(eight, eight, false)}}}}};
@@ -41,7 +41,7 @@ const bool registered = register_claim(
               .clauses = {{Verdict::pass, "mixed <= free && abs(both - root) <= band"}},
               .otherwise = Verdict::fail},
      .measure = measure,
-     .past = {{"2026-11-23", "each rank draws for itself in each hop; draws as channels key them are shown beside", "equal draws on all ranks gave 1.77 for 4 bits on both hops: FAIL, a defect of the keys and not of the statement"}}});
+     .past = {{"2026-11-23", "each rank draws for itself in each hop; draws equal on all ranks, as channels had them then, are shown beside", "equal draws on all ranks gave 1.77 for 4 bits on both hops: FAIL, a defect of the keys and not of the statement"}}});
 
 }  // namespace
 }  // namespace thinwire::claims

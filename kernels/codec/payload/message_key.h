@@ -21,6 +21,8 @@ struct MessageKey {
   std::int32_t slice = 0;         ///< shard or piece of the tensor (two_shot, reduce-scatter, sequence slices)
   std::int32_t virtual_stage = 0;
   Pass pass = Pass::train;
+  /// Who encodes, where several ranks encode the same elements to be summed (Channel sets it: rank and channel); 0 elsewhere. Only rounding_stream() has it.
+  std::uint64_t sender = 0;
   std::int32_t stack = 1;         ///< matrices of one shape under one another in this tensor: a low-rank codec gives each its own factors
   /// Ids of the samples in this message, in its order, for caches per sample; empty where they are not known. Valid during the call.
   std::span<const std::int64_t> samples = {};
@@ -35,6 +37,8 @@ struct MessageKey {
   std::uint64_t random_stream() const {
     return mix_stream(mix_stream(state_key(), static_cast<std::uint64_t>(step)), static_cast<std::uint64_t>(micro_batch) + (2ull << 32));
   }
+  /// Stream of what the sender alone draws, to round: apart for every rank and step of a sum, whose errors are then independent. Equal in a recomputation.
+  std::uint64_t rounding_stream() const { return sender == 0 ? random_stream() : mix_stream(random_stream(), sender); }
   MessageKey with_pass(Pass why) const {
     MessageKey k = *this;
     k.pass = why;

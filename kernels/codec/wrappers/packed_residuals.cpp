@@ -65,7 +65,7 @@ void PackedResiduals::pack(Packed& packed, std::size_t at, std::size_t count, co
   alignas(64) std::array<std::uint16_t, stripe> words;
   const std::uint16_t* draws = nullptr;
   if (rounding_ == Rounding::stochastic) {
-    simd::philox_blocks(draws_seed, key.random_stream(), at / 8, (count + 7) / 8, reinterpret_cast<std::uint32_t*>(words.data()));
+    simd::philox_blocks(draws_seed, key.rounding_stream(), at / 8, (count + 7) / 8, reinterpret_cast<std::uint32_t*>(words.data()));
     draws = words.data();
   }
   if (type_ == Type::bf16) {

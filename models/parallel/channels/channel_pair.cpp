@@ -16,6 +16,7 @@ ChannelOptions options_of(TrafficClass traffic, const ChannelPairOptions& pair, 
   o.algorithm = algorithm;
   o.keep_for_recompute = pair.keep_for_recompute;
   o.operation = pair.operation;
+  o.draws = static_cast<std::uint64_t>(pair.level);
   return o;
 }
 

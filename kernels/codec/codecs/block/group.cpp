@@ -234,7 +234,7 @@ class Group final : public BlockCodec {
       return simd::encode_group_codes(x, unit.count, unit.block, factors, offsets, options_.low(), options_.high(), mask, nullptr, packing_of(options_), codes);
     // Draws and codes in turn: while little is drawn, what codes fetch ahead is on its way.
     std::uint16_t* const draws = scratch.more.as<std::uint16_t>(drawn_at_once + 16);
-    const std::uint64_t stream = key.random_stream();
+    const std::uint64_t stream = key.rounding_stream();
     const std::size_t several = std::max<std::size_t>(1, drawn_at_once / unit.block) * unit.block;  // whole blocks, or a part of one
     for (std::size_t begin = 0; begin < unit.count; begin += several)
       for (std::size_t i = begin, end = std::min(begin + several, unit.count); i < end; i += drawn_at_once) {

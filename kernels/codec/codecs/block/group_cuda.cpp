@@ -12,7 +12,7 @@ class CudaGroup final : public CudaCodec {
  private:
   void queue_encode(const float* x, const Shape& shape, const MessageKey& key, std::span<std::byte> payload) override {
     static const DeviceEntry<int(const float*, BlockCut, GroupOptions, std::uint64_t, void*, std::uint32_t*, int, void*)> entry("thinwire_cuda_group_encode");
-    entry(x, cut_of(shape), options_, key.random_stream(), static_cast<void*>(payload.data()), tensor_status());
+    entry(x, cut_of(shape), options_, key.rounding_stream(), static_cast<void*>(payload.data()), tensor_status());
   }
   void queue_decode(std::span<const std::byte> payload, const Shape& shape, const MessageKey&, float* out, bool add) override {
     static const DeviceEntry<int(const void*, BlockCut, GroupOptions, float*, int, std::uint32_t*, int, void*)> entry("thinwire_cuda_group_decode");

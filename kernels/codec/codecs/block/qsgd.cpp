@@ -31,7 +31,7 @@ class Qsgd final : public BlockCodec {
 
  private:
   bool encode_unit(const float* x, const Unit& unit, const MessageKey& key, std::byte* norms, std::uint8_t* codes, Scratch& scratch) const override {
-    std::uint32_t* const draws = draws_of(unit.element, unit.count, key.random_stream(), scratch);
+    std::uint32_t* const draws = draws_of(unit.element, unit.count, key.rounding_stream(), scratch);
     for (std::size_t b = 0; b < unit.blocks; ++b) {
       const std::size_t begin = b * unit.block, count = std::min(unit.block, unit.count - begin);
       const double squares = simd::sum_of_squares(x + begin, count);
