@@ -60,6 +60,12 @@ MessageKey piece(const MessageKey& key, int i) {
   return key.with_slice(key.slice * 2 * world().size() + i);
 }
 
+/// What a rank rounds with in a sum, by a channel without a name of its own (ChannelOptions::draws).
+MessageKey sent_by(int rank, MessageKey key) {
+  key.sender = mix_stream(0, static_cast<std::uint64_t>(rank) + 1);
+  return key;
+}
+
 /// A fresh codec of one rank: its encode and decode are the oracle, apart from channels.
 std::unique_ptr<Codec> fresh(const std::string& name) {
   CodecStack stack = make_codec(name);
@@ -135,7 +141,7 @@ Expected expect_gather(const std::string& name, std::int64_t rows, const Message
     auto codec = fresh(name);
     fixed = codec->traits().fixed_size;
     std::int64_t bytes = 0;
-    const auto y = decoded(*codec, {x.data(), Shape{rows, columns}}, key, &bytes);
+    const auto y = decoded(*codec, {x.data(), Shape{rows, columns}}, sent_by(static_cast<int>(sizes.size()), key), &bytes);
     for (std::size_t i = 0; i < y.size(); ++i) e.sum[i] += y[i];
     e.terms += norm(y);
     sizes.push_back(bytes);
@@ -165,7 +171,7 @@ Expected expect_two_shot(const std::string& name, std::int64_t rows, const Messa
       auto codec = fresh(name);
       fixed = codec->traits().fixed_size;
       const float* x = all[static_cast<std::size_t>(r)].data() + block.first * columns;
-      const auto y = decoded(*codec, {x, shape}, piece(key, d),
+      const auto y = decoded(*codec, {x, shape}, sent_by(r, piece(key, d)),
                              &first[static_cast<std::size_t>(r)][static_cast<std::size_t>(d)]);
       for (std::size_t i = 0; i < y.size(); ++i)
         sum[i] += y[i];  // fp32 in rank order, as the protocol promises
@@ -173,7 +179,7 @@ Expected expect_two_shot(const std::string& name, std::int64_t rows, const Messa
     }
     auto codec = fresh(name);
     const auto y =
-        decoded(*codec, {sum.data(), shape}, piece(key, n + d), &second[static_cast<std::size_t>(d)]);
+        decoded(*codec, {sum.data(), shape}, sent_by(d, piece(key, n + d)), &second[static_cast<std::size_t>(d)]);
     for (std::size_t i = 0; i < y.size(); ++i)
       e.sum[static_cast<std::size_t>(block.first * columns) + i] = y[i];
   }
@@ -326,7 +332,7 @@ TEST(Protocols, ReduceScatterGivesTheRowsThatItsPiecesDecodeTo) {
           auto codec = fresh(name);
           const auto y =
               decoded(*codec, {all[static_cast<std::size_t>(r)].data() + block.first * columns, part},
-                      piece(key, me));
+                      sent_by(r, piece(key, me)));
           for (std::size_t i = 0; i < y.size(); ++i) expected[i] += y[i];
           terms += norm(y);
         }
