@@ -69,7 +69,7 @@ struct Claim {
   /// How many seeds or repetitions are measured; the next number where the rule still says INCONCLUSIVE, the last one in the profile `full`
   /// at once. Empty: `measure` is asked once.
   std::vector<int> seeds = {};
-  std::function<Finding(JudgeContext&)> measure;
+  std::function<Finding(JudgeContext&)> measure = {};
   std::vector<PastChange> past = {};
   std::string figure = {};  ///< name of the figure that draws its numbers (plots/figures); empty: the margins alone are drawn
   std::string source = {};  ///< file of the repository that registers it; filled by register_claim

@@ -1,6 +1,8 @@
 #include "experiments/claims/trained.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/error.h"
 #include "experiments/claims/arms.h"
@@ -91,6 +93,71 @@ std::vector<Table> comparison_tables(const Comparison& comparison, const std::ve
     }
   }
   return {final, curves};
+}
+
+Comparison on_replicas(std::string name, int ranks, int steps) {
+  constexpr int sequences = 32;
+  CellRequest cell{"train_gpt", ranks, "shm", {}, 3600, {}, /*timed=*/false};
+  results::Parameters& p = cell.parameters;
+  for (const auto& [option, value] : std::map<std::string, std::int64_t>{{"dp", ranks}, {"layers", 4}, {"hidden", 128}, {"heads", 4}, {"seq", 64}, {"micro-batch", sequences / ranks},
+                                                                         {"global-batch", sequences}, {"steps", steps}, {"warmup", steps / 5}, {"eval-interval", steps / 10}, {"eval-sequences", 256}})
+    p.set(option, value);
+  p.set("comm-dtype", "f32");
+  p.set("learning-rate", 0.006);
+  return {std::move(name), std::move(cell)};
+}
+
+LossDifference loss_difference(const std::string& symbol, const std::string& arm, const std::string& from) {
+  return {symbol, {{arm, 1}, {from, -1}}};
+}
+
+namespace {
+
+std::string text_of(const LossDifference& difference) {
+  std::string text;
+  for (const auto& [arm, factor] : difference.terms) text += (text.empty() ? factor < 0 ? "-" : "" : factor < 0 ? " - " : " + ") + ("L(" + arm + ")");
+  return text;
+}
+
+Interval paired_over_seeds(const LossDifference& difference, const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses) {
+  const double base = interval_of(losses.front()).mean;
+  std::vector<double> of_seed(losses.front().size(), 0.0);
+  for (const auto& [name, factor] : difference.terms) {
+    const auto arm = static_cast<std::size_t>(std::ranges::find(arms, name, &RuleArm::name) - arms.begin());
+    for (std::size_t seed = 0; seed < of_seed.size(); ++seed) of_seed[seed] += factor * losses.at(arm)[seed] / base;
+  }
+  return interval_of(of_seed);
+}
+
+}  // namespace
+
+bool register_loss_claim(LossClaim of, std::source_location where) {
+  Rule rule = comparison_rule(of.comparison, of.arms);
+  for (const LossDifference& d : of.differences)
+    rule.quantities.push_back({d.symbol, text_of(d) + ", final validation losses, over the mean of L(" + of.arms.front().name + "); paired over seeds, 95 % interval by Student's t"});
+  Rule& own = of.claim.rule;
+  rule.constants.insert(rule.constants.end(), own.constants.begin(), own.constants.end());
+  rule.clauses.insert(rule.clauses.end(), own.clauses.begin(), own.clauses.end());
+  rule.scatter = own.scatter, rule.otherwise = own.otherwise, rule.smallest_effect = own.smallest_effect;
+  own = rule;
+  of.claim.basis = Basis::training;
+  of.claim.measure = [comparison = of.comparison, arms = of.arms, differences = of.differences](JudgeContext& context) {
+    const std::vector<std::vector<results::CellRecord>> records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
+    const std::vector<std::vector<double>> losses = final_losses(records);
+    Finding f;
+    const double base = interval_of(losses.front()).mean;
+    for (const LossDifference& d : differences) {
+      const Interval of_loss = paired_over_seeds(d, arms, losses);
+      f.measures.push_back(measure_of(text_of(d) + ", of the baseline's loss", of_loss, no_number, "", d.symbol));
+      const auto of_perplexity = [&](double part) { return std::expm1(part * base); };
+      f.measures.push_back({"the same of the perplexity per byte: exp(" + text_of(d) + ") - 1", of_perplexity(of_loss.mean), of_perplexity(of_loss.low), of_perplexity(of_loss.high), no_number, ""});
+    }
+    for (Measure& control : comparison_controls(arms, losses)) f.measures.push_back(std::move(control));
+    f.tables = comparison_tables(comparison, arms, records);
+    f.note = comparison.name;
+    return f;
+  };
+  return register_claim(std::move(of.claim), where);
 }
 
 }  // namespace thinwire::claims

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/claims/context.h"
@@ -34,5 +35,26 @@ Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms);
 std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses);
 /// Losses by arm and seed, and validation loss over the steps (means over seeds), for figures.
 std::vector<Table> comparison_tables(const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::vector<results::CellRecord>>& records);
+
+/// What claims about the gradients and the gathered weights of replicas train: a GPT of 4 layers, 128 wide, 2048 bytes of text a step, which `ranks` data-parallel ranks share.
+/// The learning rate is the best one of a pilot of the dense arm.
+Comparison on_replicas(std::string name, int ranks, int steps);
+
+/// A sum of arms' final losses that a rule asks for, over the baseline's mean loss: {{"TLq", 1}, {"TLq-HS", -1}} is the part by which TLq loses more. Paired over seeds.
+struct LossDifference {
+  std::string symbol;
+  std::vector<std::pair<std::string, double>> terms;  ///< arm and factor; the factors add up to 0
+};
+/// The difference of two arms.
+LossDifference loss_difference(const std::string& symbol, const std::string& arm, const std::string& from);
+
+/// A claim on such differences alone: data, but for its clauses and constants, which come with `claim.rule`. Registers it.
+struct LossClaim {
+  Claim claim;             ///< id, statement, provenance, profile, seeds, figure; of its rule constants, scatter, clauses, smallest effect, otherwise
+  Comparison comparison;
+  std::vector<RuleArm> arms;  ///< the baseline first
+  std::vector<LossDifference> differences;
+};
+bool register_loss_claim(LossClaim of, std::source_location where = std::source_location::current());
 
 }  // namespace thinwire::claims

@@ -191,10 +191,24 @@ def sketch():
     return claim("gradient_compression.C1", basis="exact", profile="quick", tables=[table("share of lanes that decode", ["load", *settings], rows)])
 
 
+def replica_losses():
+    """Two claims on one comparison, which share arms and cells, and one on another; "TLq" loses 1 % in the mean, "TLq-HS" nothing."""
+    seeds = ["seed 1", "seed 2", "seed 3"]
+    base = ("base", [1.50, 1.51, 1.49])
+    worse = lambda name, parts: (name, [loss * (1 + part) for loss, part in zip(base[1], parts)])
+    tlq, smooth, eight = worse("TLq", (0.010, 0.011, 0.009)), worse("TLq-HS", (0.001, 0.0, -0.001)), worse("8 and 8 bits", (0.0005, 0.0, 0.0))
+    losses = lambda name, rows: table("validation loss (nats per token), " + name, seeds, rows)
+    return [
+        claim("sharded_compression.C10", basis="training", tables=[losses("2 nodes of 2", [base, tlq, smooth, eight])]),
+        claim("sharded_compression.C11", basis="training", tables=[losses("2 nodes of 2", [base, smooth, worse("SDP4Bit", (0.002, 0.003, 0.002))])]),
+        claim("gradient_compression.C16b", basis="training", tables=[losses("2 replicas, PowerSGD", [("dense", base[1]), worse("rank 4", (0.004, 0.005, 0.004))])]),
+    ]
+
+
 def everything(seed=1):
     """Every claim that a figure draws."""
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
+    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
 
 
 # ---- tensor parallelism -------------------------------------------------------------------------------------------------------------
