@@ -1,0 +1,20 @@
+// docs/papers/text_tasks.md, "The tasks"; like MRPC.
+#include "models/tasks/text_task.h"
+
+namespace thinwire {
+namespace {
+
+const RegisterTextTask registered([] {
+  TextTask task;
+  task.name = "par";
+  task.help = "do two definitions define the same?";
+  task.folder = "par";
+  task.label = "label";
+  task.texts = {"sentence1", "sentence2"};
+  task.labels = class_labels({"0", "1"});
+  task.metrics = {"f1", "accuracy"};
+  return task;
+}());
+
+}  // namespace
+}  // namespace thinwire
