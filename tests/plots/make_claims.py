@@ -205,10 +205,23 @@ def replica_losses():
     ]
 
 
+TAGC_ARMS = {"FSDP": (1.0, 0), "MLP, c = 2, 1 bit": (0.7, 12), "all layers, c = 2, 1 bit": (0.56, 25), "all layers, c = 4, 1 bit": (0.31, 20), "all layers, c = 2, 4 bits": (0.75, 30)}
+
+
+def tagc(rates=(1.0, 2.5, 5.0, 10.0, 25.0, 100.0)):
+    """TAGC's arms by link: passes of 150 ms and 800 Mbit of gradients, of which each sends a part and codes for some ms; the last arm sends none. At 100 Gbit/s FSDP exposes nothing."""
+    exposed = lambda arm, gbps: max(0.0, TAGC_ARMS[arm][0] * 800 / gbps - 8) + TAGC_ARMS[arm][1] if arm in TAGC_ARMS else 0.0
+    arms = [*TAGC_ARMS, "gradients omitted"]
+    columns = ["link (Gbit/s)", *arms]
+    step, synchronisation = ([(f"{g:g} Gbit/s", [g, *(base + exposed(arm, g) for arm in arms)]) for g in rates] for base in (150.0, 0.0))
+    tables = [table("TAGC against FSDP, step (ms)", columns, step), table("TAGC against FSDP, exposed synchronisation (ms)", columns, synchronisation)]
+    return claim("gradient_compression.C8", basis="emulated link", tables=tables)
+
+
 def everything(seed=1):
     """Every claim that a figure draws."""
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
+    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), tagc(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
 
 
 # ---- tensor parallelism -------------------------------------------------------------------------------------------------------------

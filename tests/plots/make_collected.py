@@ -587,6 +587,35 @@ def timeline_rows(cell, plan, link, parts, micro_batches=4):
         yield span("compute", "optimizer", -1, 0.5 * slot)
 
 
+def sharded_step_rows(plan="sharded", link="netns:1gbit", layers=4, codec_ms=0.0):
+    """The timeline of a step of ZeRO-3 on two ranks, ms: gathers of 6 ahead of passes of 5 and 10, so that passes wait, and reduce-scatters of 8 (with a codec 2 and its time) after each backward pass."""
+    cell = hashlib.sha256(f"{plan} {link} streams".encode()).hexdigest()
+    gather, scatter = 6.0, 2.0 if codec_ms else 8.0
+    for rank in range(2):
+        span = lambda category, name, start, end: dict(
+            cell_id=cell, plan=plan, link=link, rank=rank, category=category, name=name, micro=0, start_us=1e3 * start, end_us=1e3 * end
+        )
+        clock = arrival = sent = 0.0
+        for layer, (name, length) in enumerate([("forward", 5.0)] * layers + [("backward", 10.0)] * layers):
+            yield span("transfer", "param_all_gather", arrival, arrival + gather)
+            arrival += gather
+            if arrival > clock:
+                yield span("wait", "weights", clock, arrival)
+                clock = arrival
+            yield span("compute", name, clock, clock + length)
+            clock += length
+            if name == "forward":
+                continue
+            if codec_ms:
+                yield span("encode", "grad_reduce_scatter", clock, clock + codec_ms)
+                clock += codec_ms
+            sent = max(sent, clock) + scatter
+            yield span("transfer", "grad_reduce_scatter", sent - scatter, sent)
+        yield span("wait", "gradients", clock, sent)
+        yield span("transfer", "control", sent, sent + 0.2)
+        yield span("compute", "optimizer", sent + 0.2, sent + 2.0)
+
+
 def link_rows(rng, links):
     for link in links:
         nominal = {"shm": NAN, "netns:100mbit": 0.1, "netns:1gbit": 1.0, "netns:4gbit": 4.0}[link]
@@ -758,6 +787,8 @@ def everything(path, seed=1, links=tuple(LINKS), spoil=True):
                     )
                 },
             )
+    runs = training_runs(rng, [link for link in links if link != "shm"])
+    runs["timeline"] += [*sharded_step_rows(), *sharded_step_rows("sharded, coded", codec_ms=1.0)]
     write(
         path,
         cells,
@@ -765,7 +796,7 @@ def everything(path, seed=1, links=tuple(LINKS), spoil=True):
         list(training_rows(rng)),
         list(link_rows(rng, links)),
         training_attributes={"unigram_entropy": 3.3, "bigram_entropy": 2.45},
-        runs=training_runs(rng, [link for link in links if link != "shm"]),
+        runs=runs,
         magnitudes=magnitude_rows(),
     )
 

@@ -1,9 +1,7 @@
 """One training step of every rank, uncompressed and compressed."""
 import math
 
-import numpy as np
-
-from plots.lib import plans, style, words
+from plots.lib import plans, spans, style, words
 from plots.lib.figure import Figure, Source
 
 COLUMNS = ("plan", "link", "rank", "kind", "start_us", "end_us")
@@ -33,9 +31,9 @@ def draw(drawing, collected):
     link, names = chosen
     if reason:
         drawing.gaps.append(reason)
-    spans = {name: _spans(runs.timeline.where(plan=name, link=link)) for name in names}
-    end = max(float(table["end_us"].max()) for table in spans.values())
-    for name, table in spans.items():
+    steps = {name: spans.of_one_run(runs.timeline.where(plan=name, link=link)) for name in names}
+    end = max(float(table["end_us"].max()) for table in steps.values())
+    for name, table in steps.items():
         drawing.rows += _rows(name, link, table, gap=1e-3 * end)
     ranks = {name: sorted({r["rank"] for r in drawing.rows if r["plan"] == name}) for name in names}
     handles = [
@@ -88,39 +86,16 @@ def _choose(runs):
     return (link, names), missing
 
 
-def _spans(table):
-    """Rows of one run, with a finite and positive duration."""
-    first = table.where(cell_id=table["cell_id"][0])
-    return first.where(
-        np.isfinite(first["start_us"]) & np.isfinite(first["end_us"]) & (first["end_us"] > first["start_us"])
-    )
-
-
-def kind_of(category, name):
-    """Computing is told apart by the names that the trainer gives it: what is not backward or optimiser is forward."""
-    if category != "compute":
-        return category
-    late = ("backward", "gradient", "optimizer")
-    return "backward" if any(word in name for word in late) else "forward"
-
-
 def _rows(plan, link, table, gap):
     rows = []
-    kinds = [kind_of(c, n) for c, n in zip(table["category"], table["name"])]
+    kinds = [spans.kind_of(c, n) for c, n in zip(table["category"], table["name"])]
     table = table.with_column("kind", kinds)
     for (rank, kind), one in sorted(table.groups("rank", "kind")):
         if kind not in KINDS:
             continue
-        order = np.argsort(one["start_us"], kind="stable")
-        merged = []
-        for start, end in zip(one["start_us"][order], one["end_us"][order]):
-            if merged and start - merged[-1][1] <= gap:
-                merged[-1][1] = max(merged[-1][1], float(end))
-            else:
-                merged.append([float(start), float(end)])
         rows += [
             {"plan": plan, "link": link, "rank": int(rank), "kind": kind, "start_us": start, "end_us": end}
-            for start, end in merged
+            for start, end in spans.merged(one, gap)
         ]
     return rows
 
