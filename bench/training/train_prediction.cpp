@@ -16,7 +16,14 @@
 namespace thinwire::bench {
 namespace {
 
-/// What a class cost one rank per step.
+/// A class under one codec, and which step of an exchange in two.
+struct ClassKey {
+  TrafficClass traffic;
+  std::string codec;
+  ChannelLevel level;
+  auto operator<=>(const ClassKey&) const = default;
+};
+/// What it cost one rank per step.
 struct ClassCost {
   double operations = 0, link_bytes = 0, codec_us = 0;
 };
@@ -38,7 +45,7 @@ class Costs {
       const int stage = mesh_coordinates(run.config.mesh, static_cast<int>(rank)).pp;
       std::vector<double> forward, backward, rest;
       std::vector<std::vector<double>> slice_forward(slices_.size()), slice_backward(slices_.size());
-      std::map<std::pair<TrafficClass, std::string>, std::vector<ClassCost>> classes;
+      std::map<ClassKey, std::vector<ClassCost>> classes;
       for (const StepRecord& s : run.ranks[rank]) {
         forward.push_back(s.forward_us);
         backward.push_back(s.backward_us);
@@ -48,9 +55,9 @@ class Costs {
           slice_backward[n].push_back(s.slice_backward_us[n]);
         }
         // A class may travel in two groups (embedding: replicas, then stages): one record each.
-        std::map<std::pair<TrafficClass, std::string>, ClassCost> step;
+        std::map<ClassKey, ClassCost> step;
         for (const TrafficRecord& t : s.traffic) {
-          ClassCost& sum = step[{t.traffic, t.codec}];
+          ClassCost& sum = step[{t.traffic, t.codec, t.level}];
           sum.operations += static_cast<double>(t.operations);
           sum.link_bytes += static_cast<double>(t.total.link_bytes);
           sum.codec_us += t.total.encode_us + t.total.decode_us;
@@ -125,7 +132,7 @@ class Costs {
   struct Stage {
     double forward = 0, backward = 0, rest = 0;
     std::vector<double> slice_forward, slice_backward;
-    std::map<std::pair<TrafficClass, std::string>, ClassCost> classes;
+    std::map<ClassKey, ClassCost> classes;
   };
 
   /// How many ranks lie between neighbours along an axis (or two).
@@ -148,10 +155,29 @@ class Costs {
     const LinkModel link = link_of(traffic);
     double sum = 0;
     for (const auto& [key, cost] : at.classes) {
-      if (key.first != traffic || n < 2) continue;
+      if (key.traffic != traffic || n < 2) continue;
       const auto rule = run_.config.compress.find(traffic);
       const Protocol protocol = rule == run_.config.compress.end() ? Protocol::automatic : rule->second.protocol;
-      sum += cost.operations * messages_of_sum(key.second, protocol, n) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      sum += cost.operations * messages_of_sum(key.codec, protocol, n) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+    }
+    return sum;
+  }
+
+  /// Ranks of one step of an exchange of rows, and their link: all replicas at once, or those of a node, then those of one number in all nodes, whose cards
+  /// the ranks of a node share.
+  std::pair<int, LinkModel> level_link(TrafficClass traffic, ChannelLevel level) const {
+    const DataAxis axis = run_.config.mesh.data();
+    const int ranks = level == ChannelLevel::whole ? axis.within_replica() : level == ChannelLevel::inside ? axis.inside : axis.nodes;
+    const int apart = ranks < 2 ? 0 : level == ChannelLevel::across ? axis.inside : 1;
+    return {ranks, group_link(machine_, traffic, stride(0, 0, apart), ranks)};
+  }
+  /// Gathers (or scattered sums) of a stage's step one after the other: n - 1 messages each.
+  double exchange_us(const Stage& at, TrafficClass traffic) const {
+    double sum = 0;
+    for (const auto& [key, cost] : at.classes) {
+      if (key.traffic != traffic) continue;
+      const auto [ranks, link] = level_link(traffic, key.level);
+      sum += cost.operations * (ranks - 1) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
     }
     return sum;
   }
@@ -160,13 +186,11 @@ class Costs {
   /// where the model does not say what that is.
   UnitCost by_unit(const Schedule& schedule, InstructionKind kind, TrafficClass traffic) const {
     const TrainConfig& c = run_.config;
-    const LinkModel link = link_of(traffic);
     const bool declared = static_cast<bool>(model_kind(c.model_kind).geometry);
     std::vector<std::map<std::pair<int, int>, double>> costs;
     for (int stage = 0; stage < c.mesh.pp; ++stage) {
-      double all = 0, weights = 0;
-      for (const auto& [key, cost] : stage_[static_cast<std::size_t>(stage)].classes)
-        if (key.first == traffic) all += cost.operations * (c.mesh.dp - 1) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      const double all = exchange_us(stage_[static_cast<std::size_t>(stage)], traffic);
+      double weights = 0;
       std::vector<Geometry> chunks;
       for (int chunk = 0; chunk < c.virtual_stages && declared; ++chunk)
         chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, stage, chunk))));
@@ -190,7 +214,7 @@ class Costs {
     const TrainConfig& c = run_.config;
     double bytes = 0, codec = 0;
     for (const auto& [key, cost] : at.classes)
-      if (key.first == TrafficClass::embedding) bytes += cost.link_bytes, codec += cost.codec_us;
+      if (key.traffic == TrafficClass::embedding) bytes += cost.link_bytes, codec += cost.codec_us;
     if (bytes == 0) return {0, 0};
     const double d = c.mesh.dp;
     const bool fused = c.embedding_sync == "fused";
@@ -210,14 +234,15 @@ class Costs {
     return messages * machine_.between.latency_us;
   }
 
-  // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends. Where the schedule says when parameters
-  // are gathered and matrices reduced, both are counted there (by_unit).
+  // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends; updated rows are gathered after it. Where the
+  // schedule says when parameters are gathered and matrices reduced, both are counted there (by_unit).
   double exposed_gradients_us(const Stage& at, const StageWork& work, bool gathers) const {
-    double all = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp);
-    if (!gathers) all += sums_us(at, TrafficClass::grad_reduce_scatter, run_.config.mesh.dp) + sums_us(at, TrafficClass::param_all_gather, run_.config.mesh.dp);
-    if (!run_.config.overlap) return all;
+    double sums = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp);
+    if (!gathers) sums += exchange_us(at, TrafficClass::grad_reduce_scatter);
+    const double updated = gathers ? 0 : exchange_us(at, TrafficClass::param_all_gather);
+    if (!run_.config.overlap) return sums + updated;
     const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp, share = (layers - 1) / layers;
-    return all - std::min(all * share, work.backward_us * share);
+    return updated + sums - std::min(sums, work.backward_us) * share;
   }
 
   // The sender's encoding and the receiver's decoding lie on a message's way; records of a rank hold what it sent and what it decoded.
@@ -225,7 +250,7 @@ class Costs {
     const Stage& at = stage_[static_cast<std::size_t>(sender)];
     const ClassCost* chosen = nullptr;
     for (const auto& [key, cost] : at.classes)
-      if (key.first == traffic && cost.link_bytes > 0 && (chosen == nullptr || compresses(key.second) == coded)) chosen = &cost;
+      if (key.traffic == traffic && cost.link_bytes > 0 && (chosen == nullptr || compresses(key.codec) == coded)) chosen = &cost;
     if (chosen == nullptr) return 0;
     const double messages = std::max(1.0, messages_sent(sender, traffic, coded));
     const int p = run_.config.mesh.pp, from = stride(0, sender, 0), to = stride(0, (sender + towards + p) % p, 0);

@@ -333,6 +333,35 @@ void register_gathering_store() {
   ASSERT_TRUE(registered);
 }
 
+// Two nodes of two: inside at the rate of a node, across at the half of a card that a rank has, one message each; updated rows come after all passes.
+TEST(TrainPrediction, ExchangesInTwoStepsTakeTheLinkOfEachStep) {
+  TrainRun run;
+  run.config.mesh = {1, 1, 4};
+  run.config.mesh.dp_nodes = 2;
+  run.config.zero_stage = 1;
+  run.config.global_batch = 4, run.config.micro_batch = 1;
+  const auto record = [](TrafficClass traffic, ChannelLevel level, std::int64_t operations, std::int64_t bytes, double codec_us) {
+    TrafficRecord t;
+    t.traffic = traffic, t.level = level, t.codec = "none", t.operations = operations, t.total.link_bytes = bytes, t.total.encode_us = codec_us;
+    return t;
+  };
+  StepRecord s;
+  s.forward_us = 400, s.backward_us = 100, s.compute_us = 500;
+  s.traffic = {record(TrafficClass::grad_reduce_scatter, ChannelLevel::inside, 5, 80000, 7), record(TrafficClass::grad_reduce_scatter, ChannelLevel::across, 5, 4000, 11),
+               record(TrafficClass::param_all_gather, ChannelLevel::across, 6, 2000, 0), record(TrafficClass::param_all_gather, ChannelLevel::inside, 6, 160000, 0)};
+  run.ranks = {{s}, {s}, {s}, {s}};
+  ClusterMachine machine;
+  machine.ranks_per_node = 2;
+  machine.between = {3, 8};   // 1 byte per nanosecond, shared by two
+  machine.inside = {1, 800};
+  const double sums = (5 * 1 + 0.8 + 7) + (5 * 3 + 8 + 11), updated = (6 * 3 + 4) + (6 * 1 + 1.6);
+  run.config.overlap = false;
+  EXPECT_NEAR(step_costs(run, machine).gradient_us[0], sums + updated, 1e-9);
+  run.config.overlap = true;
+  const double layers = static_cast<double>(run.config.model.layers);
+  EXPECT_NEAR(step_costs(run, machine).gradient_us[0], sums / layers + updated, 1e-9) << "sums but the last layer's hide behind the backward pass";
+}
+
 // Two layers on two replicas: what is gathered and reduced stands in the schedule, by the sizes of the units, and nowhere else.
 TEST(TrainPrediction, GathersOfAShardedStoreAreCountedWhereTheScheduleHasThem) {
   register_gathering_store();
