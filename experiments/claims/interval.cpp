@@ -64,6 +64,14 @@ Interval shift_of(const std::vector<double>& a, const std::vector<double>& b) {
   return i;
 }
 
+Interval speedup_of(const std::vector<double>& before, const std::vector<double>& after) {
+  const Interval longer = shift_of(after, before);
+  const double base = location_of(before).mean;
+  Interval times = longer;
+  times.mean = base / (base + longer.mean), times.low = base / (base + longer.high), times.high = base / (base + longer.low);
+  return times;
+}
+
 Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit, const std::string& symbol) {
   return {name, interval.mean, interval.low, interval.high, margin, unit, symbol};
 }

@@ -24,6 +24,8 @@ Interval paired_interval(std::span<const double> a, std::span<const double> b);
 Interval location_of(const std::vector<double>& values);
 /// Typical a - b and its 95 % interval by Mann and Whitney's ranks (Hodges and Lehmann 1963).
 Interval shift_of(const std::vector<double>& a, const std::vector<double>& b);
+/// Typical before / after, from the shift and the typical `before`, with its 95 % interval: how many times as fast.
+Interval speedup_of(const std::vector<double>& before, const std::vector<double>& after);
 
 Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit, const std::string& symbol = "");
 

@@ -44,14 +44,6 @@ CellRequest request_of(const RuleArm& arm, double gbps, int repetition) {
   return r;
 }
 
-/// b over a, less 1, with the interval of b - a.
-Interval relative(const TimedArm& a, const TimedArm& b) {
-  Interval shift = shift_of(b.step_ms, a.step_ms);
-  const double base = a.typical_ms();
-  for (double* v : {&shift.mean, &shift.low, &shift.high}) *v /= base;
-  return shift;
-}
-
 }  // namespace
 
 RuleArm tagc(const TagcSetting& s, std::int64_t width) {
@@ -119,9 +111,8 @@ std::vector<Table> tables_of(const TagcSteps& s) {
 double exposed_ms(const std::vector<TimedArm>& of_link, std::size_t arm) { return of_link[arm].typical_ms() - of_link.back().typical_ms(); }
 
 Interval gain_of(const TimedArm& fsdp, const TimedArm& arm) {
-  const Interval slower = relative(fsdp, arm);
-  Interval gain = slower;
-  gain.mean = 1 / (1 + slower.mean) - 1, gain.low = 1 / (1 + slower.high) - 1, gain.high = 1 / (1 + slower.low) - 1;
+  Interval gain = speedup_of(fsdp.step_ms, arm.step_ms);
+  for (double* v : {&gain.mean, &gain.low, &gain.high}) *v -= 1;
   return gain;
 }
 
