@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "bench/harness/options.h"
+#include "bench/training/moved_start.h"
 #include "bench/training/train_run.h"
 #include "core/device/device.h"
 #include "core/process/environment.h"
@@ -42,6 +43,7 @@ bool prepare(CommandLine& line) {
   parameters.values = line.values;
   const TrainConfig config = train_config_of(parameters);
   config.check();
+  (void)moved_start_of(parameters, config);
   // What follows from other settings is part of the cell, like what was given: later every option has a value.
   if (config.schedule != train_defaults().schedule) line.values.try_emplace("schedule", config.schedule);
   if (!answers) {
@@ -77,6 +79,9 @@ BenchProgram train_program() {
        false, "[record]"});
   program.options.push_back({timeline_option, "false",
                              "keep the spans of all ranks in the last step in the record", true, "[record]"});
+  program.options.push_back({moved_at_option, "0", "the first so many steps run under the settings of --moved-from, and the run goes on from their checkpoint; the record begins after them; 0: none [steps]",
+                             false, "[checkpoint]"});
+  program.options.push_back({moved_from_option, "", "settings of these steps that differ, \"flag=value flag=value\"; empty: the same", false, "[checkpoint]"});
   program.run_options = {
       {"config", "TOML file of parameters; flags override it"},
       {"print-config", "write the whole configuration as TOML and stop", false},
@@ -95,8 +100,7 @@ BenchProgram train_program() {
 
 TrainConfig train_config_of(const CellParameters& parameters) {
   TrainValues values = parameters.values;
-  values.erase(plan_option);
-  values.erase(timeline_option);
+  for (const char* option : {plan_option, timeline_option, moved_at_option, moved_from_option}) values.erase(option);
   return make_train_config(values);
 }
 

@@ -6,6 +6,7 @@
 
 #include "bench/harness/gather_texts.h"
 #include "bench/harness/link_trust.h"
+#include "bench/training/moved_start.h"
 #include "bench/training/product_peak.h"
 #include "bench/training/shared_start.h"
 #include "bench/training/timeline.h"
@@ -60,6 +61,7 @@ class Training {
         cell_(cell),
         world_(context.world),
         config_(train_config_of(cell.parameters)),
+        moved_(moved_start_of(cell.parameters, config_)),
         plan_(plan_of(cell.parameters, config_)),
         // Times mean nothing across two runs: a timed cell starts anew.
         resume_(config_.compute == ComputeMode::real ? context.resume : std::string(), cell.cell_id) {
@@ -89,6 +91,10 @@ class Training {
     const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_, metrics_) : std::string();
     if (!goes_on.empty()) note(goes_on);
     if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
+    if (moved_ && trainer_->steps_taken() == 0) {
+      tell_resumed(begin_moved(world_, *trainer_, config_, *moved_));
+      reset_buffer_bytes_peak();
+    }
     if (trainer_->steps_taken() < config_.shared_start) begin_with_shared_steps();
     if (context_.stopped) return std::nullopt;
     if (config_.compute == ComputeMode::real)
@@ -131,6 +137,10 @@ class Training {
       throw UsageError("--resume " + config_.resume + " holds step " + std::to_string(resumed.steps) +
                        " already; --steps " + std::to_string(config_.steps) + " must be beyond it");
     note("resumed from " + checkpoint_ + ", state " + content);
+    tell_resumed(resumed);
+  }
+
+  void tell_resumed(const ResumeReport& resumed) {
     if (resumed.codec_state == CodecStateUse::reset) note("codec state starts anew (--codec-state reset)");
     for (const std::string& remark : resumed.remarks) note(remark);
   }
@@ -380,6 +390,7 @@ class Training {
   const Cell& cell_;
   Communicator& world_;
   TrainConfig config_;
+  std::optional<MovedStart> moved_;
   std::string plan_, checkpoint_;
   std::string corpus_hash_, data_remark_;
   TrainResume resume_;

@@ -76,6 +76,20 @@ with h5py.File(record) as file:
     assert len(file["timeline"]) == len(spans)
 PY
 
+property "a run that moves in the middle ends as one that stays, and refuses what does not fit"
+run ranks 4 --config "$work/run.toml" --steps 4
+expect_status 0
+straight=$(loss_of "$output")
+run ranks 4 --config "$work/run.toml" --steps 4 --moved-at 2
+expect_status 0
+expect_equal "$(loss_of "$output")" "$straight" "validation loss after a move to the same layout"
+for refused in "--moved-at 4|leaves no step" "--moved-from tp=1|there are none" "--moved-at 2 --moved-from tp=1|needs 2 ranks" "--moved-at 2 --moved-from layer|flag=value" "--moved-at 2 --moved-from hiden=3|hidden" "--moved-at 2 --compute timed|train nothing"; do
+  # shellcheck disable=SC2086
+  run "$program" --config "$work/run.toml" --steps 4 ${refused%%|*} --show-mesh
+  expect_status 2
+  expect_output "${refused##*|}"
+done
+
 property "timed compute gives times and no losses"
 run ranks 4 --config "$work/run.toml" --steps 3 --compute timed --serial-steps 1
 expect_status 0
