@@ -144,6 +144,11 @@ def load(collected):
     return Runs(plans, curves, times, links, own["traffic"], own["timeline"], notes)
 
 
+def settings(collected):
+    """Cell id -> what only runs that stand in one panel share: ranks, mesh, model and batch."""
+    return {row["cell_id"]: tuple(row[name] for name in _SETTING) for row in collected.training_cells.rows()}
+
+
 def _one_setting(collected):
     """(cell ids to draw or None for all, notes). Runs of another model or layout must not share a panel."""
     cells = collected.training_cells

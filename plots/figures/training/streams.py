@@ -23,9 +23,11 @@ MOST = 3  # plans
     columns=COLUMNS,
 )
 def draw(drawing, collected):
-    link, names = _choose(collected.timeline)
+    link, names, others = _choose(collected)
     if not names:
         return drawing.without_data("no data because the file has no timeline of a step that gathers weights and scatters gradients (a timed train_gpt with --zero-stage 3 and --timeline true).")
+    if others:
+        drawing.gaps.append(f"{words.count(others, 'sharded step')} of another model or layout on {link} not drawn.")
     steps = {name: _step(collected.timeline.where(plan=name, link=link)) for name in names}
     end = max(float(table["end_us"].max()) for table in steps.values())
     for name, table in steps.items():
@@ -42,19 +44,18 @@ def draw(drawing, collected):
     return drawing
 
 
-def _choose(timeline):
-    """(link, plans) of sharded steps: on the link that has most of them, the slowest of such; a plan without codecs first, then by name."""
-    if not len(timeline):
-        return "", []
-    on = {}
-    for (name, link), rows in timeline.groups("plan", "link"):
+def _choose(collected):
+    """(link, plans, plans left out) of sharded steps of one model and layout: those on the link that has most of them, the slowest of such; a plan without codecs first, then by name."""
+    setting, found = plans.settings(collected), {}
+    for (name, link), rows in collected.timeline.groups("plan", "link") if len(collected.timeline) else ():
         step = _step(rows)
         if {"gathers", "reduce-scatters"} <= {_stream(c, n)[0] for c, n in zip(step["category"], step["name"])}:
-            on.setdefault(link, []).append(("encode" in set(step["category"]), name))
-    if not on:
-        return "", []
-    link = min(on, key=lambda link: (-min(MOST, len(on[link])), plans.by_rate(link)))
-    return link, [name for _, name in sorted(on[link])][:MOST]
+            found.setdefault((link, setting.get(step["cell_id"][0], ())), []).append(("encode" in set(step["category"]), name))
+    if not found:
+        return "", [], 0
+    link, chosen = min(found, key=lambda key: (-min(MOST, len(found[key])), plans.by_rate(key[0]), str(key[1])))
+    others = sum(len(steps) for (where, other), steps in found.items() if where == link and other != chosen)
+    return link, [name for _, name in sorted(found[link, chosen])][:MOST], others
 
 
 def _step(table):

@@ -42,6 +42,17 @@ class Streams(unittest.TestCase):
         self.assertEqual(sum(r["stream"] == "codecs" for r in drawing.rows), 4)
         close(drawing)
 
+    def test_steps_of_another_model_stand_in_no_panel(self):
+        steps = {plan: list(made.sharded_step_rows(plan, codec_ms=codec)) for plan, codec in (("a", 0.0), ("b", 1.0), ("large", 0.0))}
+        cells = [
+            made.row(cell_id=rows[0]["cell_id"], program="train_gpt", operation="train_step", method=plan, source="training", link="netns:1gbit", **{**made.TRAINING_MESH, "hidden": 256 if plan == "large" else 128})
+            for plan, rows in steps.items()
+        ]
+        drawing = draw("streams", load([], runs={"cells": cells, **timeline(*steps.values())}))
+        self.assertEqual(list(dict.fromkeys(r["plan"] for r in drawing.rows)), ["a", "b"])
+        self.assertIn("1 sharded step of another model", " ".join(drawing.gaps))
+        close(drawing)
+
     def test_steps_that_gather_nothing_are_not_drawn(self):
         dense = made.timeline_rows("d" * 64, "dense", "netns:1gbit", dict(compute_ms=60, encode_ms=0, decode_ms=0, transfer_ms=20))
         drawing = draw("streams", load([], runs=timeline(dense)))
