@@ -1,6 +1,7 @@
 // sharded_compression.C15: how much faster steps are with SDP4Bit's codecs than without, by the link between two nodes, and that the step model knows both. Dense and coded steps exchange in the same two
 // steps (inside nodes, then across), so the gain is the codecs' alone; the dense exchange in one ring, which the authors compare with, stands beside them. A miniature of their set-up, ZeRO-1 of a GPT of
 // 1.3 billion parameters and one sequence of 2048 per rank: 1/400 of its parameters, and passes of 35 and 70 ms stated (150 TFLOP/s per rank: derived). So 0.25 Gbit/s here take as long as 100 Gbit/s there.
+// All of it is one layer, so that messages are few and long as a large model's are: what a message costs the processors of this machine, on which ranks take turns, no link model knows.
 // The codecs' time is this machine's, as in gradient_compression.C8: where it is more or less than 1/400 of a GPU's for all parameters, so is what they cost; the table says how long they take.
 #include <algorithm>
 #include <array>
@@ -51,7 +52,7 @@ std::vector<Cell> cells() {
 
 CellRequest request_of(const Cell& cell, int repetition) {
   const std::string all = std::to_string(nodes * cell.ranks), bf16 = "cast:to=bf16";
-  Settings settings = {{"zero-stage", "1"}, {"layers", "4"}, {"hidden", "256"}, {"heads", "4"}, {"seq", "16"}, {"global-batch", all}, {"overlap", "false"}, {"compute", "timed"},
+  Settings settings = {{"zero-stage", "1"}, {"layers", "1"}, {"hidden", "512"}, {"heads", "8"}, {"seq", "16"}, {"global-batch", all}, {"overlap", "false"}, {"compute", "timed"},
                        {"serial-steps", "1"}, {"steps", "6"}, {"stage-forward-us", "35000"}, {"stage-backward-us", "70000"}, {"plan", names[static_cast<std::size_t>(cell.exchange)]},
                        {"compress.param_all_gather", bf16}, {"seed", std::to_string(repetition + 1)}};
   if (cell.exchange != Exchange::one_ring) settings["dp-nodes"] = std::to_string(nodes), settings["compress.param_all_gather.inside"] = bf16;
