@@ -1,22 +1,33 @@
-"""Finds the tasks: every file tasks/NAME.py is one and declares itself (lib/task.py). There is no list beside it."""
+"""Finds what declares itself: every file tasks/NAME.py is a task (lib/task.py), every corpus/NAME.py a collection (lib/collection.py). There is no list beside them."""
 import importlib
 import os
 
+from experiments.text_tasks.lib.collection import Collection
 from experiments.text_tasks.lib.task import Task
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tasks")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def tasks():
     """{name: Task}, by name."""
-    names = sorted(name[: -len(".py")] for name in os.listdir(FOLDER) if name.endswith(".py") and name != "__init__.py")
-    return {name: _task_of(name) for name in names}
+    return _declared("tasks", Task)
 
 
-def _task_of(name):
-    """The one Task that the file declares."""
-    module = importlib.import_module("experiments.text_tasks.tasks." + name)
-    declared = [value for value in vars(module).values() if isinstance(value, Task)]
-    if len(declared) != 1:
-        raise RuntimeError(f"experiments/text_tasks/tasks/{name}.py declares {len(declared)} tasks where one is expected")
-    return declared[0]
+def collections():
+    """{name: Collection}, by name."""
+    return _declared("corpus", Collection)
+
+
+def _declared(folder, kind):
+    """The one object of this kind that each file of the folder declares."""
+    found = {}
+    for name in sorted(os.listdir(os.path.join(ROOT, folder))):
+        stem, ending = os.path.splitext(name)
+        if ending != ".py" or stem == "__init__":
+            continue
+        module = importlib.import_module(f"experiments.text_tasks.{folder}.{stem}")
+        declared = [value for value in vars(module).values() if isinstance(value, kind)]
+        if len(declared) != 1:
+            raise RuntimeError(f"experiments/text_tasks/{folder}/{name} declares {len(declared)} of {kind.__name__} where one is expected")
+        found[stem] = declared[0]
+    return found

@@ -41,6 +41,10 @@ class Gcide:
         """In the order of the file."""
         return self._definitions.get((word, part), [])
 
+    def all(self):
+        """(word, definition) of all, in the order of the words' first entries."""
+        return ((word, text) for (word, _), texts_of_word in self._definitions.items() for text in texts_of_word)
+
 
 def _entries(path):
     """((word, part of speech), paragraphs as lists of lines) of every entry."""

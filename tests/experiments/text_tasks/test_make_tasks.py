@@ -153,7 +153,13 @@ class MakeTasks(unittest.TestCase):
 class Layers(unittest.TestCase):
     def test_sources_know_no_task_and_tasks_no_other(self):
         base = os.path.join(ROOT, "experiments", "text_tasks")
-        for room, strangers in (("sources", ("tasks", "lib")), ("tasks", ("tasks",)), ("lib", ("sources",))):
+        for room, strangers in (
+            ("sources", ("tasks", "corpus", "lib")),
+            ("tasks", ("tasks", "corpus")),
+            ("lib", ("sources", "markup")),
+            ("markup", ("tasks", "corpus", "lib")),
+            ("corpus", ("tasks", "corpus")),
+        ):
             for name in sorted(os.listdir(os.path.join(base, room))):
                 if name.endswith(".py"):
                     with open(os.path.join(base, room, name), encoding="utf-8") as file:

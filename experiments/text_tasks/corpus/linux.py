@@ -1,0 +1,9 @@
+"""linux: the documentation of the Linux kernel."""
+from experiments.text_tasks.lib.collection import Collection, read
+from experiments.text_tasks.markup import html
+
+
+@Collection(packages=("linux-doc-6.1",), licence="GPL-2")
+def texts(files):
+    for path in files(".html"):
+        yield html.text_of(read(path))
