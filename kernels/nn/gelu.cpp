@@ -1,7 +1,9 @@
 #include "kernels/nn/gelu.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "core/error.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
@@ -91,6 +93,45 @@ template void gelu_forward<float>(std::int64_t, const float*, float*);
 template void gelu_forward<double>(std::int64_t, const double*, double*);
 template void gelu_backward<float>(std::int64_t, const float*, const float*, float*);
 template void gelu_backward<double>(std::int64_t, const double*, const double*, double*);
+
+namespace {
+
+template <typename T>
+T cumulative(T x) {
+  return std::erfc(-x * static_cast<T>(0.70710678118654752440)) / 2;  // erfc: 1 + erf cancels for large negative x
+}
+
+template <typename T>
+T density(T x) {
+  return static_cast<T>(0.39894228040143267794) * std::exp(-x * x / 2);
+}
+
+void check_host() {
+  if (device::on_device()) throw UsageError("The exact GELU has no form for devices yet; use the host (--device host), or the tanh form");
+}
+
+}  // namespace
+
+template <typename T>
+void gelu_erf_forward(std::int64_t count, const T* x, T* y) {
+  check_host();
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) y[i] = x[i] * cumulative(x[i]);
+  });
+}
+
+template <typename T>
+void gelu_erf_backward(std::int64_t count, const T* x, const T* dy, T* dx) {
+  check_host();
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) dx[i] = dy[i] * (cumulative(x[i]) + x[i] * density(x[i]));
+  });
+}
+
+template void gelu_erf_forward<float>(std::int64_t, const float*, float*);
+template void gelu_erf_forward<double>(std::int64_t, const double*, double*);
+template void gelu_erf_backward<float>(std::int64_t, const float*, const float*, float*);
+template void gelu_erf_backward<double>(std::int64_t, const double*, const double*, double*);
 
 }  // namespace thinwire::nn
 #endif

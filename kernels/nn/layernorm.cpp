@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
@@ -155,9 +156,11 @@ void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums) {
 
 template <typename T>
 void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* sums,
-               const T* gamma, const T* beta, T* y, T* mean, T* rstd) {
-  if (device::on_device())
+               const T* gamma, const T* beta, T* y, T* mean, T* rstd, double epsilon) {
+  if (device::on_device()) {
+    if (epsilon != layernorm_epsilon) throw UsageError("On a device layernorms add 1e-5 to the variance and nothing else; use the host (--device host)");
     return device::queue<T>(device::entries().normalise, device_f32, rows, columns, hidden, x, sums, gamma, beta, y, mean, rstd);
+  }
   for_rows(rows, columns, [&](std::int64_t r) {
     const T* row = x + r * columns;
     T own[2];
@@ -165,7 +168,7 @@ void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, con
     const T* s = sums == nullptr ? own : sums + 2 * r;
     mean[r] = s[0] / static_cast<T>(hidden);
     const T variance = std::max(T{0}, s[1] / static_cast<T>(hidden) - mean[r] * mean[r]);
-    rstd[r] = T{1} / std::sqrt(variance + static_cast<T>(layernorm_epsilon));
+    rstd[r] = T{1} / std::sqrt(variance + static_cast<T>(epsilon));
     if constexpr (sizeof(T) == 4)
       HWY_DYNAMIC_DISPATCH(apply_f32)(columns, row, mean[r], rstd[r], gamma, beta, y + r * columns);
     else
@@ -221,7 +224,7 @@ void normalise_backward(std::int64_t rows, std::int64_t columns, std::int64_t hi
 #define TW_INSTANTIATE(T)                                                                               \
   template void row_moments<T>(std::int64_t, std::int64_t, const T*, T*);                               \
   template void normalise<T>(std::int64_t, std::int64_t, std::int64_t, const T*, const T*, const T*,    \
-                             const T*, T*, T*, T*);                                                     \
+                             const T*, T*, T*, T*, double);                                             \
   template void gradient_moments<T>(std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, \
                                     const T*, T*);                                                      \
   template void normalise_backward<T>(std::int64_t, std::int64_t, std::int64_t, const T*, const T*,     \

@@ -15,10 +15,11 @@ inline constexpr double layernorm_epsilon = 1e-5;
 template <typename T>
 void row_moments(std::int64_t rows, std::int64_t columns, const T* x, T* sums);
 /// From sums over `hidden` elements: mean = S1/h, rstd = 1/sqrt(S2/h - mean^2 + epsilon).
-/// y = gamma * (x - mean) * rstd + beta. mean, rstd: [rows], kept for the backward pass. sums null: columns = hidden.
+/// y = gamma * (x - mean) * rstd + beta. mean, rstd: [rows], kept for the backward pass. sums null: columns = hidden. UsageError under a device
+/// placement for another epsilon than layernorm_epsilon: its kernel knows no other.
 template <typename T>
 void normalise(std::int64_t rows, std::int64_t columns, std::int64_t hidden, const T* x, const T* sums,
-               const T* gamma, const T* beta, T* y, T* mean, T* rstd);
+               const T* gamma, const T* beta, T* y, T* mean, T* rstd, double epsilon = layernorm_epsilon);
 
 /// With g = dy * gamma and xhat = (x - mean) * rstd: sums[2r] = sum g, sums[2r+1] = sum g * xhat.
 template <typename T>

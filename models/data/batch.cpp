@@ -34,6 +34,7 @@ Batch token_slice(const Batch& batch, std::int64_t first, std::int64_t count) {
   part.sample_ids = batch.sample_ids;
   part.weight = static_cast<double>(batch.batch * count);
   part.global_weight = batch.global_weight;
+  part.global_samples = batch.global_samples;
   for (const auto& [name, field] : batch.fields) {
     Field& cut = part.fields[name];
     cut.per_token = field.per_token;

@@ -27,6 +27,7 @@ struct Batch {
   /// What the batch counts for in the loss: its labelled positions (or samples); and the sum of it over the step's global batch, all replicas and
   /// micro-batches, known in advance. The step's loss is the sum over micro-batches of weight / global_weight times their own mean.
   double weight = 0, global_weight = 0;
+  std::int64_t global_samples = 0;  ///< of the step's global batch: what a second loss divides by whose labels are one per sample
 
   /// The numbers of a field, which is made when it is missing. UsageError where they are of the other type.
   std::vector<std::int32_t>& ints(const std::string& name);

@@ -11,8 +11,9 @@ namespace {
 
 constexpr double weight_deviation = 0.02;  // GPT-2
 
-/// GPT-2 scales the projections into the residual stream by 1/sqrt(number of residual branches).
+/// GPT-2 scales the projections into the residual stream by 1/sqrt(number of residual branches); where a norm follows the scale is lost anyway.
 double residual_deviation(const BlockConfig& config) {
+  if (config.post_norm) return weight_deviation;
   return weight_deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
 }
 
@@ -27,8 +28,8 @@ SplitGroups replicas_of(const LayerRuntime<T>& runtime) {
 
 template <typename T>
 Block<T>::Block(int index, const BlockConfig& c, const LayerRuntime<T>& runtime)
-    : norm1(layer_name(index) + ".attention.norm", c.hidden, Layout::replicated(), replicas_of(runtime)),
-      norm2(layer_name(index) + ".mlp.norm", c.hidden, Layout::replicated(), replicas_of(runtime)),
+    : norm1(layer_name(index) + ".attention.norm", c.hidden, Layout::replicated(), replicas_of(runtime), c.epsilon),
+      norm2(layer_name(index) + ".mlp.norm", c.hidden, Layout::replicated(), replicas_of(runtime), c.epsilon),
       qkv(column_parallel(layer_name(index) + ".attention.qkv", c.hidden, 3 * c.hidden, runtime.tensor->size(), runtime.tensor->rank()),
           c.seed, weight_deviation, c.compute),
       attention_projection(row_parallel(layer_name(index) + ".attention.projection", c.hidden, c.hidden, runtime.tensor->size(),
@@ -57,27 +58,45 @@ nn::AttentionSlice Block<T>::slice_of(const PassContext& pass) const {
 }
 
 template <typename T>
-void Block<T>::attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache) const {
-  if (!pass.sliced()) {
-    nn::attention_forward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, projected, context, log_sum_exp,
-                             config_.compute);
-    return;
+void Block<T>::attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache, const std::int32_t* lengths) const {
+  const nn::AttentionShape whole{pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads};
+  if (config_.both_directions) {
+    TW_ASSERT(!pass.sliced(), "a slice cannot see the tokens behind it");
+    return nn::padded_attention_forward<T>(whole, lengths, projected, context, log_sum_exp);
   }
+  if (!pass.sliced()) return nn::attention_forward<T>(whole, projected, context, log_sum_exp, config_.compute);
   TW_ASSERT(cache != nullptr, "a slice without the keys and values of those in front of it");
   const nn::AttentionSlice slice = slice_of(pass);
   nn::attention_slice_forward<T>(slice, projected, shaped<T>(*cache, {slice.batch * slice.length, 2 * slice.hidden()}), context, log_sum_exp);
 }
 
 template <typename T>
-void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T* dcontext, T* dqkv, const Tensor* cache) {
-  if (!pass.sliced()) {
-    nn::attention_backward<T>({pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads}, data_of<T>(s.qkv),
-                              data_of<T>(s.context), data_of<T>(s.log_sum_exp), dcontext, dqkv, config_.compute);
-    return;
-  }
+void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T* dcontext, T* dqkv, const Tensor* cache, const std::int32_t* lengths) {
+  const T *projected = data_of<T>(s.qkv), *context = data_of<T>(s.context), *lse = data_of<T>(s.log_sum_exp);
+  const nn::AttentionShape whole{pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads};
+  if (config_.both_directions) return nn::padded_attention_backward<T>(whole, lengths, projected, context, lse, dcontext, dqkv);
+  if (!pass.sliced()) return nn::attention_backward<T>(whole, projected, context, lse, dcontext, dqkv, config_.compute);
   const nn::AttentionSlice slice = slice_of(pass);
-  nn::attention_slice_backward<T>(slice, data_of<T>(s.qkv), data_of<T>(*cache), data_of<T>(s.context), data_of<T>(s.log_sum_exp), dcontext,
+  nn::attention_slice_backward<T>(slice, projected, data_of<T>(*cache), context, lse, dcontext,
                                   shaped<T>(cache_gradient_, {slice.batch * slice.length, 2 * slice.hidden()}), dqkv);
+}
+
+template <typename T>
+void Block<T>::activate(std::int64_t count, const T* x, T* y) const {
+  config_.exact_gelu ? nn::gelu_erf_forward<T>(count, x, y) : nn::gelu_forward<T>(count, x, y);
+}
+
+template <typename T>
+void Block<T>::activate_backward(std::int64_t count, const T* x, T* d) const {
+  config_.exact_gelu ? nn::gelu_erf_backward<T>(count, x, d, d) : nn::gelu_backward<T>(count, x, d, d);
+}
+
+template <typename T>
+const T* Block<T>::gathered(const PassContext& pass, const char* name, const T* own, Tensor& all) const {
+  if (!tensor_.sequence_parallel()) return own;
+  T* rows = shaped<T>(all, {pass.rows(), config_.hidden});
+  tensor_.gather_input(pass, name_ + name, index_, pass.rows(), config_.hidden, own, rows);
+  return rows;
 }
 
 template <typename T>
@@ -89,15 +108,19 @@ void Block<T>::project(const Linear<T>& linear, std::int64_t rows, const T* x, T
 }
 
 template <typename T>
-void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace& work, TrafficObserver<T>* observer, Tensor* cache) {
+void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace& work, TrafficObserver<T>* observer, Tensor* cache,
+                       const std::int32_t* lengths) {
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count, local = h / tensor_.size();
-  const bool split_tokens = tensor_.sequence_parallel();
+  const bool split_tokens = tensor_.sequence_parallel(), post = config_.post_norm;
   const std::string projection = name_ + ".attention.projection", mlp = name_ + ".mlp.projection";
 
-  T* normed1 = shaped<T>(s.normed1, {rows, h});
-  T* own_normed = split_tokens ? shaped<T>(work.own, {own, h}) : normed1;
-  clock_.run("attention norm", index_, pass.micro, [&] { norm1.forward(own, x, own_normed, s.norm1); });
-  tensor_.gather_input(pass, name_ + ".attention.qkv", index_, rows, h, own_normed, normed1);
+  const T* qkv_input = x;
+  if (!post) {
+    T* normed1 = shaped<T>(split_tokens ? work.own : s.normed1, {own, h});
+    clock_.run("attention norm", index_, pass.micro, [&] { norm1.forward(own, x, normed1, s.norm1); });
+    qkv_input = normed1;
+  }
+  qkv_input = gathered(pass, ".attention.qkv", qkv_input, s.normed1);
 
   T* qkv_out = shaped<T>(s.qkv, {rows, 3 * local});
   T* context = shaped<T>(s.context, {rows, local});
@@ -105,45 +128,44 @@ void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace&
   T* middle = shaped<T>(s.middle, {own, h});
   T* partial = split_tokens ? shaped<T>(work.partial, {rows, h}) : middle;
   clock_.run("attention", index_, pass.micro, [&] {
-    qkv.forward(rows, normed1, qkv_out);
-    attend(pass, qkv_out, context, lse, cache);
+    qkv.forward(rows, qkv_input, qkv_out);
+    attend(pass, qkv_out, context, lse, cache, lengths);
     if (observer) observer->row_parallel(projection, rows, h, h, context, attention_projection.weight.w());
     project(attention_projection, rows, context, partial);
   });
   tensor_.sum_output(pass, projection, index_, rows, h, partial, middle);
 
-  T* normed2 = shaped<T>(s.normed2, {rows, h});
-  own_normed = split_tokens ? shaped<T>(work.own, {own, h}) : normed2;
+  T* own_normed = shaped<T>(split_tokens ? work.own : s.normed2, {own, h});
   clock_.run("mlp norm", index_, pass.micro, [&] {
     if (tensor_.splits()) attention_projection.add_bias(own, middle);
     drop(pass, ".attention.dropout", middle, middle);
     nn::add_into<T>(own * h, x, middle);
-    norm2.forward(own, middle, own_normed, s.norm2);
+    post ? norm1.forward(own, middle, own_normed, s.norm1) : norm2.forward(own, middle, own_normed, s.norm2);
   });
-  tensor_.gather_input(pass, name_ + ".mlp.expand", index_, rows, h, own_normed, normed2);
+  const T* expand_input = gathered(pass, ".mlp.expand", own_normed, s.normed2);
 
   T* expanded = shaped<T>(s.expanded, {rows, 4 * local});
   T* activated = shaped<T>(work.wide, {rows, 4 * local});
-  T* output = shaped<T>(s.output, {own, h});
-  partial = split_tokens ? shaped<T>(work.partial, {rows, h}) : output;
+  T* sum = shaped<T>(post ? s.summed : s.output, {own, h});
+  partial = split_tokens ? shaped<T>(work.partial, {rows, h}) : sum;
   clock_.run("mlp", index_, pass.micro, [&] {
-    expand.forward(rows, normed2, expanded);
-    nn::gelu_forward<T>(rows * 4 * local, expanded, activated);
+    expand.forward(rows, expand_input, expanded);
+    activate(rows * 4 * local, expanded, activated);
     if (observer) observer->row_parallel(mlp, rows, 4 * h, h, activated, mlp_projection.weight.w());
     project(mlp_projection, rows, activated, partial);
   });
-  tensor_.sum_output(pass, mlp, index_, rows, h, partial, output);
+  tensor_.sum_output(pass, mlp, index_, rows, h, partial, sum);
   clock_.run("mlp residual", index_, pass.micro, [&] {
-    if (tensor_.splits()) mlp_projection.add_bias(own, output);
-    drop(pass, ".mlp.dropout", output, output);
-    nn::add_into<T>(own * h, middle, output);
+    if (tensor_.splits()) mlp_projection.add_bias(own, sum);
+    drop(pass, ".mlp.dropout", sum, sum);
+    nn::add_into<T>(own * h, post ? own_normed : middle, sum);
+    if (post) norm2.forward(own, sum, shaped<T>(s.output, {own, h}), s.norm2);
   });
 }
 
 template <typename T>
 void Block<T>::column_backward(const PassContext& pass, const char* section, const char* weight_section, const std::string& tensor, Linear<T>& linear,
-                               LayerNorm<T>& norm, const T* norm_input, const typename LayerNorm<T>::Saved& norm_saved, const T* normed,
-                               const T* dy, Workspace& work, T* d) {
+                               const std::optional<NormBefore>& before, const T* x, const T* dy, Workspace& work, T* d) {
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count;
   T* partial = shaped<T>(work.narrow2, {rows, h});
   T* own_gradient = tensor_.sequence_parallel() ? shaped<T>(work.own, {own, h}) : partial;
@@ -151,15 +173,27 @@ void Block<T>::column_backward(const PassContext& pass, const char* section, con
   Operation sum = tensor_.start_sum_input_gradient(pass, tensor, index_, rows, h, partial, own_gradient);
   // The weight's gradient needs nobody: it is computed while the sum travels.
   clock_.run(weight_section, index_, pass.micro, [&] {
-    linear.weight_gradient(rows, normed, dy);
+    linear.weight_gradient(rows, x, dy);
     linear.bias_gradient(rows, dy);
   });
   tensor_.finish_sum_input_gradient(std::move(sum), pass, tensor, index_, rows, h, own_gradient);
-  clock_.run("norm backward", index_, pass.micro, [&] { norm.backward_add(own, norm_input, own_gradient, norm_saved, d); });
+  clock_.run("norm backward", index_, pass.micro, [&] {
+    before ? before->norm.backward_add(own, before->input, own_gradient, before->saved, d) : nn::add_into<T>(own * h, own_gradient, d);
+  });
 }
 
 template <typename T>
-void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Workspace& work, T* d, const Tensor* cache) {
+void Block<T>::norm_backward(const PassContext& pass, LayerNorm<T>& norm, const T* x, const typename LayerNorm<T>::Saved& saved, std::int64_t own,
+                             Workspace& work, T* d) {
+  T* gradient = shaped<T>(work.narrow, {own, config_.hidden});
+  clock_.run("post norm backward", index_, pass.micro, [&] {
+    norm.backward(own, x, d, saved, gradient);
+    copy_bytes(d, gradient, static_cast<std::size_t>(own * config_.hidden) * sizeof(T));
+  });
+}
+
+template <typename T>
+void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Workspace& work, T* d, const Tensor* cache, const std::int32_t* lengths) {
   if (pass.sliced()) {
     const bool last = pass.first_token + pass.seq == pass.length;
     TW_ASSERT(cache != nullptr && (last || (open_micro_ == pass.micro && open_slice_ == pass.slice + 1)),
@@ -167,7 +201,7 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
     open_micro_ = pass.micro, open_slice_ = pass.slice;
   }
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count, local = h / tensor_.size();
-  const bool dropping = pass.train && config_.dropout > 0;
+  const bool dropping = pass.train && config_.dropout > 0, post = config_.post_norm;
   T* branch = shaped<T>(work.narrow, {own, h});
   T* all_rows = tensor_.splits() ? shaped<T>(work.partial, {rows, h}) : nullptr;
   // The residual stream passes its gradient on unchanged; a branch sees it through its dropout mask.
@@ -178,19 +212,22 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
     return gradient;
   };
 
+  if (post) norm_backward(pass, norm2, data_of<T>(s.summed), s.norm2, own, work, d);
   const T* dy = dropping ? branch : d;
   clock_.run("mlp branch backward", index_, pass.micro, [&] { into_branch(".mlp.dropout", mlp_projection); });
   dy = tensor_.sum_output_backward(pass, name_ + ".mlp.projection", index_, rows, h, dy, all_rows, clock_);
   T* activated = shaped<T>(work.wide, {rows, 4 * local});  // recomputed: cheaper than keeping 4h per token and layer
   T* wide_gradient = shaped<T>(work.wide_gradient, {rows, 4 * local});
   clock_.run("mlp backward", index_, pass.micro, [&] {
-    nn::gelu_forward<T>(rows * 4 * local, data_of<T>(s.expanded), activated);
+    activate(rows * 4 * local, data_of<T>(s.expanded), activated);
     mlp_projection.input_gradient(rows, dy, wide_gradient);
     mlp_projection.weight_gradient(rows, activated, dy);
-    nn::gelu_backward<T>(rows * 4 * local, data_of<T>(s.expanded), wide_gradient, wide_gradient);
+    activate_backward(rows * 4 * local, data_of<T>(s.expanded), wide_gradient);
   });
-  column_backward(pass, "expand backward", "expand weight", name_ + ".mlp.expand", expand, norm2, data_of<T>(s.middle), s.norm2, data_of<T>(s.normed2),
-                  wide_gradient, work, d);
+  using Before = std::optional<NormBefore>;
+  column_backward(pass, "expand backward", "expand weight", name_ + ".mlp.expand", expand, post ? Before{} : Before({norm2, data_of<T>(s.middle), s.norm2}),
+                  data_of<T>(s.normed2), wide_gradient, work, d);
+  if (post) norm_backward(pass, norm1, data_of<T>(s.middle), s.norm1, own, work, d);
 
   dy = dropping ? branch : d;
   clock_.run("attention branch backward", index_, pass.micro, [&] { into_branch(".attention.dropout", attention_projection); });
@@ -200,9 +237,11 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
   clock_.run("attention backward", index_, pass.micro, [&] {
     attention_projection.input_gradient(rows, dy, context_gradient);
     attention_projection.weight_gradient(rows, data_of<T>(s.context), dy);
-    attend_backward(pass, s, context_gradient, qkv_gradient, cache);
+    attend_backward(pass, s, context_gradient, qkv_gradient, cache, lengths);
   });
-  column_backward(pass, "qkv backward", "qkv weight", name_ + ".attention.qkv", qkv, norm1, x, s.norm1, data_of<T>(s.normed1), qkv_gradient, work, d);
+  const T* qkv_input = post && !tensor_.sequence_parallel() ? x : data_of<T>(s.normed1);
+  column_backward(pass, "qkv backward", "qkv weight", name_ + ".attention.qkv", qkv, post ? Before{} : Before({norm1, x, s.norm1}), qkv_input, qkv_gradient,
+                  work, d);
 }
 
 template <typename T>

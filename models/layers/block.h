@@ -1,9 +1,14 @@
 // One Transformer block, pre-layernorm (GPT-2, Radford et al. 2019):
 //   a = x + dropout(projection(attention(qkv(layernorm(x)))))
 //   y = a + dropout(projection(gelu(expand(layernorm(a)))))
+// or post-layernorm (Vaswani et al. 2017; BERT, Devlin et al. 2018):
+//   a = layernorm(x + dropout(projection(attention(qkv(x)))))
+//   y = layernorm(a + dropout(projection(gelu(expand(a)))))
+// Attention is causal, or sees a padded sequence in both directions.
 // Tensor parallelism splits heads and the wide side of the MLP over the group: qkv and expand by columns, the projections by rows.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "kernels/nn/attention/attention.h"
@@ -20,6 +25,10 @@ struct BlockConfig {
   double dropout = 0;
   std::uint64_t seed = 0;
   nn::ComputeType compute = nn::ComputeType::f32;
+  bool post_norm = false;      ///< and projections begin as the other matrices: a norm follows them
+  bool both_directions = false;
+  bool exact_gelu = false;     ///< by erf, else by tanh
+  double epsilon = nn::layernorm_epsilon;
 };
 
 /// What layers run on: the group that splits them, and the clock of their work.
@@ -32,10 +41,11 @@ struct LayerRuntime {
 template <typename T>
 class Block {
  public:
-  /// Activations of one micro-batch that the backward pass needs. `output` is the next block's input.
+  /// Activations of one micro-batch that the backward pass needs. `output` is the next block's input. normed1: input of qkv, which post-layernorm
+  /// keeps only where it is gathered; normed2: of expand; middle: of the second norm, post-layernorm of the first; summed: then of the second.
   struct Saved {
     typename LayerNorm<T>::Saved norm1, norm2;
-    Tensor normed1, qkv, context, log_sum_exp, middle, normed2, expanded, output;
+    Tensor normed1, qkv, context, log_sum_exp, middle, normed2, expanded, output, summed;
   };
   /// Scratch shared by all blocks of a model: contents live within one call.
   struct Workspace {
@@ -47,11 +57,13 @@ class Block {
 
   /// x [own rows, hidden] (tensor.own_rows); saved.output likewise. `cache`: keys and values of the micro-batch's whole sequences,
   /// [batch, length, local heads, 2, head size], which the slices fill one after the other; where the pass is a slice.
+  /// `lengths` [batch]: of the padded sequences, in both directions; null: no padding.
   void forward(const PassContext& pass, const T* x, Saved& saved, Workspace& work,
-               TrafficObserver<T>* observer, Tensor* cache = nullptr);
+               TrafficObserver<T>* observer, Tensor* cache = nullptr, const std::int32_t* lengths = nullptr);
   /// d [own rows, hidden]: on entry the gradient of the output, on return of the input. The slices of a micro-batch come from the last to
   /// the first, with none of another micro-batch in between: the block holds the gradient of one cache.
-  void backward(const PassContext& pass, const T* x, const Saved& saved, Workspace& work, T* d, const Tensor* cache = nullptr);
+  void backward(const PassContext& pass, const T* x, const Saved& saved, Workspace& work, T* d, const Tensor* cache = nullptr,
+                const std::int32_t* lengths = nullptr);
   void collect(ParameterList<T>& list);
   int index() const { return index_; }
 
@@ -62,12 +74,25 @@ class Block {
   void drop(const PassContext& pass, const std::string& name, const T* x, T* y) const;
   /// The product of a row-parallel linear, before it is summed over the group; whole and with its bias on one rank.
   void project(const Linear<T>& linear, std::int64_t rows, const T* x, T* y) const;
-  void attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache) const;
-  void attend_backward(const PassContext& pass, const Saved& saved, const T* dcontext, T* dqkv, const Tensor* cache);
+  void attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache, const std::int32_t* lengths) const;
+  void attend_backward(const PassContext& pass, const Saved& saved, const T* dcontext, T* dqkv, const Tensor* cache, const std::int32_t* lengths);
+  /// All rows from the own ones: these themselves, or gathered into `all`.
+  const T* gathered(const PassContext& pass, const char* name, const T* own, Tensor& all) const;
+  void activate(std::int64_t count, const T* x, T* y) const;
+  void activate_backward(std::int64_t count, const T* x, T* d) const;
   nn::AttentionSlice slice_of(const PassContext& pass) const;
-  /// Backward pass through a column-parallel linear behind a layernorm, and through that norm: adds to d.
+  /// A layernorm in front of a linear, with what it saw.
+  struct NormBefore {
+    LayerNorm<T>& norm;
+    const T* input;
+    const typename LayerNorm<T>::Saved& saved;
+  };
+  /// Backward pass through a column-parallel linear of input `x`, and through the norm before it, if there is one: adds to d.
   void column_backward(const PassContext& pass, const char* section, const char* weight_section, const std::string& tensor, Linear<T>& linear,
-                       LayerNorm<T>& norm,                       const T* norm_input, const typename LayerNorm<T>::Saved& norm_saved, const T* normed, const T* dy, Workspace& work, T* d);
+                       const std::optional<NormBefore>& before, const T* x, const T* dy, Workspace& work, T* d);
+  /// Post-layernorm: d becomes the gradient of the norm's input.
+  void norm_backward(const PassContext& pass, LayerNorm<T>& norm, const T* x, const typename LayerNorm<T>::Saved& saved, std::int64_t own,
+                     Workspace& work, T* d);
 
   int index_;
   std::string name_;

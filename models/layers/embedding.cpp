@@ -36,12 +36,11 @@ Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t 
 }
 
 template <typename T>
-Embedding<T>::Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime)
-    // Positions start near 0: at the tokens' scale they would be half of the first layernorm's input, and short
-    // trainings spend their first hundred steps on getting rid of that noise.
+Embedding<T>::Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime,
+                        double position_deviation)
     : position(ParameterLayout("embedding.position", {max_seq, hidden}, {}, {},
                                runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{}),
-               true, normal_rows(seed, 0.002)),
+               true, normal_rows(seed, position_deviation)),
       vocab_(vocab),
       hidden_(hidden),
       tensor_(*runtime.tensor),

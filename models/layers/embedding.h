@@ -27,7 +27,10 @@ Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t 
 template <typename T>
 class Embedding {
  public:
-  Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime);
+  /// Positions begin as Normal(0, position_deviation). By default near 0: at the tokens' scale they would be half of the first layernorm's input,
+  /// and short trainings spend their first hundred steps on getting rid of that noise.
+  Embedding(std::int64_t vocab, std::int64_t max_seq, std::int64_t hidden, std::uint64_t seed, const LayerRuntime<T>& runtime,
+            double position_deviation = 0.002);
   /// tokens [rows] (placed, as all tokens and targets of layers), row r at position first_token + r % seq -> y [own rows, hidden].
   void forward(const PassContext& pass, const std::int32_t* tokens, const Parameter<T>& table, T* y);
   /// dy [own rows, hidden]. Adds to the gradient of the positions and to `token_gradient` [local vocab, hidden], usually table.g().

@@ -1,15 +1,14 @@
 #include "models/layers/layernorm.h"
 
-#include "kernels/nn/layernorm.h"
-
 namespace thinwire {
 
 template <typename T>
-LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout, const SplitGroups& replicas)
+LayerNorm<T>::LayerNorm(const std::string& name, std::int64_t hidden, const Layout& layout, const SplitGroups& replicas, double epsilon)
     : gamma(ParameterLayout(name + ".gamma", {hidden}, {}, layout.hidden, replicas), false),
       beta(ParameterLayout(name + ".beta", {hidden}, {}, layout.hidden, replicas), false),
       hidden_(hidden),
-      layout_(layout) {
+      layout_(layout),
+      epsilon_(epsilon) {
   gamma.fill(T{1});
 }
 
@@ -29,11 +28,11 @@ void LayerNorm<T>::forward(std::int64_t rows, const T* x, T* y, Saved& saved) {
     reduce(sums_);
   }
   nn::normalise<T>(rows, columns, hidden_, x, sums, gamma.w(), beta.w(), y, shaped<T>(saved.mean, {rows}),
-                   shaped<T>(saved.rstd, {rows}));
+                   shaped<T>(saved.rstd, {rows}), epsilon_);
 }
 
 template <typename T>
-void LayerNorm<T>::backward_add(std::int64_t rows, const T* x, const T* dy, const Saved& saved, T* dx) {
+void LayerNorm<T>::run_backward(std::int64_t rows, const T* x, const T* dy, const Saved& saved, bool accumulate, T* dx) {
   const std::int64_t columns = gamma.elements();
   const T *mean = data_of<T>(saved.mean), *rstd = data_of<T>(saved.rstd);
   T* sums = nullptr;
@@ -41,7 +40,7 @@ void LayerNorm<T>::backward_add(std::int64_t rows, const T* x, const T* dy, cons
     nn::gradient_moments<T>(rows, columns, x, dy, gamma.w(), mean, rstd, sums = shaped<T>(sums_, {rows, 2}));
     reduce(sums_);
   }
-  nn::normalise_backward<T>(rows, columns, hidden_, x, dy, gamma.w(), mean, rstd, sums, true, dx, gamma.g(),
+  nn::normalise_backward<T>(rows, columns, hidden_, x, dy, gamma.w(), mean, rstd, sums, accumulate, dx, gamma.g(),
                             beta.g());
 }
 

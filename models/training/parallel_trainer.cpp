@@ -292,6 +292,7 @@ class Trainer3d final : public ParallelTrainer {
     for (std::int64_t m = 0; m < count; ++m) {
       list.push_back(data.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
       list.back().global_weight = global_weight;
+      list.back().global_samples = config_.global_batch;
     }
     return list;
   }

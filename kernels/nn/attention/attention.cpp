@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/gemm/gemm.h"
 #include "kernels/nn/softmax.h"
@@ -22,6 +24,13 @@ template <typename T>
 struct Operands {
   const T *q, *k, *v;
   std::int64_t q_row, kv_row, first, count, head_size;
+  std::int64_t both_ways = 0;  ///< keys that every query sees; 0: causal, each sees those not after it
+
+  /// Keys that some query of a block ending before token `end` sees.
+  std::int64_t keys(std::int64_t end) const { return both_ways > 0 ? both_ways : end; }
+  /// Token that a block's first query is for the causal softmax: the last key's sees all of them.
+  std::int64_t place(std::int64_t start) const { return both_ways > 0 ? both_ways - 1 : start; }
+  std::int64_t all_keys() const { return keys(first + count); }
 };
 
 /// What attention made and the gradient of it, of one (sequence, head).
@@ -46,30 +55,30 @@ template <typename T>
 void forward_head(const Operands<T>& o, T* scores, T* context, std::int64_t context_row, T* log_sum_exp) {
   const T scale = T{1} / std::sqrt(static_cast<T>(o.head_size));
   for (std::int64_t block = 0; block < o.count; block += query_block) {
-    const std::int64_t queries = std::min(query_block, o.count - block), start = o.first + block, keys = start + queries;
+    const std::int64_t queries = std::min(query_block, o.count - block), start = o.first + block, keys = o.keys(start + queries);
     gemm<T>(Transpose::no, Transpose::yes, queries, keys, o.head_size, T{1}, o.q + block * o.q_row, o.q_row, o.k, o.kv_row, T{0},
             scores, keys);
-    causal_softmax<T>(queries, keys, start, scale, scores, log_sum_exp + block);
+    causal_softmax<T>(queries, keys, o.place(start), scale, scores, log_sum_exp + block);
     gemm<T>(Transpose::no, Transpose::no, queries, o.head_size, keys, T{1}, scores, keys, o.v, o.kv_row, T{0},
             context + block * context_row, context_row);
   }
 }
 
 /// dq (rows of o.q_row) is overwritten; dk and dv (rows of o.kv_row) are added to, or begun where `fresh`.
-/// scratch: 2 query_block (first + count) elements.
+/// scratch: 2 query_block all_keys elements.
 template <typename T>
 void backward_head(const Operands<T>& o, const Results<T>& r, bool fresh, T* scratch, T* dq, T* dk, T* dv) {
   const T scale = T{1} / std::sqrt(static_cast<T>(o.head_size));
-  const std::int64_t d = o.head_size, all_keys = o.first + o.count;
+  const std::int64_t d = o.head_size, all_keys = o.all_keys();
   T *scores = scratch, *gradient = scratch + query_block * all_keys;
   T delta[query_block];
   // Blocks go from the last to the first: the last sees every key, so its products (beta = 0) can start the sums.
   for (std::int64_t block = (o.count - 1) / query_block * query_block; block >= 0; block -= query_block) {
-    const std::int64_t queries = std::min(query_block, o.count - block), start = o.first + block, keys = start + queries;
-    const T beta = fresh && keys == all_keys ? T{0} : T{1};
+    const std::int64_t queries = std::min(query_block, o.count - block), start = o.first + block, keys = o.keys(start + queries);
+    const T beta = fresh && block + queries == o.count ? T{0} : T{1};
     const T *q = o.q + block * o.q_row, *out = r.context + block * r.row, *dout = r.dcontext + block * r.row;
     gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, q, o.q_row, o.k, o.kv_row, T{0}, scores, keys);
-    causal_probabilities<T>(queries, keys, start, scale, scores, r.log_sum_exp + block);
+    causal_probabilities<T>(queries, keys, o.place(start), scale, scores, r.log_sum_exp + block);
     gemm<T>(Transpose::yes, Transpose::no, keys, d, queries, T{1}, scores, keys, dout, r.row, beta, dv, o.kv_row);
     gemm<T>(Transpose::no, Transpose::yes, queries, keys, d, T{1}, dout, r.row, o.v, o.kv_row, T{0}, gradient, keys);
     for (std::int64_t n = 0; n < queries; ++n) {  // sum over keys of P * dP = dout . out
@@ -170,6 +179,49 @@ void attention_backward(const AttentionShape& s, const T* qkv, const T* context,
   });
 }
 
+namespace {
+
+/// Keys of the sequence that an item belongs to.
+std::int64_t seen_keys(const AttentionShape& s, const std::int32_t* lengths, std::int64_t item) {
+  if (device::on_device()) throw UsageError("Attention in both directions has no form for devices yet; use the host (--device host)");
+  if (lengths == nullptr) return s.seq;
+  const std::int64_t length = lengths[item / s.heads];
+  if (length < 1 || length > s.seq)
+    throw CorruptData("Sequence " + std::to_string(item / s.heads) + " has a length of " + std::to_string(length) + ", outside 1 .. " + std::to_string(s.seq) +
+                      ". Check the lengths handed to the model.");
+  return length;
+}
+
+}  // namespace
+
+template <typename T>
+void padded_attention_forward(const AttentionShape& s, const std::int32_t* lengths, const T* qkv, T* context, T* log_sum_exp) {
+  const std::int64_t row = 3 * s.hidden(), d = s.head_size, items = s.batch * s.heads;
+  for (std::int64_t item = 0; item < items; item += s.heads) (void)seen_keys(s, lengths, item);  // no thread may throw alone
+  for_heads<T>(items, query_block * s.seq, [&](std::int64_t item, T* scores) {
+    const Head head(item, s.seq, s.heads, d);
+    const T* q = qkv + head.qkv;
+    forward_head<T>({q, q + d, q + 2 * d, row, row, 0, s.seq, d, seen_keys(s, lengths, item)}, scores, context + head.context, s.hidden(),
+                    log_sum_exp + head.lse);
+  });
+}
+
+template <typename T>
+void padded_attention_backward(const AttentionShape& s, const std::int32_t* lengths, const T* qkv, const T* context, const T* log_sum_exp,
+                               const T* dcontext, T* dqkv) {
+  const std::int64_t row = 3 * s.hidden(), d = s.head_size, items = s.batch * s.heads;
+  for (std::int64_t item = 0; item < items; item += s.heads) (void)seen_keys(s, lengths, item);
+  for_heads<T>(items, 2 * query_block * s.seq, [&](std::int64_t item, T* scratch) {
+    const Head head(item, s.seq, s.heads, d);
+    const T* q = qkv + head.qkv;
+    T* dq = dqkv + head.qkv;
+    const std::int64_t keys = seen_keys(s, lengths, item);
+    backward_head<T>({q, q + d, q + 2 * d, row, row, 0, s.seq, d, keys},
+                     {context + head.context, dcontext + head.context, log_sum_exp + head.lse, s.hidden()}, true, scratch, dq, dq + d, dq + 2 * d);
+    for (std::int64_t t = keys; t < s.seq; ++t) std::fill_n(dq + t * row + d, 2 * d, T{0});
+  });
+}
+
 template <typename T>
 void attention_slice_forward(const AttentionSlice& s, const T* qkv, T* cache, T* context, T* log_sum_exp) {
   if (device::on_device())
@@ -205,6 +257,8 @@ void attention_slice_backward(const AttentionSlice& s, const T* qkv, const T* ca
 #define TW_INSTANTIATE(T)                                                                                                   \
   template void attention_forward<T>(const AttentionShape&, const T*, T*, T*, ComputeType);                                 \
   template void attention_backward<T>(const AttentionShape&, const T*, const T*, const T*, const T*, T*, ComputeType);      \
+  template void padded_attention_forward<T>(const AttentionShape&, const std::int32_t*, const T*, T*, T*);                  \
+  template void padded_attention_backward<T>(const AttentionShape&, const std::int32_t*, const T*, const T*, const T*, const T*, T*); \
   template void attention_slice_forward<T>(const AttentionSlice&, const T*, T*, T*, T*);                                    \
   template void attention_slice_backward<T>(const AttentionSlice&, const T*, const T*, const T*, const T*, const T*, T*, T*)
 TW_INSTANTIATE(float);

@@ -1,4 +1,4 @@
-// Causal multi-head attention in blocks of queries. Scores of one block and head live in a scratch buffer of
+// Multi-head attention in blocks of queries, causal or over padded sequences in both directions. Scores of one block and head live in a scratch buffer of
 // the thread ([block, keys seen]); only the log-sum-exp per query is kept for the backward pass, which
 // rebuilds the probabilities. Memory is O(batch * heads * seq), not O(seq^2).
 #pragma once
@@ -26,6 +26,17 @@ void attention_forward(const AttentionShape& shape, const T* qkv, T* context, T*
 template <typename T>
 void attention_backward(const AttentionShape& shape, const T* qkv, const T* context, const T* log_sum_exp,
                         const T* dcontext, T* dqkv, ComputeType compute = ComputeType::f32);
+
+/// Bidirectional (BERT, Devlin et al. 2018, arXiv 1810.04805): every query sees the keys [0, lengths[b]) of its sequence, whatever its own place; the
+/// others are padding. Queries of the padding attend like any other, and nobody sees them. lengths [batch], each in 1 .. seq (CorruptData),
+/// or null: no padding. Host only: UsageError under a device placement.
+template <typename T>
+void padded_attention_forward(const AttentionShape& shape, const std::int32_t* lengths, const T* qkv, T* context, T* log_sum_exp);
+
+/// dqkv (overwritten); gradients of the keys and values of padding are 0.
+template <typename T>
+void padded_attention_backward(const AttentionShape& shape, const std::int32_t* lengths, const T* qkv, const T* context, const T* log_sum_exp,
+                               const T* dcontext, T* dqkv);
 
 /// Tokens [first, first + tokens) of sequences of `length` tokens: a slice as a token-sliced pipeline computes it
 /// (TeraPipe, Li et al. 2021, arXiv 2102.07988). Its queries see the keys of [0, first + tokens), of its own tokens
