@@ -1,0 +1,41 @@
+// Pairs of segments of a text with positions to be filled in: what BERT is pretrained on (Devlin et al. 2018, arXiv 1810.04805, section 3.1 and appendix A;
+// masks as in Google's create_pretraining_data.py, drawn anew each time a sample is seen, as in RoBERTa), with the order of the segments (ALBERT, Lan et al.
+// 2019, arXiv 1909.11942) to be told instead of whether they belong together.
+//   [CLS] A [SEP] B [SEP] padding;   A and B neighbours in the text, exchanged half of the time
+#pragma once
+
+#include <span>
+
+#include "models/data/corpus.h"
+#include "models/data/dataset.h"
+
+namespace thinwire {
+
+/// Bytes are their own tokens; behind them the special ones.
+inline constexpr std::int32_t masked_text_class = 256, masked_text_separator = 257, masked_text_mask = 258;
+inline constexpr std::int64_t masked_text_vocabulary = 259;
+
+/// Fields "tokens", "types" (0 up to the first separator, then 1, padding 0), "masked_labels" [batch, seq] (-1: not asked) and "labels" [batch] (1: A and B
+/// are exchanged); lengths: some samples are shorter than seq. A batch weighs its masked positions.
+class MaskedText final : public Dataset {
+ public:
+  struct Rates {
+    double asked = 0.15;    ///< of a sample's text, one position at least: 8 of 10 show the mask, 1 some byte, 1 themselves
+    double shorter = 0.1;  ///< of the samples: any length from 8 to seq
+  };
+  /// `text` outlives the dataset.
+  MaskedText(std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream, const Rates& rates, std::int64_t global_batch);
+  /// UsageError when seq is below 8, or the text shorter than it.
+  Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const override;
+  double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const override;
+  std::int64_t samples() const override { return 0; }
+
+ private:
+  std::int64_t masks_of(std::int64_t length) const;
+  std::span<const std::uint8_t> text_;
+  std::uint64_t seed_, stream_;
+  Rates rates_;
+  std::int64_t global_batch_;
+};
+
+}  // namespace thinwire

@@ -1,0 +1,115 @@
+// labels: unit
+// Masked pairs of segments: their form, the shares of what is masked, and that a batch's weight is known without it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "models/data/masked_text.h"
+
+namespace thinwire {
+namespace {
+
+/// Bytes 0 .. 199 in turn: every window says where it is from.
+std::vector<std::uint8_t> counting(std::size_t bytes) {
+  std::vector<std::uint8_t> text(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<std::uint8_t>(i % 200);
+  return text;
+}
+
+const std::vector<std::uint8_t> text = counting(5000);
+
+MaskedText data(double rate = 0.15, double shorter = 0.1) { return {text, 3, "masked.training", {rate, shorter}, 64}; }
+
+TEST(MaskedText, IsTwoNeighbouringSegmentsBetweenSpecialTokens) {
+  const Batch batch = data().batch(0, 0, 200, 24);
+  std::int64_t exchanged = 0, shorter = 0;
+  for (std::int64_t b = 0; b < 200; ++b) {
+    const std::int64_t length = batch.lengths[static_cast<std::size_t>(b)];
+    shorter += length < 24;
+    ASSERT_GE(length, 8);
+    std::vector<std::int32_t> tokens, types;
+    for (std::int64_t t = 0; t < 24; ++t) {
+      const auto at = static_cast<std::size_t>(b * 24 + t);
+      const std::int32_t asked = batch.ints("masked_labels")[at];
+      tokens.push_back(asked == -1 ? batch.ints("tokens")[at] : asked);
+      types.push_back(batch.ints("types")[at]);
+      if (t >= length) {
+        EXPECT_EQ(asked, -1);
+        EXPECT_EQ(tokens.back(), 0);
+      }
+    }
+    EXPECT_EQ(tokens[0], masked_text_class);
+    EXPECT_EQ(tokens[static_cast<std::size_t>(length - 1)], masked_text_separator);
+    const auto middle = std::find(tokens.begin(), tokens.end(), masked_text_separator) - tokens.begin();
+    ASSERT_LT(middle, length - 2);
+    for (std::int64_t t = 0; t < 24; ++t) EXPECT_EQ(types[static_cast<std::size_t>(t)], t > middle && t < length ? 1 : 0) << b << " " << t;
+    std::vector<std::int32_t> a(tokens.begin() + 1, tokens.begin() + middle), c(tokens.begin() + middle + 1, tokens.begin() + length - 1);
+    const bool swapped = batch.ints("labels")[static_cast<std::size_t>(b)] == 1;
+    exchanged += swapped;
+    if (swapped) a.swap(c);
+    a.insert(a.end(), c.begin(), c.end());
+    for (std::size_t i = 1; i < a.size(); ++i) EXPECT_EQ(a[i], (a[i - 1] + 1) % 200) << b;
+  }
+  // 200 samples: five deviations of a half and of a tenth.
+  EXPECT_NEAR(exchanged, 100, 36);
+  EXPECT_NEAR(shorter, 20, 22);
+  EXPECT_GT(shorter, 0);
+}
+
+TEST(MaskedText, MasksAsBertDoes) {
+  std::int64_t asked = 0, content = 0, masked = 0, kept = 0, other = 0;
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    const Batch batch = data().batch(step, 0, 32, 64);
+    for (const std::int32_t length : batch.lengths) content += length - 3;
+    const auto &labels = batch.ints("masked_labels"), &tokens = batch.ints("tokens");
+    std::int64_t here = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] == -1) continue;
+      ++here;
+      EXPECT_LT(labels[i], byte_vocabulary) << "special tokens are not asked";
+      masked += tokens[i] == masked_text_mask, kept += tokens[i] == labels[i];
+      other += tokens[i] != masked_text_mask && tokens[i] != labels[i];
+    }
+    EXPECT_EQ(static_cast<double>(here), batch.weight);
+    asked += here;
+  }
+  EXPECT_NEAR(static_cast<double>(asked) / static_cast<double>(content), 0.15, 0.01);
+  const auto n = static_cast<double>(asked);
+  EXPECT_NEAR(static_cast<double>(masked), 0.8 * n, 5 * std::sqrt(0.16 * n));
+  EXPECT_NEAR(static_cast<double>(kept), 0.1 * n, 5 * std::sqrt(0.1 * n));
+  EXPECT_NEAR(static_cast<double>(other), 0.1 * n, 5 * std::sqrt(0.1 * n));
+}
+
+TEST(MaskedText, EverySplitOfABatchSeesTheSameSamplesAndWeighsTheSame) {
+  const MaskedText samples = data(0.3, 0.5);
+  const Batch whole = samples.batch(5, 0, 8, 20);
+  EXPECT_EQ(samples.weight(5, 8, 20), whole.weight);
+  std::vector<std::int32_t> tokens, labels, lengths;
+  double weight = 0;
+  for (const std::int64_t first : {0, 3, 6}) {
+    const Batch part = samples.batch(5, first, std::min<std::int64_t>(3, 8 - first), 20);
+    tokens.insert(tokens.end(), part.ints("tokens").begin(), part.ints("tokens").end());
+    labels.insert(labels.end(), part.ints("masked_labels").begin(), part.ints("masked_labels").end());
+    lengths.insert(lengths.end(), part.lengths.begin(), part.lengths.end());
+    weight += part.weight;
+  }
+  EXPECT_EQ(tokens, whole.ints("tokens"));
+  EXPECT_EQ(labels, whole.ints("masked_labels"));
+  EXPECT_EQ(lengths, whole.lengths);
+  EXPECT_EQ(weight, whole.weight);
+  EXPECT_NE(samples.batch(6, 0, 8, 20).ints("tokens"), tokens);
+}
+
+TEST(MaskedText, RefusesWhatHasNoRoom) {
+  EXPECT_THROW(data().batch(0, 0, 1, 7), UsageError);
+  EXPECT_THROW(data().batch(0, 0, 1, 6000), UsageError);
+  EXPECT_THROW(open_data("masked_text:rate=0", "", 1, 1), UsageError);
+  EXPECT_THROW(open_data("masked_text:shorter=1.5", "", 1, 1), UsageError);
+  EXPECT_THROW(open_data("masked_text:share=0.1", "", 1, 1), UsageError);
+}
+
+}  // namespace
+}  // namespace thinwire
