@@ -1,0 +1,21 @@
+// `--model bert[:task=...]`: the BERT of bert.h.
+#include "models/bert/bert.h"
+
+namespace thinwire {
+namespace {
+
+template <typename T>
+std::unique_ptr<Stage<T>> make(const ModelConfig& config, const std::string& options, const ModelPart& part, const StageRuntime<T>& runtime) {
+  const BertConfig c = bert_config(config, options);
+  if (runtime.grid) throw UsageError("--model bert: its layers are split over tensor ranks in one dimension (--tensor-parallel 1d)");
+  if (!placement().on_host()) throw UsageError("--model bert: attention in both directions has no form for devices yet (--device host)");
+  return std::make_unique<Bert<T>>(c, part, runtime);
+}
+
+const RegisterModel bert({"bert",
+                          "BERT: attention in both directions over padded sequences; task=masked, pretraining, classification or regression, norm=post or pre, gelu=erf or tanh, "
+                          "types=N, classes=N",
+                          make<float>, make<double>});
+
+}  // namespace
+}  // namespace thinwire
