@@ -1,8 +1,13 @@
+#include "models/data/safetensors.h"
+
+#include <algorithm>
+#include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "models/data/tensor_file_formats.h"
 
-namespace thinwire::detail {
+namespace thinwire {
 namespace {
 
 using nlohmann::json;
@@ -12,33 +17,22 @@ using nlohmann::json;
                     ". Save it again with safetensors.numpy.save_file.");
 }
 
-struct Entry {
-  std::string name, kind;
-  std::vector<std::int64_t> extents;
-  std::uint64_t begin = 0, end = 0;  ///< bytes behind the header
-};
+}  // namespace
 
-struct Opened {
-  std::vector<unsigned char> bytes;
-  std::size_t data = 0;  ///< offset of the first data byte
-  std::vector<Entry> entries;
-};
-
-Opened open_safetensors(const std::string& path) {
-  Opened file{read_bytes(path), 0, {}};
-  if (file.bytes.size() < 8)
-    malformed(path, "it has " + std::to_string(file.bytes.size()) +
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), bytes_(detail::read_bytes(path)) {
+  if (bytes_.size() < 8)
+    malformed(path, "it has " + std::to_string(bytes_.size()) +
                         " bytes, fewer than the 8 of its header length");
   std::uint64_t length = 0;
-  for (int i = 0; i < 8; ++i) length |= std::uint64_t{file.bytes[static_cast<std::size_t>(i)]} << (8 * i);
-  if (length > file.bytes.size() - 8)
+  for (int i = 0; i < 8; ++i) length |= std::uint64_t{bytes_[static_cast<std::size_t>(i)]} << (8 * i);
+  if (length > bytes_.size() - 8)
     malformed(path, "its header claims " + std::to_string(length) + " bytes but only " +
-                        std::to_string(file.bytes.size() - 8) + " follow");
-  file.data = 8 + static_cast<std::size_t>(length);
+                        std::to_string(bytes_.size() - 8) + " follow");
+  data_ = 8 + static_cast<std::size_t>(length);
   const json header = json::parse(
-      file.bytes.begin() + 8, file.bytes.begin() + static_cast<std::ptrdiff_t>(file.data), nullptr, false);
+      bytes_.begin() + 8, bytes_.begin() + static_cast<std::ptrdiff_t>(data_), nullptr, false);
   if (!header.is_object()) malformed(path, "its header is no JSON object");
-  const std::uint64_t available = file.bytes.size() - file.data;
+  const std::uint64_t available = bytes_.size() - data_;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") continue;
     const std::string place = "tensor '" + name + "'";
@@ -57,7 +51,7 @@ Opened open_safetensors(const std::string& path) {
       if (e.begin > e.end || e.end > available)
         malformed(path, place + " lies at bytes " + std::to_string(e.begin) + ".." + std::to_string(e.end) +
                             " of " + std::to_string(available));
-      if (const std::int64_t size = element_size(e.kind); size > 0) {
+      if (const std::int64_t size = detail::element_size(e.kind); size > 0) {
         std::uint64_t bytes = static_cast<std::uint64_t>(size);
         for (std::int64_t extent : e.extents) {
           if (extent != 0 && bytes > available / static_cast<std::uint64_t>(extent))
@@ -68,33 +62,60 @@ Opened open_safetensors(const std::string& path) {
           malformed(path, place + " has " + std::to_string(e.end - e.begin) +
                               " bytes where its shape needs " + std::to_string(bytes));
       }
-      file.entries.push_back(std::move(e));
+      entries_.push_back(std::move(e));
     } catch (const json::exception& error) {
       malformed(path, place + ": " + error.what());
     }
   }
-  return file;
 }
 
-}  // namespace
-
-std::vector<std::string> list_safetensors(const std::string& path) {
+std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;
-  for (const Entry& e : open_safetensors(path).entries)
-    if (element_size(e.kind) > 0) names.push_back(e.name);
+  for (const Entry& e : entries_)
+    if (detail::element_size(e.kind) > 0) names.push_back(e.name);
   return names;
 }
 
-FileTensor load_safetensors(const std::string& path, const std::string& name) {
-  const Opened file = open_safetensors(path);
-  for (const Entry& e : file.entries)
-    if (e.name == name) {
-      FileTensor out{path + ":" + name, e.kind, Tensor(merged_shape(e.extents))};
-      widen(e.kind, file.bytes.data() + file.data + e.begin, out.values.elements(),
-            out.values.as<float>().data());
-      return out;
-    }
-  throw UsageError("safetensors file '" + path + "' holds no tensor '" + name + "'.");
+bool SafetensorsFile::has(const std::string& name) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
 }
 
-}  // namespace thinwire::detail
+FileTensor SafetensorsFile::load(const std::string& name) const {
+  for (const Entry& e : entries_)
+    if (e.name == name) {
+      FileTensor out{path_ + ":" + name, e.kind, Tensor(detail::merged_shape(e.extents))};
+      detail::widen(e.kind, bytes_.data() + data_ + e.begin, out.values.elements(), out.values.as<float>().data());
+      return out;
+    }
+  throw UsageError("safetensors file '" + path_ + "' holds no tensor '" + name + "'.");
+}
+
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::uint64_t offset = 0;
+  for (const NamedTensor& t : tensors) {
+    std::uint64_t elements = 1;
+    for (const std::int64_t extent : t.extents) elements *= static_cast<std::uint64_t>(extent);
+    TW_ASSERT(elements == t.values.size(), t.name);
+    header[t.name] = {{"dtype", "F32"}, {"shape", t.extents}, {"data_offsets", {offset, offset + 4 * elements}}};
+    offset += 4 * elements;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // data begin on 8 bytes, as the reference implementation has it
+  std::ofstream file(path, std::ios::binary);
+  const std::uint64_t length = text.size();
+  for (int i = 0; i < 8; ++i) file.put(static_cast<char>(length >> (8 * i)));
+  file << text;
+  for (const NamedTensor& t : tensors) file.write(reinterpret_cast<const char*>(t.values.data()), static_cast<std::streamsize>(4 * t.values.size()));
+  if (!file.flush()) throw EnvironmentError("'" + path + "' cannot be written. Check the folder and the space on its disk.");
+}
+
+namespace detail {
+
+std::vector<std::string> list_safetensors(const std::string& path) { return SafetensorsFile(path).names(); }
+
+FileTensor load_safetensors(const std::string& path, const std::string& name) { return SafetensorsFile(path).load(name); }
+
+}  // namespace detail
+
+}  // namespace thinwire
