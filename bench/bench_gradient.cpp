@@ -39,6 +39,7 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
   const Shape shape{p.integer("rows"), p.integer("hidden")};
   ReductionPlan plan;
   plan.operation = name;
+  plan.overlap_blocks = p.flag("overlap");
   plan.traffic = operation->traffic;
   plan.steps.push_back(context.world.duplicate());
   const bool gathered = plan.traffic == TrafficClass::param_all_gather;  // one matrix, of which each rank owns rows
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
     program.name = "bench_gradient";
     program.summary = "codecs and protocols on what data-parallel replicas exchange: weight gradients, and the weights themselves where they are sharded";
     program.options = reduction_options();
+    program.options.push_back({"overlap", "true", "of a reduce_scatter by rounds of row blocks: a block is encoded while the one before it travels, round our ring | false"});
     program.options.push_back({"operation", "all_reduce", "all_reduce | reduce_scatter (gradients of sharded data parallelism) | all_gather (its weights)"});
     program.group_key = grouped_by({"dp", "tensor", "batch", "seq", "rows", "hidden", "point", "comm-dtype", "operation", "repetitions", "capture", "input", "generator"});
     program.run_group = run_group;

@@ -126,8 +126,12 @@ Shape ReductionGroup::result_shape() const {
 void ReductionGroup::measure(Pending& pending) {
   const CellParameters& p = pending.cell.parameters;
   const Form form = plan_.released_steps && parse_codec(p.text("codec")).is_dense() ? Form::fair : parse_form(p.text("form"));
-  auto channels = make_channels({plan_.traffic, p.text("codec"), form, parse_protocol(p.text("protocol")), wire_,
-                                 baseline_.algorithm(), false});
+  ChannelOptions options{plan_.traffic, p.text("codec"), form, parse_protocol(p.text("protocol")), wire_, baseline_.algorithm(), false};
+  options.overlap_blocks = plan_.overlap_blocks;
+  // The library's reduce-scatter takes all blocks at once.
+  const bool by_blocks = scatters() && compresses(options.codec) && make_codec(options.codec, form).codec->traits().rounds_per_shard;
+  if (by_blocks && options.overlap_blocks) options.algorithm = DenseAlgorithm::ring;
+  auto channels = make_channels(options);
   const CodecTraits traits = channels[0].codec().codec->traits();
   const bool dense = channels[0].codec().is_dense(), slow = is_slow(context_.link);
   if (traits.needs_fit) {

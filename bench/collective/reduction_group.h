@@ -30,6 +30,7 @@ struct ReductionPlan {
   bool released_steps = false;
   /// False: another sum than the reference by design (a released defect); its error is recorded, whatever it is.
   bool verified = true;
+  bool overlap_blocks = true;  ///< ChannelOptions
 };
 
 class ReductionGroup {

@@ -42,6 +42,9 @@ struct ChannelOptions {
   bool average = false;                                ///< divide a reduction by the number of ranks, once
   /// Of dense reductions; max for exact statistics. Only codec `none` without `average` may have another than sum.
   ReduceOp operation = ReduceOp::sum;
+  /// With our own ring, where a codec's rounds may run on row blocks: a reduce_scatter encodes a block while the one before it travels. False:
+  /// all blocks are encoded first. Equal bits and bytes.
+  bool overlap_blocks = true;
   /// What this rank encoded for an all_gather or broadcast is sent again while operations of the same tensor and slice name the same
   /// step: weights, encoded once however often they are gathered between two updates. The caller names another step, or forgets, as soon
   /// as the tensor has changed. Codecs without state and without wrappers only.

@@ -192,6 +192,24 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
     }
     return Arrival{*this};
   }
+  // Messages that travel while the operation goes on computing, on the host. No await may come between them but these.
+  /// Before the first of them, of `bytes`: empties the link's token bucket.
+  Arrival link_ready(std::int64_t bytes) {
+    if (must_empty_bucket()) empty_bucket(bytes, nullptr);
+    return Arrival{*this};
+  }
+  /// Begins one, of which this rank sends `bytes` (0: it receives).
+  template <typename Start>
+  RequestPtr set_out(std::int64_t bytes, Start&& start) {
+    TW_ASSERT(events_ == nullptr, "messages that travel beside codec work are the host's");
+    if (channel.drain != nullptr) channel.drain->before_transfer(bytes);
+    return start();
+  }
+  /// Its end, or none's. What is awaited here, and nothing else, is the report's transfer_us.
+  Arrival land(RequestPtr message) {
+    if (message != nullptr && !message->test()) begin_transfer(std::move(message));
+    return Arrival{*this};
+  }
   /// Runs `body`, which works with the activation's codec: on a device neither channel's stream overtakes the other there.
   template <typename Body>
   void with_activation(Body&& body) {
@@ -250,6 +268,7 @@ Task dense_reduction(Operation::State& op);    ///< all_reduce, reduce_scatter, 
 Task dense_movement(Operation::State& op);     ///< all_gather, broadcast
 Task rounds_all_reduce(Operation::State& op);  ///< all_reduce, reduce; and reduce_scatter that keeps a slice
 Task rounds_reduce_scatter(Operation::State& op);
+Task overlapped_reduce_scatter(Operation::State& op);  ///< the same, block by block
 Task gather_all_reduce(Operation::State& op);
 Task gather_reduce_scatter(Operation::State& op);
 Task gather_reduce(Operation::State& op);

@@ -112,8 +112,10 @@ bool Operation::State::poll() {
     if (!bucket_->test()) return false;
     report.untimed_us += bucket_->untimed_us();
     bucket_.reset();
-    transfer_began_ = mark();
-    begin_transfer(std::exchange(start_, nullptr)());
+    if (start_ != nullptr) {
+      transfer_began_ = mark();
+      begin_transfer(std::exchange(start_, nullptr)());
+    }
   }
   if (pending_ == nullptr) return true;
   if (!pending_->test()) return false;

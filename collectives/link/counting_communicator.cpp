@@ -7,6 +7,24 @@
 namespace thinwire {
 namespace {
 
+/// A receive of a message that may be shorter than its memory: counted when it is there.
+class CountedReceive final : public Request {
+ public:
+  CountedReceive(RequestPtr receive, const std::int64_t* received, std::shared_ptr<LinkBytes> count) : receive_(std::move(receive)), received_(received), count_(std::move(count)) {}
+  bool test() override {
+    if (receive_ == nullptr) return true;
+    if (!receive_->test()) return false;
+    receive_.reset();
+    count_->received += *received_;
+    return true;
+  }
+
+ private:
+  RequestPtr receive_;
+  const std::int64_t* received_;
+  std::shared_ptr<LinkBytes> count_;
+};
+
 class CountingCommunicator final : public Communicator {
  public:
   CountingCommunicator(std::unique_ptr<Communicator> inner, std::shared_ptr<LinkBytes> count) : inner_(std::move(inner)), count_(std::move(count)) {}
@@ -47,8 +65,11 @@ class CountingCommunicator final : public Communicator {
     return inner_->send(data, bytes, to, tag);
   }
   RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received) override {
-    if (tag < emulated_stamp_tag) count_->received += bytes;
-    return inner_->receive(data, bytes, from, tag, received);
+    RequestPtr receive = inner_->receive(data, bytes, from, tag, received);
+    if (tag >= emulated_stamp_tag) return receive;
+    if (received != nullptr) return std::make_unique<CountedReceive>(std::move(receive), received, count_);
+    count_->received += bytes;
+    return receive;
   }
   RequestPtr signal(int to, int tag) override { return inner_->signal(to, tag); }
   RequestPtr await_signal(int from, int tag) override { return inner_->await_signal(from, tag); }

@@ -103,7 +103,9 @@ Task run_operation(Operation::State& op) {
   if (op.kind == OperationKind::broadcast) return coded_broadcast(op);
   if (c.protocol == Protocol::rounds) {
     const bool by_shard = op.kind == OperationKind::reduce_scatter && c.traits().rounds_per_shard;
-    return by_shard ? rounds_reduce_scatter(op) : rounds_all_reduce(op);
+    if (!by_shard) return rounds_all_reduce(op);
+    const bool overlaps = c.options.overlap_blocks && c.options.algorithm == DenseAlgorithm::ring && c.stream == nullptr;
+    return overlaps ? overlapped_reduce_scatter(op) : rounds_reduce_scatter(op);
   }
   if (op.kind == OperationKind::reduce) return gather_reduce(op);
   if (op.kind == OperationKind::reduce_scatter) return gather_reduce_scatter(op);

@@ -29,6 +29,7 @@ ChannelPair::ChannelPair(Communicator& group, TrafficClass traffic, const Compre
   coded.codec = rule.codec;
   coded.form = options.form;  // a dense channel has no forms
   coded.protocol = rule.protocol;
+  coded.overlap_blocks = rule.overlap;
   coded.reuse_payloads = options.reuse_payloads;
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;

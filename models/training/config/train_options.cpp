@@ -169,6 +169,12 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
   if (traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather)
     table.push_back(rule_option(
         traffic, "inside", "codec of what stays inside a node (--dp-nodes), where the rule's own is for what crosses", "", [](CompressRule & r) -> auto& { return r.inside; }));
+  if (traffic == TrafficClass::grad_reduce_scatter) {
+    table.push_back(rule_option(
+        traffic, "overlap", "rows for one owner are encoded while those for another travel, where the codec sums them apart; same result", "",
+        [](CompressRule & r) -> auto& { return r.overlap; }));
+    table.back().on_resume = OnResume::free;
+  }
   if (traffic == TrafficClass::dp_gradient)
     table.push_back(rule_option(
         traffic, "stacked", "a stage's matrices of one shape travel as one message when the last is complete (powersgd)", "",

@@ -1,0 +1,156 @@
+// labels: mpi
+// ranks: 1,2,3,4
+// timeout: 300
+// A reduce-scatter by rounds that encodes a block while others travel: the bits, bytes and state of the one that encodes all blocks first, over the machine's memory and
+// over an emulated link, and what is on the link when a block is encoded.
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "collectives/link/counting_communicator.h"
+#include "collectives/link/emulated_network.h"
+#include "kernels/codec/registry.h"
+#include "kernels/codec/state.h"
+#include "tests/collectives/world.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+using Floats = std::vector<float>;
+
+ChannelOptions options_of(const std::string& codec, bool overlap, Form form = Form::fair) {
+  ChannelOptions o;
+  o.traffic = TrafficClass::grad_reduce_scatter, o.codec = codec, o.form = form, o.protocol = Protocol::rounds;
+  o.algorithm = DenseAlgorithm::ring, o.overlap_blocks = overlap, o.average = true;
+  return o;
+}
+
+struct Result {
+  std::vector<Floats> blocks;  ///< of each step
+  std::vector<OperationReport> reports;
+  std::vector<std::byte> state;
+};
+
+Result run(Communicator& group, const ChannelOptions& options, const Shape& shape, int steps) {
+  const int n = group.size(), me = group.rank();
+  const Shape part{shard_rows(shape.rows(), me, n).count, shape.columns()};
+  Channel channel(group, options);
+  Result result;
+  for (int step = 0; step < steps; ++step) {
+    const Random random(7, mix_stream(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(me)));
+    Floats in(static_cast<std::size_t>(shape.elements())), out(static_cast<std::size_t>(part.elements()));
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(random.normal(i));
+    MessageKey key;
+    key.tensor = hash_name("w"), key.step = step;
+    result.reports.push_back(channel.reduce_scatter({in.data(), shape}, {out.data(), part}, key).wait());
+    result.blocks.push_back(std::move(out));
+  }
+  result.state = channel.save_state();
+  return result;
+}
+
+// Blocks that differ by a row, that are too short for a sketch, and that have no rows.
+TEST(OverlappedBlocks, HaveTheBitsBytesAndStateOfTheSequentialForm) {
+  const int n = world().size();
+  const auto link = make_emulated_communicator(world().duplicate(), EmulatedLink::parse("emulated:40gbit,latency=5us"));
+  struct Case {
+    std::string codec;
+    Form form = Form::fair;
+  };
+  const Case cases[] = {{"sketch"},     {"sketch:target=0.9,index_bits=4+ef"},   {"sketch:ratio=3+ef:store=int8"}, {"sketch", Form::released},
+                        {"cast"},       {"randomk:fraction=0.3,values=f32+ef"}, {"cast:to=bf16+ef"}};
+  for (Communicator* group : {&world(), link.get()})
+    for (const Case& c : cases)
+      for (const std::int64_t rows : {std::int64_t{0}, std::int64_t{1}, std::int64_t{n - 1}, std::int64_t{2 * n + 1}, std::int64_t{61}}) {
+        const std::string what = c.codec + ", " + std::to_string(rows) + " rows, " + group->transport();
+        const Shape shape{rows, 1000};
+        const Result expected = run(*group, options_of(c.codec, false, c.form), shape, 3), got = run(*group, options_of(c.codec, true, c.form), shape, 3);
+        EXPECT_TRUE(got.state == expected.state) << what;
+        for (std::size_t step = 0; step < 3; ++step) {
+          EXPECT_TRUE(got.blocks[step].size() == expected.blocks[step].size() &&
+                      std::memcmp(got.blocks[step].data(), expected.blocks[step].data(), got.blocks[step].size() * sizeof(float)) == 0)
+              << what << ", step " << step;
+          const OperationReport &a = got.reports[step], &b = expected.reports[step];
+          EXPECT_EQ(a.payload_bytes, b.payload_bytes) << what;
+          EXPECT_EQ(a.link_bytes, b.link_bytes) << what;
+          EXPECT_EQ(a.received_bytes, b.received_bytes) << what;
+          EXPECT_STREQ(a.algorithm, "ring reduce_scatter of codes, block by block");
+          EXPECT_STREQ(b.algorithm, "ring reduce_scatter of codes");
+        }
+      }
+}
+
+std::shared_ptr<LinkBytes> on_link = std::make_shared<LinkBytes>();
+std::vector<std::int64_t> sent_before;  ///< when each round of this rank was begun
+
+/// Two rounds, of which the first is the tensor; notes what is on the link when they begin.
+class Watched final : public Codec, public Rounds {
+ public:
+  Watched() { traits_.rounds = 2, traits_.rounds_per_shard = true, traits_.gather = false, traits_.operators = {ReduceOp::sum}; }
+  const CodecTraits& traits() const override { return traits_; }
+  std::size_t max_payload_bytes(const Shape& shape) const override { return static_cast<std::size_t>(8 * shape.elements()); }
+  Round begin_round(int r, ConstTensorView x, const MessageKey&, int) override {
+    sent_before.push_back(on_link->sent);
+    const std::size_t bytes = x.bytes();
+    Buffer& sent = sent_[static_cast<std::size_t>(r)];
+    Buffer& received = received_[static_cast<std::size_t>(r)];
+    sent.reserve(bytes), received.reserve(bytes);
+    std::memcpy(sent.data(), x.data(), bytes);
+    return {{sent.data(), bytes}, {received.data(), bytes}, DType::f32, ReduceOp::sum};
+  }
+  void end_rounds(const MessageKey&, int, TensorView sum) override { std::memcpy(sum.data(), received_[0].data(), sum.bytes()); }
+  void own_decoded(const MessageKey&, TensorView) override {}
+
+ protected:
+  std::size_t write_payload(ConstTensorView, const MessageKey&, std::span<std::byte>) override { return 0; }
+  void read_payload(std::span<const std::byte>, const MessageKey&, TensorView) override {}
+
+ private:
+  CodecTraits traits_;
+  Buffer sent_[2], received_[2];
+};
+const bool registered = register_codec({.name = "test_watched", .summary = "for this test", .source = "none", .make = [](const Parameters&, Form) { return std::make_unique<Watched>(); }});
+
+// When round r of the s-th block is begun, the s blocks before it and r rounds of it are on their way; the last block is the rank's own and stays.
+TEST(OverlappedBlocks, ABlockIsEncodedWhileThoseBeforeItTravel) {
+  const int n = world().size();
+  const auto counted = make_counting_communicator(world().duplicate(), on_link);
+  const Shape shape{2 * n, 100};
+  const std::int64_t block = 2 * 100 * 4;
+  for (const bool overlap : {true, false}) {
+    *on_link = {}, sent_before.clear();
+    const Result result = run(*counted, options_of("test_watched", overlap), shape, 1);
+    std::vector<std::int64_t> expected;
+    for (int s = 0; s < n; ++s)
+      for (int r = 0; r < 2; ++r) expected.push_back(overlap ? std::min(2 * s + r, 2 * (n - 1)) * block : 0);
+    EXPECT_EQ(sent_before, expected) << overlap;
+    EXPECT_EQ(on_link->sent, 2 * (n - 1) * block);
+    EXPECT_EQ(on_link->received, on_link->sent);
+    EXPECT_EQ(result.reports[0].link_bytes, on_link->sent);
+    EXPECT_EQ(result.reports[0].received_bytes, on_link->received);
+  }
+}
+
+// Sections of timed compute are told apart by their place in the operation.
+TEST(OverlappedBlocks, CanBeReplayed) {
+  const Shape shape{61, 1000};
+  const Shape part{shard_rows(61, world().rank(), world().size()).count, 1000};
+  Channel channel(world(), options_of("sketch+ef", true));
+  Floats in(static_cast<std::size_t>(shape.elements()), 1.5f), out(static_cast<std::size_t>(part.elements()));
+  MessageKey key;
+  const auto scatter = [&] { return OperationReport(channel.reduce_scatter({in.data(), shape}, {out.data(), part}, key).wait()); };
+  const OperationReport real = scatter();
+  for (const ComputeMode mode : {ComputeMode::serial, ComputeMode::replay}) {
+    channel.set_compute(mode);
+    const OperationReport report = scatter();
+    EXPECT_EQ(report.link_bytes, real.link_bytes);
+    EXPECT_EQ(report.received_bytes, real.received_bytes);
+    EXPECT_EQ(report.payload_bytes, real.payload_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire
