@@ -47,7 +47,11 @@ void KeptElements::select(ConstTensorView x, ThresholdRule rule, double target, 
       std::memset(own, 0, static_cast<std::size_t>(std::min(block_words, left)) * sizeof *own);
       const auto offsets = selection_.offsets(b, nullptr);
       const float* const values = selection_.values(b);
-      for (std::size_t i = 0; i < offsets.size(); ++i) own[offsets[i] / 64] |= std::uint64_t{values[i] != 0 ? 1u : 0u} << offsets[i] % 64;
+      const auto set = [&](std::size_t i) { own[offsets[i] / 64] |= std::uint64_t{values[i] != 0 ? 1u : 0u} << offsets[i] % 64; };
+      // Neighbours of a list share a word and wait for each other's store: four stretches of the list in turn do not.
+      const std::size_t stretch = offsets.size() / 4;
+      for (std::size_t i = 0; i < stretch; ++i) set(i), set(stretch + i), set(2 * stretch + i), set(3 * stretch + i);
+      for (std::size_t i = 4 * stretch; i < offsets.size(); ++i) set(i);
     }
   });
 }

@@ -19,7 +19,7 @@ void RowHash::build(std::int64_t rows, std::int64_t buckets) {
   if (rows == rows_ && buckets == buckets_) return;
   const bool any = rule_.buckets == Buckets::any;
   TW_ASSERT(buckets > 0 && (any || buckets >= hashes));
-  if (rows > 0x7fffffff / hashes / static_cast<std::int64_t>(block)) throw UsageError("sketch: a message of " + std::to_string(rows) + " rows of 1024 elements; split it");
+  if (rows > 0x7fffffff / hashes / static_cast<std::int64_t>(simd::sketch_block)) throw UsageError("sketch: a message of " + std::to_string(rows) + " rows of 1024 elements; split it");
   rows_ = rows, buckets_ = buckets;
   of_rows_.resize(static_cast<std::size_t>(hashes * rows));
   starts_.resize(static_cast<std::size_t>(buckets) + 1);
@@ -36,7 +36,7 @@ void RowHash::build(std::int64_t rows, std::int64_t buckets) {
     }
   }
   starts_[0] = 0;
-  for (std::size_t b = 0; b < counts_.size(); ++b) starts_[b + 1] = starts_[b] + static_cast<std::uint32_t>((counts_[b] + block - 1) / block * block);
+  for (std::size_t b = 0; b < counts_.size(); ++b) starts_[b + 1] = starts_[b] + static_cast<std::uint32_t>((counts_[b] + simd::sketch_block - 1) / simd::sketch_block * simd::sketch_block);
   entries_.assign(starts_.back(), static_cast<std::uint32_t>(rows));
   counts_.assign(counts_.size(), 0);
   for (std::size_t i = 0; i < of_rows_.size(); ++i) {

@@ -41,10 +41,8 @@ class RowHash {
   const std::uint16_t* turns() const { return turns_.data(); }  ///< of all rows
   /// Entries of the rows that fall into a bucket, ascending; a row that does so twice comes twice.
   std::span<const std::uint32_t> in_bucket(std::size_t bucket) const { return {entries_.data() + starts_[bucket], counts_[bucket]}; }
-  /// The same, filled up with the row behind the last one to whole blocks: loops over blocks end where the processor expects it.
-  static constexpr std::size_t block = 8;
-  std::span<const std::uint32_t> blocks_of(std::size_t bucket) const { return {entries_.data() + starts_[bucket], entries_.data() + starts_[bucket + 1]}; }
-  /// All buckets' lists, as simd::sum_signed_rows takes them.
+  /// All buckets' lists, as simd::sum_signed_rows and simd::peel take them: each filled up with the row behind the last one to whole blocks, so that loops over blocks end
+  /// where the processor expects it.
   const std::uint32_t* starts() const { return starts_.data(); }
   const std::uint32_t* counts() const { return counts_.data(); }
   const std::uint32_t* entries() const { return entries_.data(); }

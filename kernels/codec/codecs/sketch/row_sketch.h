@@ -38,25 +38,18 @@ class RowSketch {
   Recovery recover(const float* counters, std::int64_t buckets, std::span<const std::uint64_t> words, std::span<float> out);
 
  private:
-  /// A thread's lanes at a time: their counters, unresolved elements, and values, side by side.
+  /// A thread's lanes at a time.
   struct Tile {
-    Buffer counters, unresolved, values, changed;
-    float* y = nullptr;            ///< [buckets][64]
-    std::uint64_t* left = nullptr;  ///< [rows + 1], a bit per lane; 0 behind the last row
-    float* x = nullptr;            ///< [rows][64]
-    std::uint8_t* again = nullptr;  ///< [buckets]: an element of it was resolved elsewhere
+    Buffer counters, unresolved, resolved, values, changed;
+    simd::PeelTile lanes;
+    float* x = nullptr;  ///< [rows][64], of what is added up
   };
   /// One per thread, with room for the message.
   std::vector<Tile>& tiles();
   /// The index of the lanes of tile t.
-  void load_index(Tile& tile, std::span<const std::uint64_t> words, std::int64_t t) const;
-  template <bool kReleased>
-  int peel(Tile& tile) const;
-  /// The lanes `alone` of a row are the last unresolved elements of their counters in `bucket`.
-  template <bool kReleased>
-  void peel_row(Tile& tile, std::size_t bucket, std::uint32_t entry, std::uint64_t alone) const;
-  template <bool kReleased>
-  std::int64_t estimate(Tile& tile) const;
+  void load_index(const simd::PeelTile& tile, std::span<const std::uint64_t> words, std::int64_t t) const;
+  /// What is left of a tile, where its values lie: medians. Returns how many.
+  std::int64_t estimate(const simd::PeelTile& tile, std::size_t first, std::size_t whole, float* out, std::uint32_t& largest);
 
   RowHash hash_;
   bool released_;
