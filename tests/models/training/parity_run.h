@@ -58,8 +58,11 @@ inline double distance(const RunCurve& a, const RunCurve& b) {
   return std::isnan(worst) ? INFINITY : worst;
 }
 
-/// Runs `cases` in groups of their size and returns each one's distance from `reference`, equal on all ranks.
-inline std::vector<double> distances(const std::vector<ParityCase>& cases, const RunCurve& reference, const Corpus& corpus) {
+/// A case's distance from its reference, run by a group of as many ranks as it has.
+using DistanceOf = std::function<double(Communicator& group, const ParityCase& of)>;
+
+/// Runs `cases` in groups of their size and returns each one's distance, equal on all ranks.
+inline std::vector<double> distances(const std::vector<ParityCase>& cases, const DistanceOf& distance_of) {
   std::vector<double> result(cases.size(), 0.0);
   for (int ranks : {1, 2, 4, 8}) {
     if (ranks > world().size()) break;
@@ -70,7 +73,7 @@ inline std::vector<double> distances(const std::vector<ParityCase>& cases, const
       if (cases[i].config.mesh.ranks() != ranks) continue;
       if (turn++ % groups != mine) continue;
       const Stopwatch watch;
-      result[i] = distance(parallel_curve(*group, cases[i].config, corpus), reference);
+      result[i] = distance_of(*group, cases[i]);
       if (group->rank() == 0 && std::getenv("THINWIRE_TEST_VERBOSE"))
         std::fprintf(stderr, "%3zu  %8.2e  %6.2f s  %s\n", i, result[i], watch.seconds(), cases[i].name.c_str());
     }
@@ -79,6 +82,10 @@ inline std::vector<double> distances(const std::vector<ParityCase>& cases, const
   std::vector<double> all(result.size());
   world().all_reduce(result.data(), all.data(), static_cast<std::int64_t>(all.size()), DType::f64, ReduceOp::max)->wait();
   return all;
+}
+
+inline std::vector<double> distances(const std::vector<ParityCase>& cases, const RunCurve& reference, const Corpus& corpus) {
+  return distances(cases, [&](Communicator& group, const ParityCase& of) { return distance(parallel_curve(group, of.config, corpus), reference); });
 }
 
 }  // namespace thinwire::testing

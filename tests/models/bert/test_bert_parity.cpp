@@ -1,0 +1,125 @@
+// labels: mpi, parity
+// ranks: 8
+// timeout: 600
+// BERT under every kind of split: tasks, meshes, schedules, micro-batches and switches, two by two, follow one rank in f64, although micro-batches have
+// unequal numbers of labels, and some none. What it cannot is refused; what its ranks send is compressed like a GPT's.
+#include "tests/models/bert/bert_cases.h"
+#include "tests/models/training/parity_run.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+TrainConfig config_of(const BertCase& bert, TrainConfig c = parity_config()) {
+  c.model_kind = std::string("bert:") + bert.options;
+  c.model.vocab = masked_text_vocabulary, c.model.hidden = 16;
+  c.steps = 3;
+  c.trainer.schedule = {3e-3, 3e-4, 1, 3};
+  return c;
+}
+
+/// Losses and norms of the steps, then of the evaluation its loss, and its metrics among the losses.
+RunCurve curve_of(Communicator& group, const TrainConfig& c, BertTask task) {
+  const auto trainer = ParallelTrainer::make(group, c, bert_samples(task));
+  RunCurve curve;
+  for (std::int64_t s = 0; s < c.steps; ++s) {
+    const StepRecord record = trainer->step();
+    curve.loss.push_back(record.loss);
+    curve.norm.push_back(record.gradient_norm);
+  }
+  const Evaluation evaluation = trainer->evaluate();
+  curve.validation = evaluation.loss;
+  for (const Evaluation::Metric& m : evaluation.metrics) curve.loss.push_back(1 + m.value), curve.norm.push_back(1);
+  return curve;
+}
+
+TEST(BertParity, EveryPairOfChoicesFollowsOneRankInDoublePrecision) {
+  const auto alone = world().split(world().rank(), 0);
+  std::map<std::string, std::pair<const BertCase*, RunCurve>> references;
+  std::vector<ParityCase> all;
+  for (const BertCase& bert : bert_cases) {
+    TrainConfig whole = config_of(bert);
+    whole.micro_batch = parity_global_batch;
+    RunCurve reference = curve_of(*alone, whole, bert.task);
+    whole.steps = 1;
+    ASSERT_GT(std::abs(reference.validation - curve_of(*alone, whole, bert.task).validation), 1e-4) << bert.options << ": a reference that does not learn proves little";
+    references.emplace(whole.model_kind, std::pair(&bert, std::move(reference)));
+    for (ParityCase c : all_parity_cases()) {
+      c.config = config_of(bert, c.config);
+      c.choices.push_back("task " + std::to_string(static_cast<int>(bert.task)));
+      c.choices.push_back(std::string(bert.options).find("norm=pre") == std::string::npos ? "post" : "pre");
+      c.name += std::string(", ") + bert.options;
+      all.push_back(std::move(c));
+    }
+  }
+  const std::vector<ParityCase> cases = pairwise_cover(all);
+  const std::vector<double> d = distances(cases, [&](Communicator& group, const ParityCase& of) {
+    const auto& [bert, reference] = references.at(of.config.model_kind);
+    return distance(curve_of(group, of.config, bert->task), reference);
+  });
+  double worst = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_LT(d[i], 1e-10) << cases[i].name;
+    worst = std::max(worst, d[i]);
+  }
+  if (world().rank() == 0) std::printf("%zu cases, largest relative distance %.2e\n", cases.size(), worst);
+}
+
+TEST(BertParity, AnotherModelIsSeen) {
+  const auto alone = world().split(world().rank(), 0);
+  const RunCurve reference = curve_of(*alone, config_of(bert_cases[2]), bert_cases[2].task);
+  TrainConfig other = config_of(bert_cases[2]);
+  other.model.seed += 1;
+  EXPECT_GT(distance(curve_of(*alone, other, bert_cases[2].task), reference), 1e-6);
+  other = config_of(bert_cases[2]);
+  other.model_kind += ",epsilon=1e-5";
+  EXPECT_GT(distance(curve_of(*alone, other, bert_cases[2].task), reference), 1e-10);
+}
+
+TEST(BertParity, WhatItsRanksSendIsCompressed) {
+  TrainConfig c = config_of(bert_cases[2]);
+  c.dtype = c.comm_dtype = DType::f32;
+  c.mesh = {2, 2, 2};
+  c.micro_batch = 2;
+  const double dense = curve_of(world(), c, bert_cases[2].task).loss.back();
+  for (const TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::pp_forward, TrafficClass::pp_backward, TrafficClass::dp_gradient}) {
+    TrainConfig coded = c;
+    coded.compress[traffic].codec = "quantize:bits=8";
+    const auto trainer = ParallelTrainer::make(world(), coded, bert_samples(bert_cases[2].task));
+    double sent = 0, loss = 0;
+    for (std::int64_t s = 0; s < c.steps; ++s) {
+      const StepRecord record = trainer->step();
+      loss = record.loss;
+      for (const TrafficRecord& r : record.traffic)
+        if (r.traffic == traffic && r.codec != "none") sent += static_cast<double>(r.total.payload_bytes);
+    }
+    double of_all = 0;
+    world().all_reduce(&sent, &of_all, 1, DType::f64, ReduceOp::sum)->wait();
+    EXPECT_GT(of_all, 0) << name_of(traffic);
+    EXPECT_NE(loss, dense) << name_of(traffic);
+    EXPECT_TRUE(std::isfinite(loss)) << name_of(traffic);
+  }
+}
+
+TEST(BertParity, IsRefusedWhatItCannot) {
+  const auto refusal = [](TrainConfig c) {
+    try {
+      (void)ParallelTrainer::make(world(), c, bert_samples(BertTask::masked));
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  TrainConfig c = config_of(bert_cases[0]);
+  c.mesh = {1, 8, 1};
+  c.schedule = "terapipe", c.token_slices = "4";
+  EXPECT_NE(refusal(c).find("cannot see a part of a sequence alone"), std::string::npos) << "tokens see those behind them";
+  c = config_of(bert_cases[0]);
+  c.mesh = {4, 2, 1};
+  c.tensor_parallel = "2d", c.micro_batch = 4;
+  EXPECT_NE(refusal(c).find("--tensor-parallel 1d"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace thinwire
