@@ -32,19 +32,21 @@ class Collection:
         """Texts whose paragraphs blank lines part. `unpacked`: a folder with PACKAGE/usr/... of each package, where the packages are not installed."""
 
         def files(*endings):
-            """Paths of the packages' files with one of these endings, sorted; never none."""
-            found = [path for package in self.packages for path in _files_of(package, unpacked) if path.endswith(endings)]
+            """Paths of the packages' files with one of these endings, in the order in which they are or would be installed; never none."""
+            found = {name: path for package in self.packages for name, path in _files_of(package, unpacked) if path.endswith(endings)}
             if not found:
                 raise EnvironmentFailure(
                     f"no file *{', *'.join(endings)} of {' '.join(self.packages)} is there; dpkg may have been told to leave documents out"
                     " (path-exclude in /etc/dpkg/dpkg.cfg.d)"
                 )
-            return sorted(found)
+            return [found[name] for name in sorted(found)]
 
         return self._texts(files)
 
 
 def _files_of(package, unpacked):
+    """(its name when installed, where it is) of each file."""
+    root = ""
     if unpacked:
         root = os.path.join(unpacked, package)
         if not os.path.isdir(root):
@@ -55,7 +57,7 @@ def _files_of(package, unpacked):
         if done.returncode != 0:
             raise EnvironmentFailure(f"the package {package} is not installed; scripts/setup.sh --study installs it")
         paths = done.stdout.splitlines()
-    return [path for path in paths if os.path.isfile(path)]  # manual pages of two names are links to one file
+    return [(path[len(root) :], path) for path in paths if os.path.isfile(path)]  # manual pages of two names are links to one file
 
 
 def read(path):

@@ -88,6 +88,10 @@ class MakeCorpus(unittest.TestCase):
         whole = "".join(self.read(name) for name in COLLECTIONS)
         self.assertEqual(done.stdout.splitlines()[-1], f"all of them, in this order: sha256 {hashlib.sha256(whole.encode()).hexdigest()}")
 
+    def test_files_of_two_packages_are_read_as_if_they_were_installed(self):
+        self.assertEqual(run("--out", self.out, "--unpacked", self.packages, "--collections", "manpages").returncode, 0)
+        self.assertEqual(self.read("manpages").splitlines()[:2], [own("manpages-dev"), own("manpages")], "man2 comes before man7")
+
     def test_the_same_packages_give_the_same_bytes_whatever_the_order_asked_for(self):
         one = run("--out", self.out, "--unpacked", self.packages, "--collections", "perl,git")
         other = run("--out", self.out, "--unpacked", self.packages, "--collections", "git,perl")
