@@ -43,14 +43,14 @@ const Constant smallest{"smallest", 0.001, "of the baseline's loss: the smallest
 
 bool judged(const std::string& id, const std::string& statement, const std::string& provenance, std::vector<RuleArm> arms, std::vector<LossDifference> differences_of, Rule rule) {
   rule.smallest_effect = smallest.symbol;
-  return register_loss_claim({{.id = "sharded_compression." + id, .statement = statement, .provenance = provenance, .from = Profile::standard, .rule = std::move(rule), .seeds = {3, 5, 10}, .figure = "replica_losses"},
+  return register_loss_claim({{.id = id, .statement = statement, .provenance = provenance, .from = Profile::standard, .rule = std::move(rule), .seeds = {3, 5, 10}, .figure = "replica_losses"},
                               two_by_two(), std::move(arms), std::move(differences_of)});
 }
 
 const std::string table_1 = "read: SDP4Bit's table 1";
 
 const bool weights_directly =
-    judged("C9", "Weights coded directly in int4 hurt, differences do not.", table_1, {base, qw, qwd, qw8}, {loss_difference("direct", qw.name, base.name), loss_difference("difference", qwd.name, base.name), loss_difference("control", qw8.name, base.name)},
+    judged("sharded_compression.C9", "Weights coded directly in int4 hurt, differences do not.", table_1, {base, qw, qwd, qw8}, {loss_difference("direct", qw.name, base.name), loss_difference("difference", qwd.name, base.name), loss_difference("control", qw8.name, base.name)},
            {.constants = {free_of_loss, smallest, {"hurts", 0.01, "of the baseline's loss"}, {"times", 10, "what direct coding loses over what differences lose"}},
             .scatter = {{"difference", "free", "smallest"}},
             .clauses = {{Verdict::invalid, "control.low > free"},
@@ -59,19 +59,19 @@ const bool weights_directly =
                         {Verdict::direction_only, "direct.low > difference.high"}}});
 
 const bool transform =
-    judged("C10", "Two-level gradient quantisation is worse without the Hadamard transform than with it.", table_1, {base, tlq, tlq_hs, eight},
+    judged("sharded_compression.C10", "Two-level gradient quantisation is worse without the Hadamard transform than with it.", table_1, {base, tlq, tlq_hs, eight},
            {loss_difference("gain", tlq.name, tlq_hs.name), loss_difference("control", eight.name, base.name), loss_difference("plain", tlq.name, base.name), loss_difference("smooth", tlq_hs.name, base.name)},
            {.constants = {free_of_loss, none, smallest},
             .scatter = {{"gain", "none", "smallest"}},
             .clauses = {{Verdict::invalid, "control.low > free"}, {Verdict::confirmed, "gain.low > none && gain >= smallest"}, {Verdict::not_reproduced, "gain.high < none || (gain.low > -smallest && gain.high < smallest)"}}});
 
 const bool together =
-    judged("C11", "All of SDP4Bit costs no more than its parts together.", table_1 + "; derived (rule)", {base, qwd, tlq_hs, sdp4bit},
+    judged("sharded_compression.C11", "All of SDP4Bit costs no more than its parts together.", table_1 + "; derived (rule)", {base, qwd, tlq_hs, sdp4bit},
            {{"excess", {{sdp4bit.name, 1}, {qwd.name, -1}, {tlq_hs.name, -1}, {base.name, 1}}}, loss_difference("all", sdp4bit.name, base.name)},
            {.constants = {smallest, none}, .scatter = {{"excess", "none", "smallest"}}, .clauses = {{Verdict::confirmed, "excess.high <= smallest"}, {Verdict::not_reproduced, "excess.low > smallest"}}, .otherwise = Verdict::inconclusive});
 
 const bool loco_gains =
-    judged("C20", "LoCo beats the plain 4-bit gradient collective.", "read: abstract of 2407.04480", {base, four, loco, fed_back},
+    judged("sharded_compression.C20", "LoCo beats the plain 4-bit gradient collective.", "read: abstract of 2407.04480", {base, four, loco, fed_back},
            {loss_difference("gain", four.name, loco.name), loss_difference("plain", four.name, base.name), loss_difference("feedback", four.name, fed_back.name)},
            {.constants = {none, smallest}, .scatter = {{"gain", "none", "smallest"}}, .clauses = {{Verdict::confirmed, "gain.low > none && gain >= smallest"}, {Verdict::not_reproduced, "gain.high < none || (gain.low > -smallest && gain.high < smallest)"}}});
 
