@@ -76,8 +76,11 @@ TagcSteps tagc_steps(JudgeContext& context) {
     const results::CellRecord& record = records[i];
     if (!measured_well(record)) s.untrusted = reason_of(record);
     TimedArm& timed = s.of[i % cells / all.size()][i % all.size()];
+    std::vector<double> run;
     for (const results::SampleRow& sample : record.samples)
-      if (sample.traffic == "step") timed.step_ms.push_back(sample.total_us * 1e-3);
+      if (sample.traffic == "step") run.push_back(sample.total_us * 1e-3);
+    timed.run_ms.push_back(location_of(run).mean);
+    timed.step_ms.insert(timed.step_ms.end(), run.begin(), run.end());
     for (const results::TrainingTrafficRow& row : record.training.traffic)
       if (row.traffic == "grad_reduce_scatter") timed.codec_ms += (row.encode_us + row.decode_us) * 1e-3 / context.seeds();
   }
@@ -109,6 +112,15 @@ std::vector<Table> tables_of(const TagcSteps& s) {
 }
 
 double exposed_ms(const std::vector<TimedArm>& of_link, std::size_t arm) { return of_link[arm].typical_ms() - of_link.back().typical_ms(); }
+
+Interval saved_of(const std::vector<TimedArm>& of_link, std::size_t arm) {
+  std::vector<double> saved;
+  for (std::size_t r = 0; r < of_link[0].run_ms.size(); ++r) {
+    const double without = of_link.back().run_ms[r];
+    saved.push_back(1 - (of_link[arm].run_ms[r] - without) / (of_link[0].run_ms[r] - without));
+  }
+  return interval_of(saved);
+}
 
 Interval gain_of(const TimedArm& fsdp, const TimedArm& arm) {
   Interval gain = speedup_of(fsdp.step_ms, arm.step_ms);

@@ -24,6 +24,7 @@ constexpr TagcSetting tagc_smallest = {.all_layers = true, .ratio = 4};  ///< th
 
 struct TimedArm {
   std::vector<double> step_ms;
+  std::vector<double> run_ms;  ///< typical step of each repetition
   double codec_ms = 0;  ///< on gradients, of a step, mean over ranks and repetitions
   double typical_ms() const;
 };
@@ -47,6 +48,8 @@ std::vector<Table> tables_of(const TagcSteps& steps);
 
 /// What the synchronisation of gradients adds to a step.
 double exposed_ms(const std::vector<TimedArm>& of_link, std::size_t arm);
+/// The part of FSDP's exposed synchronisation that an arm does not have, a value per repetition, and their 95 % interval.
+Interval saved_of(const std::vector<TimedArm>& of_link, std::size_t arm);
 /// How many more steps in the same time: T_FSDP / T_arm - 1, with the interval of the shift between the two.
 Interval gain_of(const TimedArm& fsdp, const TimedArm& arm);
 
