@@ -19,20 +19,22 @@ using nlohmann::json;
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), bytes_(detail::read_bytes(path)) {
-  if (bytes_.size() < 8)
-    malformed(path, "it has " + std::to_string(bytes_.size()) +
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
+  const std::uint64_t in_all = detail::file_bytes(path);
+  if (in_all < 8)
+    malformed(path, "it has " + std::to_string(in_all) +
                         " bytes, fewer than the 8 of its header length");
   std::uint64_t length = 0;
-  for (int i = 0; i < 8; ++i) length |= std::uint64_t{bytes_[static_cast<std::size_t>(i)]} << (8 * i);
-  if (length > bytes_.size() - 8)
+  const std::vector<unsigned char> digits = detail::read_bytes(path, 0, 8);
+  for (int i = 0; i < 8; ++i) length |= std::uint64_t{digits[static_cast<std::size_t>(i)]} << (8 * i);
+  if (length > in_all - 8)
     malformed(path, "its header claims " + std::to_string(length) + " bytes but only " +
-                        std::to_string(bytes_.size() - 8) + " follow");
-  data_ = 8 + static_cast<std::size_t>(length);
-  const json header = json::parse(
-      bytes_.begin() + 8, bytes_.begin() + static_cast<std::ptrdiff_t>(data_), nullptr, false);
+                        std::to_string(in_all - 8) + " follow");
+  data_ = 8 + length;
+  const std::vector<unsigned char> text = detail::read_bytes(path, 8, length);
+  const json header = json::parse(text.begin(), text.end(), nullptr, false);
   if (!header.is_object()) malformed(path, "its header is no JSON object");
-  const std::uint64_t available = bytes_.size() - data_;
+  const std::uint64_t available = in_all - data_;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") continue;
     const std::string place = "tensor '" + name + "'";
@@ -80,14 +82,20 @@ bool SafetensorsFile::has(const std::string& name) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
 }
 
+const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  if (found == entries_.end()) throw UsageError("safetensors file '" + path_ + "' holds no tensor '" + name + "'.");
+  return *found;
+}
+
+Shape SafetensorsFile::shape(const std::string& name) const { return detail::merged_shape(entry(name).extents); }
+
 FileTensor SafetensorsFile::load(const std::string& name) const {
-  for (const Entry& e : entries_)
-    if (e.name == name) {
-      FileTensor out{path_ + ":" + name, e.kind, Tensor(detail::merged_shape(e.extents))};
-      detail::widen(e.kind, bytes_.data() + data_ + e.begin, out.values.elements(), out.values.as<float>().data());
-      return out;
-    }
-  throw UsageError("safetensors file '" + path_ + "' holds no tensor '" + name + "'.");
+  const Entry& e = entry(name);
+  FileTensor out{path_ + ":" + name, e.kind, Tensor(detail::merged_shape(e.extents))};
+  const std::vector<unsigned char> bytes = detail::read_bytes(path_, data_ + e.begin, e.end - e.begin);
+  detail::widen(e.kind, bytes.data(), out.values.elements(), out.values.as<float>().data());
+  return out;
 }
 
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {

@@ -9,13 +9,15 @@
 
 namespace thinwire {
 
-/// A whole file, read and checked once. Errors as of load_tensor_file.
+/// A file whose header is read and checked once; tensors are read as they are asked for. Errors as of load_tensor_file.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
   /// Of the floating-point tensors.
   std::vector<std::string> names() const;
   bool has(const std::string& name) const;
+  /// Of a tensor that is there.
+  Shape shape(const std::string& name) const;
   FileTensor load(const std::string& name) const;
   const std::string& path() const { return path_; }
 
@@ -25,9 +27,9 @@ class SafetensorsFile {
     std::vector<std::int64_t> extents;
     std::uint64_t begin = 0, end = 0;  ///< bytes behind the header
   };
+  const Entry& entry(const std::string& name) const;
   std::string path_;
-  std::vector<unsigned char> bytes_;
-  std::size_t data_ = 0;  ///< offset of the first data byte
+  std::uint64_t data_ = 0;  ///< offset of the first data byte
   std::vector<Entry> entries_;
 };
 

@@ -27,17 +27,25 @@ Shape merged_shape(const std::vector<std::int64_t>& e) {
   }
 }
 
-std::vector<unsigned char> read_bytes(const std::string& path) {
+std::uint64_t file_bytes(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     throw EnvironmentError("Input '" + path +
                            "' cannot be read: it does not exist or is no regular file. Check the path.");
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) throw EnvironmentError("Input '" + path + "' cannot be read. Check that you may read it.");
+  return size;
+}
+
+std::vector<unsigned char> read_bytes(const std::string& path, std::uint64_t begin, std::uint64_t count) {
   std::ifstream file(path, std::ios::binary);
-  std::vector<unsigned char> bytes(static_cast<std::size_t>(std::filesystem::file_size(path, error)));
-  if (error || !file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
+  std::vector<unsigned char> bytes(static_cast<std::size_t>(count));
+  if (!file.seekg(static_cast<std::streamoff>(begin)) || !file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(count)))
     throw EnvironmentError("Input '" + path + "' cannot be read. Check that you may read it.");
   return bytes;
 }
+
+std::vector<unsigned char> read_bytes(const std::string& path) { return read_bytes(path, 0, file_bytes(path)); }
 
 std::int64_t element_size(const std::string& kind) {
   if (kind == "F16" || kind == "BF16") return 2;

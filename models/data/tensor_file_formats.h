@@ -24,6 +24,9 @@ Shape merged_shape(const std::vector<std::int64_t>& extents);
 
 /// The whole file. EnvironmentError naming it when it cannot be read.
 std::vector<unsigned char> read_bytes(const std::string& path);
+/// A part of it, and its size; likewise.
+std::vector<unsigned char> read_bytes(const std::string& path, std::uint64_t begin, std::uint64_t count);
+std::uint64_t file_bytes(const std::string& path);
 
 /// Little-endian elements at `from` to f32. `kind`: "F16", "BF16", "F32", "F64".
 void widen(const std::string& kind, const unsigned char* from, std::int64_t count, float* to);
