@@ -49,7 +49,7 @@ ResumeReport begin_moved(Communicator& world, ParallelTrainer& trainer, const Tr
   // Rank 0 alone writes and reads it.
   const std::string path = (std::filesystem::temp_directory_path() / ("thinwire-moved-" + std::to_string(getpid()) + ".h5")).string();
   {
-    const auto before = ParallelTrainer::make(world, from, open_data(from.data, from.text, from.model.seed, from.global_batch));
+    const auto before = ParallelTrainer::make(world, from, open_data(from.data, from.text, from.model.seed, from.global_batch, from.vocabulary));
     while (before->steps_taken() < start.steps) (void)before->step();
     save_checkpoint(world, *before, from, path);
   }

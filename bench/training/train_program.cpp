@@ -1,5 +1,7 @@
 #include "bench/training/train_program.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <optional>
 #include <sstream>
@@ -24,6 +26,12 @@ std::string section_of(const TrainOption& option) {
   return "[" + option.key.substr(0, option.key.find('.')) + "]";
 }
 
+/// Settings that follow from --token-slices or from the folder of --from where they are not given.
+bool follows_others(const std::string& flag) {
+  constexpr std::array flags = {"schedule", "hidden", "layers", "heads", "vocab", "vocabulary"};
+  return std::find(flags.begin(), flags.end(), flag) != flags.end();
+}
+
 /// --config, and the answers that need no training.
 bool prepare(CommandLine& line) {
   const auto asked = [&](const char* name) { return line.run_options.contains(name); };
@@ -45,7 +53,8 @@ bool prepare(CommandLine& line) {
   config.check();
   (void)moved_start_of(parameters, config);
   // What follows from other settings is part of the cell, like what was given: later every option has a value.
-  if (config.schedule != train_defaults().schedule) line.values.try_emplace("schedule", config.schedule);
+  for (const TrainOption& option : train_options())
+    if (follows_others(option.flag) && option.get(config) != option.get(train_defaults())) line.values.try_emplace(option.flag, option.get(config));
   if (!answers) {
     // Before MPI starts this is one message; afterwards it would end in mpirun's words about an aborted job.
     if (const std::optional<int> launched = Environment::launch_size()) require_ranks(config.mesh, *launched);

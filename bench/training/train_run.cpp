@@ -77,7 +77,7 @@ class Training {
 
   /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
   std::optional<Measured> run() {
-    DataSource data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch);
+    DataSource data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch, config_.vocabulary);
     corpus_hash_ = data.hash;
     data_remark_ = data.remark;
     const std::int64_t held_before = buffer_bytes();

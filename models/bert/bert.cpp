@@ -1,6 +1,7 @@
 #include "models/bert/bert.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "core/error.h"
@@ -44,9 +45,16 @@ Bert<T>::Bert(const BertConfig& config, const ModelPart& part, const StageRuntim
 
 template <typename T>
 std::vector<std::string> Bert<T>::metrics() const {
-  if (config_.task == BertTask::pretraining) return {"order_accuracy"};
+  if (config_.task == BertTask::masked) return {"masked_accuracy"};
+  if (config_.task == BertTask::pretraining) return {"masked_accuracy", "order_accuracy"};
   if (config_.task == BertTask::classification) return {"accuracy"};
   return {};
+}
+
+template <typename T>
+std::span<const double> Bert<T>::predicted(const Saved& s) const {
+  const bool fine_tuned = config_.task == BertTask::classification || config_.task == BertTask::regression;
+  return fine_tuned ? std::span<const double>(static_cast<const Activations&>(s).sequence.predicted) : std::span<const double>();
 }
 
 template <typename T>
@@ -82,7 +90,8 @@ void Bert<T>::place_labels(const Batch& batch, const PassContext& pass, Activati
   if (static_cast<std::int64_t>(count) != pass.batch)
     throw CorruptData("The batch has " + std::to_string(count) + " labels of " + std::to_string(pass.batch) + " samples.");
   if (config_.task != BertTask::pretraining) {
-    const auto labelled = static_cast<double>(count) - static_cast<double>(std::count(labels.classes.begin(), labels.classes.end(), -1));
+    const auto without = std::count(labels.classes.begin(), labels.classes.end(), -1) + std::ranges::count_if(labels.numbers, [](float n) { return std::isnan(n); });
+    const auto labelled = static_cast<double>(count) - static_cast<double>(without);
     if (labelled != batch.weight)
       throw CorruptData("The batch weighs " + std::to_string(batch.weight) + ", but " + std::to_string(labelled) + " of its samples are labelled.");
     saved.sequence.divisor = std::max(1.0, labelled);
@@ -166,8 +175,9 @@ void Bert<T>::forward_head(double gradient_scale, Activations& saved) {
     loss += saved.sequence.loss;
   }
   data_of<double>(saved.loss)[0] = loss;
-  data_of<double>(saved.measured)[0] = saved.sequence.right;
-  data_of<double>(saved.measured)[1] = saved.sequence.labelled;
+  double* measured = data_of<double>(saved.measured);
+  if (masked_) *measured++ = saved.masked.right, *measured++ = static_cast<double>(saved.masked.rows.size());
+  if (sequence_) *measured++ = saved.sequence.right, *measured++ = saved.sequence.labelled;
 }
 
 template <typename T>

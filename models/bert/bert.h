@@ -1,7 +1,7 @@
 // BERT (Devlin et al. 2018, arXiv 1810.04805) as a stage of units: embedding, encoder blocks that see padded sequences in both directions, and the
 // head of its task; whole, or the part that a pipeline stage holds. Host only.
 // Fields of its batches: "tokens" and, where the model has token types, "types" [batch, seq]; Batch::lengths (empty: no padding); by task
-// "masked_labels" [batch, seq], -1 where nothing is asked, and "labels" [batch]: classes (-1: none), or numbers for regression.
+// "masked_labels" [batch, seq], -1 where nothing is asked, and "labels" [batch]: classes (-1: none), or numbers for regression (NaN: none).
 // Batch::weight counts the labelled positions of a masked language model, else the labelled samples. Pretraining adds to the mean over positions the mean over
 // samples, each over the whole global batch.
 #pragma once
@@ -31,7 +31,7 @@ class Bert final : public Stage<T> {
     typename MaskedHead<T>::Saved masked;
     typename SequenceHead<T>::Saved sequence;
     const std::int32_t *tokens = nullptr, *types = nullptr, *lengths = nullptr;  ///< those of the batch
-    Tensor loss{{1}, DType::f64}, measured{{1, 2}, DType::f64};
+    Tensor loss{{1}, DType::f64}, measured{{2, 2}, DType::f64};
   };
 
   Bert(const BertConfig& config, const ModelPart& part, const StageRuntime<T>& runtime);
@@ -51,6 +51,7 @@ class Bert final : public Stage<T> {
   const Tensor& loss(const Saved& saved) const override { return static_cast<const Activations&>(saved).loss; }
   std::vector<std::string> metrics() const override;
   const Tensor& measured(const Saved& saved) const override { return static_cast<const Activations&>(saved).measured; }
+  std::span<const double> predicted(const Saved& saved) const override;
 
   const BertConfig& config() const { return config_; }
 

@@ -1,5 +1,6 @@
 // `--model bert[:task=...]`: the BERT of bert.h.
 #include "models/bert/bert.h"
+#include "models/bert/hugging_face.h"
 
 namespace thinwire {
 namespace {
@@ -12,10 +13,15 @@ std::unique_ptr<Stage<T>> make(const ModelConfig& config, const std::string& opt
   return std::make_unique<Bert<T>>(c, part, runtime);
 }
 
+template <typename T>
+std::vector<std::string> load(const std::string& folder, const ModelConfig& config, const std::string& options, Stage<T>& part) {
+  return load_hugging_face(folder, bert_config(config, options), part);
+}
+
 const RegisterModel bert({"bert",
                           "BERT: attention in both directions over padded sequences; task=masked, pretraining, classification or regression, norm=post or pre, gelu=erf or tanh, "
                           "types=N, classes=N",
-                          make<float>, make<double>});
+                          make<float>, make<double>, {}, {hugging_face_sizes, load<float>, load<double>}});
 
 }  // namespace
 }  // namespace thinwire

@@ -148,37 +148,51 @@ void fill(const Values& values, const ParameterLayout& layout, std::int64_t firs
 
 }  // namespace
 
+void hugging_face_sizes(const std::string& folder, ModelConfig& sizes) {
+  const json theirs = read_config(folder);
+  const auto set = [&](const char* name, std::int64_t& size) {
+    const auto found = theirs.find(name);
+    if (found == theirs.end() || !found->is_number_integer()) throw CorruptData("'" + folder + "/config.json' has no whole number " + name + ".");
+    size = found->get<std::int64_t>();
+  };
+  set("hidden_size", sizes.hidden), set("num_hidden_layers", sizes.layers), set("num_attention_heads", sizes.heads), set("vocab_size", sizes.vocab);
+}
+
 template <typename T>
 std::vector<std::string> load_hugging_face(const std::string& folder, const BertConfig& config, Stage<T>& stage) {
   refuse_form(config);
   check_sizes(read_config(folder), config, folder);
-  const SafetensorsFile file(folder + "/model.safetensors");
+  const auto file = std::make_shared<const SafetensorsFile>(folder + "/model.safetensors");
   std::vector<std::string> missing;
   for (Parameter<T>* p : stage.parameters()) {
     const auto [source, encoder] = theirs(p->name(), config);
-    std::vector<FileTensor> tensors;
+    std::vector<std::string> names;
     for (const std::string& name : source.names)
-      if (const std::string found = find_name(file, name, encoder); !found.empty()) tensors.push_back(file.load(found));
-    if (tensors.size() != source.names.size()) {
+      if (std::string found = find_name(*file, name, encoder); !found.empty()) names.push_back(std::move(found));
+    if (names.size() != source.names.size()) {
       if (!p->name().starts_with("head."))
-        throw UsageError("'" + file.path() + "' holds no tensor '" + source.names[tensors.size()] + "', which is " + p->name() + " of the model.");
+        throw UsageError("'" + file->path() + "' holds no tensor '" + source.names[names.size()] + "', which is " + p->name() + " of the model.");
       missing.push_back(p->name());
       continue;
     }
     Extents whole = extents_of(p->layout.global());
     if (p->name() == "embedding.token") whole.rows = config.vocab;
     if (p->name() == "head.bias") whole.columns = config.vocab;
-    const std::int64_t parts = static_cast<std::int64_t>(tensors.size());
-    for (const FileTensor& t : tensors) {
-      const Extents have = extents_of(t.values.shape());
+    const auto parts = static_cast<std::int64_t>(names.size());
+    for (const std::string& name : names) {
+      const Extents have = extents_of(file->shape(name));
       const Extents want = source.transposed ? Extents{whole.columns / parts, whole.rows} : Extents{whole.rows, whole.columns / parts};
       const bool enough = p->name() == "embedding.position" ? have.rows >= want.rows : have.rows == want.rows;
       if (!enough || have.columns != want.columns)
-        throw UsageError(t.name + " is " + std::to_string(have.rows) + " x " + std::to_string(have.columns) + ", but the model's " + p->name() + " needs " +
+        throw UsageError(file->path() + ":" + name + " is " + std::to_string(have.rows) + " x " + std::to_string(have.columns) + ", but the model's " + p->name() + " needs " +
                          std::to_string(want.rows) + " x " + std::to_string(want.columns));
     }
-    const auto values = std::make_shared<const Values>(source, std::move(tensors), whole.rows, whole.columns);
-    const RowInitialiser read = [values](const ParameterLayout& layout, std::int64_t first_row, TensorView to) { fill(*values, layout, first_row, to); };
+    // One parameter's tensors are in memory at a time; those of a deferred matrix are read when its rows are made.
+    const RowInitialiser read = [=, source = source](const ParameterLayout& layout, std::int64_t first_row, TensorView to) {
+      std::vector<FileTensor> tensors;
+      for (const std::string& name : names) tensors.push_back(file->load(name));
+      fill(Values(source, std::move(tensors), whole.rows, whole.columns), layout, first_row, to);
+    };
     if (p->has_value())
       read(p->layout, 0, p->value.view());
     else

@@ -17,6 +17,9 @@ namespace thinwire {
 template <typename T>
 std::vector<std::string> load_hugging_face(const std::string& folder, const BertConfig& config, Stage<T>& stage);
 
+/// Sets vocabulary, hidden size, layers and heads to what config.json states. EnvironmentError where it cannot be read, CorruptData where one is missing.
+void hugging_face_sizes(const std::string& folder, ModelConfig& sizes);
+
 /// Writes config.json and model.safetensors (F32) of a whole model on one rank into an existing folder. UsageError for a form that transformers has not.
 template <typename T>
 void save_hugging_face(const std::string& folder, const BertConfig& config, Stage<T>& stage);

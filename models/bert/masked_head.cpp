@@ -1,6 +1,7 @@
 #include "models/bert/masked_head.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
@@ -68,7 +69,7 @@ void MaskedHead<T>::forward(const PassContext& pass, const T* x, const Parameter
     norm.forward(own, activated, own_normed, s.norm);
   });
   tensor_.gather_input(pass, "head", layer_, rows, h, own_normed, normed);
-  s.loss = 0;
+  s.loss = s.right = 0;
   if (labelled == 0) return;
   T *selected = shaped<T>(s.selected, {labelled, h}), *logits = shaped<T>(s.logits, {labelled, columns});
   clock_.run("logits", -1, pass.micro, [&] {
@@ -76,12 +77,35 @@ void MaskedHead<T>::forward(const PassContext& pass, const T* x, const Parameter
     local_product(nn::ComputeType::f32, Transpose::no, Transpose::yes, labelled, columns, h, selected, h, table.w(), h, T{0}, logits);
     nn::add_rows<T>(labelled, columns, 1, 0, bias.w(), logits);
   });
+  if (pass.why == Pass::evaluate) count_right(pass, table.layout.rows(), s);
   const T scale = static_cast<T>(gradient_scale / static_cast<double>(labelled));
   if (tensor_.splits()) return split_loss(pass, table, scale, s);
   clock_.run("loss", -1, pass.micro, [&] {
     nn::cross_entropy<T>(labelled, columns, logits, s.labels.data(), scale, shaped<T>(s.losses, {labelled}));
     mean_loss(s);
   });
+}
+
+// Before the losses, which overwrite the logits. Of equal logits the first token's counts, on whatever rank.
+template <typename T>
+void MaskedHead<T>::count_right(const PassContext& pass, const AxisRange& mine, Saved& s) {
+  const auto labelled = static_cast<std::int64_t>(s.rows.size());
+  const std::int64_t valid = std::clamp<std::int64_t>(config_.vocab - mine.begin, 0, mine.count);
+  T *best = shaped<T>(best_, {labelled, 2}), *all = best;  // logit, token
+  clock_.run("masked accuracy", -1, pass.micro, [&] {
+    for (std::int64_t n = 0; n < labelled; ++n) {
+      const T *row = data_of<T>(s.logits) + n * mine.count, *at = std::max_element(row, row + valid);
+      best[2 * n] = valid > 0 ? *at : -std::numeric_limits<T>::infinity();
+      best[2 * n + 1] = static_cast<T>(mine.begin + (at - row));
+    }
+  });
+  if (tensor_.splits()) tensor_.gather_statistics(pass, labelled, 2, best, all = shaped<T>(all_best_, {tensor_.size() * labelled, 2}));
+  for (std::int64_t n = 0; n < labelled; ++n) {
+    const T* largest = all + 2 * n;
+    for (int rank = 1; rank < tensor_.size(); ++rank)
+      if (const T* other = all + 2 * (rank * labelled + n); other[0] > largest[0]) largest = other;
+    s.right += largest[1] == static_cast<T>(s.labels[static_cast<std::size_t>(n)]);
+  }
 }
 
 template <typename T>

@@ -20,6 +20,7 @@ class MaskedHead {
     Tensor selected, logits, losses;       ///< of the labelled positions; logits hold their gradient after the forward pass
     std::vector<std::int32_t> rows, labels;  ///< which they are, and their tokens
     double loss = 0;                       ///< mean over them, in nats; 0 where there are none
+    double right = 0;                      ///< of them, those whose token has the largest logit; counted in evaluations
   };
 
   MaskedHead(const BertConfig& config, const LayerRuntime<T>& runtime);
@@ -40,12 +41,13 @@ class MaskedHead {
  private:
   void activate(std::int64_t count, const T* x, T* y) const;
   static void mean_loss(Saved& saved);
+  void count_right(const PassContext& pass, const AxisRange& mine, Saved& saved);
   void split_loss(const PassContext& pass, const Parameter<T>& table, T scale, Saved& saved);
   BertConfig config_;
   int layer_;  ///< where the head stands in rules that name layers: with the last one
   TensorParallel<T>& tensor_;
   ComputeClock& clock_;
-  Tensor own_, partial_, selected_gradient_, wide_, statistics_, all_statistics_;
+  Tensor own_, partial_, selected_gradient_, wide_, statistics_, all_statistics_, best_, all_best_;
 };
 
 }  // namespace thinwire

@@ -68,17 +68,19 @@ void SequenceHead<T>::class_loss(double gradient_scale, std::int64_t batch, Save
   const T scale = static_cast<T>(gradient_scale / s.divisor);
   double sum = 0;
   s.right = s.labelled = 0;
+  s.predicted.resize(static_cast<std::size_t>(batch));
   for (std::int64_t b = 0; b < batch; ++b) {
     T* row = data_of<T>(s.logits) + b * classes;
     const std::int32_t label = s.labels.classes[static_cast<std::size_t>(b)];
     if (label < -1 || label >= classes)
       throw CorruptData("Label " + std::to_string(label) + " of sample " + std::to_string(b) + " is none of the " + std::to_string(classes) +
                         " classes. Check the labels, or classes=.");
+    const auto best = std::max_element(row, row + classes);
+    s.predicted[static_cast<std::size_t>(b)] = static_cast<double>(best - row);
     if (label == -1) {
       std::fill_n(row, classes, T{0});
       continue;
     }
-    const auto best = std::max_element(row, row + classes);
     s.right += label == best - row;
     s.labelled += 1;
     const T largest = *best, of_label = row[label];
@@ -95,8 +97,10 @@ void SequenceHead<T>::number_loss(double gradient_scale, std::int64_t batch, Sav
   const T scale = static_cast<T>(2 * gradient_scale / s.divisor);
   T* logits = data_of<T>(s.logits);
   double sum = 0;
+  s.predicted.assign(logits, logits + batch);
   for (std::int64_t b = 0; b < batch; ++b) {
-    const T error = logits[b] - static_cast<T>(s.labels.numbers[static_cast<std::size_t>(b)]);
+    const float label = s.labels.numbers[static_cast<std::size_t>(b)];
+    const T error = std::isnan(label) ? T{0} : logits[b] - static_cast<T>(label);
     sum += static_cast<double>(error) * static_cast<double>(error);
     logits[b] = scale * error;
   }

@@ -11,7 +11,7 @@
 
 namespace thinwire {
 
-/// Labels of the samples of a pass: classes (-1: none), or numbers.
+/// Labels of the samples of a pass: classes (-1: none), or numbers (NaN: none).
 struct SequenceLabels {
   std::span<const std::int32_t> classes;
   std::span<const float> numbers;
@@ -27,6 +27,7 @@ class SequenceHead {
     Tensor first, pooled, dropped, logits;  ///< [batch, hidden], [batch, hidden / ranks] twice, [batch, outputs]: their gradient after the forward pass
     double loss = 0;                        ///< sum / divisor
     double right = 0, labelled = 0;         ///< samples
+    std::vector<double> predicted;          ///< [batch] class or number, labelled or not
   };
 
   SequenceHead(const BertConfig& config, const LayerRuntime<T>& runtime);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <numeric>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -11,7 +10,7 @@
 namespace thinwire {
 
 BatchSampler::BatchSampler(std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream, const Epochs& epochs)
-    : text_(text), seed_(seed), stream_(hash_name(stream)), epochs_(epochs) {}
+    : text_(text), seed_(seed), stream_(hash_name(stream)), epochs_(epochs), order_(epochs.windows, epochs.global_batch, seed, stream_) {}
 
 std::int64_t BatchSampler::begin_of(std::uint64_t step, std::int64_t sample, std::int64_t starts) const {
   const std::int64_t windows = epochs_.windows;
@@ -19,18 +18,8 @@ std::int64_t BatchSampler::begin_of(std::uint64_t step, std::int64_t sample, std
     const Random random(seed_, mix_stream(stream_, step));
     return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(sample), static_cast<std::uint64_t>(starts)));
   }
-  const std::int64_t number = static_cast<std::int64_t>(step) * epochs_.global_batch + sample, epoch = number / windows;
-  if (epoch != shuffled_) {
-    order_.resize(static_cast<std::size_t>(windows));
-    std::iota(order_.begin(), order_.end(), 0);
-    const Random random(seed_, mix_stream(mix_stream(stream_, hash_name("epoch")), static_cast<std::uint64_t>(epoch)));
-    // Only windows of one place in the batch trade, where the batches of an epoch are whole.
-    const auto places = static_cast<std::size_t>(windows % epochs_.global_batch == 0 ? epochs_.global_batch : 1);
-    for (std::size_t i = order_.size(); i-- > places;) std::swap(order_[i], order_[random.below(i, i / places + 1) * places + i % places]);
-    shuffled_ = epoch;
-  }
   // Evenly over the text.
-  return order_[static_cast<std::size_t>(number % windows)] * starts / windows;
+  return order_.at(step, sample) * starts / windows;
 }
 
 Batch BatchSampler::batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const {

@@ -6,11 +6,11 @@
 
 #include "models/data/corpus.h"
 #include "models/data/dataset.h"
+#include "models/data/epoch_order.h"
 
 namespace thinwire {
 
-/// A fixed number of windows: in every epoch each comes once, in an order of its own. Where the global batch divides it, a window keeps its place in the batch, and so
-/// its replica and tensor rank: what these remember of samples stays theirs.
+/// A fixed number of windows: in every epoch each comes once, in an order of its own (EpochOrder).
 struct Epochs {
   std::int64_t windows = 0;  ///< 0: no epochs, windows begin anywhere
   std::int64_t global_batch = 1;  ///< samples of a step
@@ -32,8 +32,7 @@ class BatchSampler final : public Dataset {
   std::span<const std::uint8_t> text_;
   std::uint64_t seed_, stream_;
   Epochs epochs_;
-  mutable std::int64_t shuffled_ = -1;            ///< the epoch whose order is kept
-  mutable std::vector<std::int32_t> order_ = {};  ///< numbers of its windows
+  EpochOrder order_;
 };
 
 /// Training and validation windows of `corpus`, which outlives them. `seed` chooses those of training; validation sees the same under every seed, and

@@ -25,7 +25,7 @@ std::vector<DataKind> data_kinds() {
   return all;
 }
 
-DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch) {
+DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch, const std::string& vocabulary) {
   const std::size_t colon = data.find(':');
   const std::string name = data.substr(0, colon);
   const auto found = registry().find(name);
@@ -34,7 +34,7 @@ DataSource open_data(const std::string& data, const std::string& path, std::uint
     for (const auto& [other, kind] : registry()) known += (known.empty() ? "" : ", ") + other;
     throw UsageError("--data " + data + ": there is no data of this name; there is " + known);
   }
-  return found->second.open({colon == std::string::npos ? "" : data.substr(colon + 1), path, seed, global_batch});
+  return found->second.open({colon == std::string::npos ? "" : data.substr(colon + 1), path, vocabulary, seed, global_batch});
 }
 
 }  // namespace thinwire

@@ -34,13 +34,24 @@ inline constexpr std::uint64_t validation_seed = 1;
 struct DataRequest {
   std::string options;  ///< of `NAME:options`, as the kind of data reads them
   std::string path;     ///< --text
+  std::string vocabulary;  ///< --vocabulary
   std::uint64_t seed = 1;  ///< of the training data; validation goes by validation_seed
   std::int64_t global_batch = 1;  ///< samples of a step: what an epoch is counted by
 };
 
+/// Samples that a model is judged on as a whole, each once, by metrics of all its predictions together.
+struct JudgedSet {
+  std::string name;                  ///< "dev_matched"
+  std::unique_ptr<Dataset> samples;  ///< in their order, one global batch a step; what fills up the last has no label
+  std::vector<double> wanted;        ///< their labels: numbers of classes, or scores
+  std::vector<std::string> metrics;  ///< of models/metrics
+};
+
 /// Both halves of some data, and who they are.
 struct DataSource {
-  std::unique_ptr<Dataset> training, validation;
+  std::unique_ptr<Dataset> training, validation;  ///< validation: null where there are sets to be judged on
+  std::vector<JudgedSet> judged;                  ///< an evaluation goes over all of each
+  std::int64_t vocabulary = 0;                    ///< ids of tokens are below it; 0: nobody says
   std::string hash;    ///< SHA-256: in every record and checkpoint
   std::string remark;  ///< for the report beside the validation loss; may be empty
 };
@@ -56,6 +67,6 @@ struct RegisterData {
 /// By name.
 std::vector<DataKind> data_kinds();
 /// `data`: NAME[:options]. UsageError listing what there is.
-DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch);
+DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch, const std::string& vocabulary = "");
 
 }  // namespace thinwire

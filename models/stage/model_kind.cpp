@@ -45,6 +45,30 @@ std::unique_ptr<Stage<T>> make_stage(const std::string& model, const ModelConfig
     return kind.make_f32(config, options_of(model), part, runtime);
 }
 
+namespace {
+
+const Pretrained& pretrained_of(const std::string& model, const std::string& folder) {
+  const Pretrained& pretrained = model_kind(model).pretrained;
+  if (!pretrained.sizes) throw UsageError("--from " + folder + ": --model " + model + " reads no other program's weights; start it anew");
+  return pretrained;
+}
+
+}  // namespace
+
+template <typename T>
+std::vector<std::string> load_pretrained(const std::string& model, const std::string& folder, const ModelConfig& config, Stage<T>& part) {
+  const Pretrained& pretrained = pretrained_of(model, folder);
+  if constexpr (std::is_same_v<T, double>)
+    return pretrained.load_f64(folder, config, options_of(model), part);
+  else
+    return pretrained.load_f32(folder, config, options_of(model), part);
+}
+
+ModelConfig pretrained_sizes(const std::string& model, const std::string& folder, ModelConfig sizes) {
+  pretrained_of(model, folder).sizes(folder, sizes);
+  return sizes;
+}
+
 Geometry model_geometry(const std::string& model, const ModelConfig& config, const ModelPart& part, const TensorSplit& split) {
   const ModelKind& kind = model_kind(model);
   if (!kind.geometry)
@@ -54,5 +78,7 @@ Geometry model_geometry(const std::string& model, const ModelConfig& config, con
 
 template std::unique_ptr<Stage<float>> make_stage(const std::string&, const ModelConfig&, const ModelPart&, const StageRuntime<float>&);
 template std::unique_ptr<Stage<double>> make_stage(const std::string&, const ModelConfig&, const ModelPart&, const StageRuntime<double>&);
+template std::vector<std::string> load_pretrained(const std::string&, const std::string&, const ModelConfig&, Stage<float>&);
+template std::vector<std::string> load_pretrained(const std::string&, const std::string&, const ModelConfig&, Stage<double>&);
 
 }  // namespace thinwire

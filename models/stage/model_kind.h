@@ -30,12 +30,24 @@ using StageMaker = std::function<std::unique_ptr<Stage<T>>(const ModelConfig& co
 
 using GeometryMaker = std::function<Geometry(const ModelConfig& config, const std::string& options, const ModelPart& part, const TensorSplit& split)>;
 
+/// How a model begins with what another program has trained: a folder, as `--from` names it.
+struct Pretrained {
+  /// Sets those of `sizes` that the folder states.
+  std::function<void(const std::string& folder, ModelConfig& sizes)> sizes;
+  /// Values for the parameters of a part, however it is split; returns the names of those that the folder does not have, which stay as they are.
+  template <typename T>
+  using Loader = std::function<std::vector<std::string>(const std::string& folder, const ModelConfig& config, const std::string& options, Stage<T>& part)>;
+  Loader<float> load_f32;
+  Loader<double> load_f64;
+};
+
 /// Some kind of model. Makers throw UsageError for options and runtimes that the model does not know.
 struct ModelKind {
   std::string name, help;
   StageMaker<float> make_f32;
   StageMaker<double> make_f64;
   GeometryMaker geometry = {};  ///< null: nobody can say what the model costs without running it
+  Pretrained pretrained = {};   ///< null functions: it reads no other program's weights
 };
 struct RegisterModel {
   explicit RegisterModel(ModelKind kind);
@@ -48,6 +60,12 @@ const ModelKind& model_kind(const std::string& model);
 /// The part of a model that a pipeline position holds.
 template <typename T>
 std::unique_ptr<Stage<T>> make_stage(const std::string& model, const ModelConfig& config, const ModelPart& part, const StageRuntime<T>& runtime);
+
+/// What the folder gives to a part of the model, before anything reads its parameters. UsageError for a kind of model that reads none.
+template <typename T>
+std::vector<std::string> load_pretrained(const std::string& model, const std::string& folder, const ModelConfig& config, Stage<T>& part);
+/// `sizes` with those that the folder states. UsageError likewise.
+ModelConfig pretrained_sizes(const std::string& model, const std::string& folder, ModelConfig sizes);
 
 /// What that part is in numbers, on one of the ranks that split it. UsageError for a kind of model that declares none.
 Geometry model_geometry(const std::string& model, const ModelConfig& config, const ModelPart& part = {}, const TensorSplit& split = {});

@@ -89,6 +89,9 @@ class Stage {
     std::abort();
   }
 
+  /// With the head: the class or the number that the model predicts of each sample of the pass's micro-batch, on the host; empty: it predicts none.
+  virtual std::span<const double> predicted(const Saved&) const { return {}; }
+
   /// From now on; empty: none. With a hook, gradients of the tied table's two uses are summed apart, as on the first and last position of a
   /// pipeline: join_table_gradients() before the table's gradient is used.
   virtual void at_boundaries(BoundaryHook) { TW_ASSERT(false, "a stage without boundary hooks"); }

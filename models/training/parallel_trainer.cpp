@@ -7,9 +7,12 @@
 #include "collectives/process/node_info.h"
 #include "core/device/device_module.h"
 #include "core/device/device_stream.h"
+#include "core/process/log.h"
 #include "core/tensor_names.h"
 #include "kernels/nn/device/device_dispatch.h"
+#include "models/training/agreement.h"
 #include "models/training/codec_training.h"
+#include "models/training/replica_batches.h"
 #include "models/stage/model_kind.h"
 #include "models/training/step_schedule.h"
 #include "models/data/batches.h"
@@ -45,12 +48,12 @@ class Trainer3d final : public ParallelTrainer {
         mesh_(world, config.mesh),
         at_(mesh_.coordinates()),
         schedule_(training_schedule(config)),
-        evaluation_(evaluation_schedule(config)),
         optimizer_(parse_update(config.optimizer)) {
     clock_.measure_devices();
     clock_.progress_by([] { return Channel::progress_all(); });
     open_channels();
     make_chunks();
+    begin_from();
     make_update();
     make_codec_training();
     synchronize_placement();
@@ -78,7 +81,7 @@ class Trainer3d final : public ParallelTrainer {
     update_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
-    pipeline_->train(schedule_, static_cast<std::uint64_t>(number), batches(*data_.training, static_cast<std::uint64_t>(number)), loss);
+    pipeline_->train(schedule_, static_cast<std::uint64_t>(number), replica_batches(config_, at_, *data_.training, static_cast<std::uint64_t>(number)), loss);
     if (local_boundaries_) chunks_.front()->join_table_gradients();
     update_->finish_reduction();
 
@@ -124,36 +127,12 @@ class Trainer3d final : public ParallelTrainer {
 
   Evaluation evaluate() override {
     const PlacementScope here(where());
-    const std::int64_t rounds = std::max<std::int64_t>(1, (config_.eval_sequences + config_.global_batch - 1) / config_.global_batch);
     if (update_->begin_evaluation()) store_->updated(steps_taken_);
-    const std::vector<std::string> names = chunks_.back()->metrics();
-    measured_.reshape({static_cast<std::int64_t>(2 * names.size())}, DType::f64);
-    measured_.fill_zero();
-    // A round counts as much as its global batch weighs, against the first.
-    double loss = 0, counted = 0, first_weight = 0;
-    for (std::int64_t round = 0; round < rounds; ++round) {
-      numbers_.fill_zero();
-      const std::vector<Batch> list = batches(*data_.validation, static_cast<std::uint64_t>(round));
-      if (round == 0) first_weight = list.front().global_weight;
-      const double counts = list.front().global_weight / first_weight;
-      double *own = data_of<double>(numbers_), of_round = 0;
-      pipeline_->evaluate(evaluation_, static_cast<int>(round), list, own, names.empty() ? nullptr : data_of<double>(measured_));
-      copy_and_wait(&of_round, own, sizeof of_round);
-      loss += counts * of_round;
-      counted += counts;
-    }
+    const Evaluation evaluation = evaluator_->run(data_, steps_taken_);
     if (update_->end_evaluation()) store_->updated(steps_taken_);
-    nn::check_device_status();
     clock_.settle();
-    const bool speaks = mesh_.last_stage() && at_.tp == 0;
-    std::vector<double> sums = {0, speaks ? loss / (counted * config_.mesh.dp) : 0};
-    sums.resize(2 + 2 * names.size());
-    if (speaks && !names.empty()) copy_and_wait(sums.data() + 2, measured_.view().data(), measured_.bytes());
-    pairs_->sum_over_mesh(sums, steps_taken());
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
-    Evaluation evaluation{sums[1], {}};
-    for (std::size_t k = 0; k < names.size(); ++k) evaluation.metrics.push_back({names[k], sums[2 + 2 * k] / sums[3 + 2 * k]});
     return evaluation;
   }
 
@@ -242,6 +221,17 @@ class Trainer3d final : public ParallelTrainer {
     if (pairs_->local_boundary) local_boundaries_.emplace(config_, *pairs_->local_boundary, *chunks_.front());
   }
 
+  /// Before anything reads the parameters: weights of another program's checkpoint.
+  void begin_from() {
+    if (config_.from.empty()) return;
+    std::string fresh;
+    run_in_agreement(world_, [&] {
+      for (auto& chunk : chunks_)
+        for (const std::string& name : load_pretrained<T>(config_.model_kind, config_.from, config_.model, *chunk)) fresh += " " + name;
+    });
+    if (!fresh.empty() && at_.tp == 0 && at_.dp == 0) log_info("drawn by the seed, for " + config_.from + " does not have them:" + fresh);
+  }
+
   void make_update() {
     StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards};
     for (auto& chunk : chunks_) {
@@ -254,6 +244,7 @@ class Trainer3d final : public ParallelTrainer {
     std::vector<Stage<T>*> pointers;
     for (auto& chunk : chunks_) pointers.push_back(chunk.get());
     pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
+    evaluator_.emplace(config_, at_, *pipeline_, *chunks_.back(), *pairs_);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
@@ -281,20 +272,6 @@ class Trainer3d final : public ParallelTrainer {
     if (forward) codec_training_->add(*forward, sums, config_.model.hidden, true, false);
     const bool rows_differ = config_.mesh.tp > 1 && (config_.scatter_gather || config_.sequence_parallel);
     if (boundary_forward) codec_training_->add(*boundary_forward, boundaries, config_.model.hidden, rows_differ, rows_differ);
-  }
-
-  /// This replica's micro-batches of a global batch.
-  std::vector<Batch> batches(const Dataset& data, std::uint64_t number) const {
-    std::vector<Batch> list;
-    const std::int64_t count = config_.micro_batches();
-    const double global_weight = data.weight(number, config_.global_batch, config_.seq);
-    if (!(global_weight > 0)) throw RuntimeFailure("The global batch of step " + std::to_string(number) + " has no labels; there is nothing to learn from it.");
-    for (std::int64_t m = 0; m < count; ++m) {
-      list.push_back(data.batch(number, (at_.dp * count + m) * config_.micro_batch, config_.micro_batch, config_.seq));
-      list.back().global_weight = global_weight;
-      list.back().global_samples = config_.global_batch;
-    }
-    return list;
   }
 
   /// The rank whose loss or gradient is not finite says so; the others give it time to end the job.
@@ -325,17 +302,17 @@ class Trainer3d final : public ParallelTrainer {
   DataSource data_;
   ProcessMesh mesh_;
   MeshCoordinates at_;
-  Schedule schedule_, evaluation_;  ///< lowered to units
+  Schedule schedule_;  ///< lowered to units
   ComputeClock clock_;
   RecordedPasses recorded_{config_.graphs, clock_};
   Tensor numbers_{{2}, DType::f64};  ///< of a step, read once: squares of the gradient, loss
-  Tensor measured_;                  ///< numerators and weights of the metrics of an evaluation
   std::optional<TrainerChannels> pairs_;
   std::optional<TensorParallel<T>> tensor_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Stage<T>>> chunks_;
   std::optional<LocalBoundaries<T>> local_boundaries_;
   std::optional<Pipeline<T>> pipeline_;
+  std::optional<Evaluator<T>> evaluator_;
   std::unique_ptr<ParameterStore<T>> store_;
   UpdateExpression optimizer_;
   std::unique_ptr<UpdatePolicy<T>> update_;
@@ -343,8 +320,12 @@ class Trainer3d final : public ParallelTrainer {
   std::optional<CodecTraining> codec_training_;
 };
 
-/// UsageError for codecs that go by token ids where the data have none.
-void check_fields(const TrainConfig& config, const Dataset& data) {
+/// UsageError for tokens that the model does not know, and for codecs that go by token ids where the data have none.
+void check_fields(const TrainConfig& config, const DataSource& source) {
+  if (source.vocabulary > config.model.vocab)
+    throw UsageError("--data " + config.data + " has a vocabulary of " + std::to_string(source.vocabulary) + " pieces, the model one of " + std::to_string(config.model.vocab) +
+                     "; give --vocab " + std::to_string(source.vocabulary) + ", or the model's own --vocabulary");
+  const Dataset& data = *source.training;
   for (const auto& [traffic, rule] : config.compress) {
     if (!rule.active() || !make_codec(rule.codec, config.form).codec->traits().by_token) continue;
     if (data.batch(0, 0, 1, config.seq).fields.contains("tokens")) continue;
@@ -361,7 +342,7 @@ std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, cons
 
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, DataSource data) {
   config.check();
-  check_fields(config, *data.training);
+  check_fields(config, data);
   auto stream = std::make_unique<OwnedStream>(device_of_rank(config.device));
   const PlacementScope here(Placement{stream->get().device, stream->get()});
   if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, std::move(data), std::move(stream));

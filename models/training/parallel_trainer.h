@@ -9,6 +9,7 @@
 #include "models/parallel/channels/traffic_record.h"
 #include "models/store/state_slot.h"
 #include "models/training/config/train_config.h"
+#include "models/training/evaluation.h"
 
 namespace thinwire {
 
@@ -24,16 +25,6 @@ struct StepRecord {
   double wait_us = 0;     ///< blocked on the pipeline or on a reduction
   std::int64_t tokens = 0;
   std::vector<TrafficRecord> traffic;
-};
-
-/// Means over everything evaluated, equal on all ranks.
-struct Evaluation {
-  struct Metric {
-    std::string name;
-    double value = 0;
-  };
-  double loss = 0;
-  std::vector<Metric> metrics;  ///< what the model names beside the loss
 };
 
 /// Collective over `world` unless said otherwise. Float type by config.dtype.

@@ -60,12 +60,12 @@ void Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std:
 }
 
 template <typename T>
-void Pipeline<T>::evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics) {
+void Pipeline<T>::evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics, double* predicted) {
   PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
   pass.why = Pass::evaluate;
-  metrics_ = metrics;
+  metrics_ = metrics, predicted_ = predicted;
   run(schedule, false, pass, micro_batches, loss);
-  metrics_ = nullptr;
+  metrics_ = predicted_ = nullptr;
 }
 
 template <typename T>
@@ -347,6 +347,11 @@ void Pipeline<T>::forward(const JoinedPass& joined, const PassContext& pass, con
   nn::add_total<double, double>(1, data_of<double>(chunk.loss(saved)), share, 1.0, loss);
   const std::int64_t numbers = metrics_ ? 2 * static_cast<std::int64_t>(chunk.metrics().size()) : 0;
   for (std::int64_t n = 0; n < numbers; ++n) nn::add_total<double, double>(1, data_of<double>(chunk.measured(saved)) + n, 1.0, 1.0, metrics_ + n);
+  if (predicted_ == nullptr) return;
+  const std::span<const double> said = chunk.predicted(saved);
+  if (static_cast<std::int64_t>(said.size()) != pass.batch)
+    throw UsageError("these data are judged by what a model says of each sample, and --model " + config_.model_kind + " says nothing of one; choose a task= of it that does, or other data");
+  std::copy(said.begin(), said.end(), predicted_ + i.micro * config_.micro_batch);
 }
 
 template <typename T>

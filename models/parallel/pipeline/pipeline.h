@@ -41,8 +41,9 @@ class Pipeline {
   /// averaged; nothing without the head.
   void train(const Schedule& schedule, std::uint64_t step, const std::vector<Batch>& micro_batches, double* loss);
   /// By a schedule that was lowered without backward passes, leaving no trace. `round` distinguishes the messages of several calls.
-  /// metrics[2 k], metrics[2 k + 1] += numerator and weight of Stage::metrics()[k], where the thread computes.
-  void evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics = nullptr);
+  /// metrics[2 k], metrics[2 k + 1] += numerator and weight of Stage::metrics()[k], where the thread computes. predicted[0 ..]: with the head, what it says
+  /// of each sample of the micro-batches (Stage::predicted()), on the host; UsageError where it says nothing.
+  void evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics = nullptr, double* predicted = nullptr);
   /// Microseconds blocked in receives and unfinished sends since the last reset, codec work excluded.
   double waited_us = 0;
   double forward_us = 0, backward_us = 0;  ///< computing in forward and backward passes (ComputeClock), without communication
@@ -110,7 +111,7 @@ class Pipeline {
   std::vector<Stage<T>*> chunks_;
   BoundaryChannels pairs_;
   UnitActors actors_;
-  double* metrics_ = nullptr;  ///< of the evaluation that runs
+  double *metrics_ = nullptr, *predicted_ = nullptr;  ///< of the evaluation that runs
   ComputeClock& clock_;
   bool scatters_, positions_first_, names_tokens_;
   std::vector<int> slices_;  ///< tokens of each slice; one entry: whole sequences

@@ -378,13 +378,13 @@ Schedule pipeline_schedule(const TrainConfig& c) {
 
 std::set<TrafficClass> TrainConfig::omitted() const {
   std::set<TrafficClass> classes;
-  for (std::size_t from = 0; from < omit.size();) {
-    const std::size_t to = std::min(omit.find(',', from), omit.size());
-    const TrafficClass traffic = parse_traffic(omit.substr(from, to - from));
+  for (std::size_t begin = 0; begin < omit.size();) {
+    const std::size_t end = std::min(omit.find(',', begin), omit.size());
+    const TrafficClass traffic = parse_traffic(omit.substr(begin, end - begin));
     if (traffic == TrafficClass::control)
       throw UsageError("omit = " + omit + ": control traffic (norms, loss, look-ups) belongs to computing; leave it out of the list");
     classes.insert(traffic);
-    from = to + 1;
+    begin = end + 1;
   }
   return classes;
 }

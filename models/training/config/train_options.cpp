@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/error.h"
+#include "models/stage/model_kind.h"
 
 namespace thinwire {
 namespace {
@@ -187,6 +188,9 @@ void add_rule(std::vector<TrainOption>& table, TrafficClass traffic) {
 std::vector<TrainOption> make_table() {
   std::vector<TrainOption> t = {
       option("model.kind", "model", OnResume::refused, "which model, NAME[:key=value,...]", "", TW_MEMBER(model_kind)),
+      option("model.from", "from", OnResume::told,
+             "folder of another program's checkpoint (Hugging Face's, of --model bert): its weights fill what it has of the model, whose sizes are its own where none are given", "",
+             TW_MEMBER(from)),
       option("model.hidden", "hidden", OnResume::refused, "hidden size", "", TW_MEMBER(model.hidden)),
       option("model.layers", "layers", OnResume::refused, "Transformer blocks", "", TW_MEMBER(model.layers)),
       option("model.heads", "heads", OnResume::refused, "attention heads", "", TW_MEMBER(model.heads)),
@@ -200,8 +204,9 @@ std::vector<TrainOption> make_table() {
                             TW_MEMBER(model.compute), {"f32", "bf16"},
                             {nn::ComputeType::f32, nn::ComputeType::bf16}),
       option("data.kind", "data", OnResume::refused, "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
-      option("data.text", "text", OnResume::free, "file or folder of text; empty: the Python standard library's sources", "",
+      option("data.text", "text", OnResume::free, "file or folder of text, or of the tasks' folders; empty: the Python standard library's sources", "",
              TW_MEMBER(text)),
+      option("data.vocabulary", "vocabulary", OnResume::free, "vocab.txt, for data of words; empty: that in the folder of --from", "", TW_MEMBER(vocabulary)),
       option("mesh.tp", "tp", OnResume::codec_state, "tensor-parallel ranks", "", TW_MEMBER(mesh.tp)),
       option("mesh.tensor_parallel", "tensor-parallel", OnResume::codec_state,
              "how the tp ranks split a layer: 1d, 2d (tp a square), 2.5d:depth=D (q q D), 3d (a cube) or 3d:sides=XxYxZ", "",
@@ -359,6 +364,14 @@ TrainConfig make_train_config(const TrainValues& values) {
     } catch (const UsageError& error) {
       throw UsageError("--" + flag + ": " + error.what());
     }
+  }
+  if (!config.from.empty()) {
+    const ModelConfig theirs = pretrained_sizes(config.model_kind, config.from, config.model);
+    if (!values.contains("hidden")) config.model.hidden = theirs.hidden;
+    if (!values.contains("layers")) config.model.layers = theirs.layers;
+    if (!values.contains("heads")) config.model.heads = theirs.heads;
+    if (!values.contains("vocab")) config.model.vocab = theirs.vocab;
+    if (config.vocabulary.empty()) config.vocabulary = config.from + "/vocab.txt";
   }
   // Only one schedule runs slices.
   if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = "terapipe";

@@ -59,7 +59,7 @@ TrainConfig train_defaults();
 /// nearest valid name for syntax, unknown keys and values of the wrong kind.
 TrainValues read_train_file(const std::string& path);
 
-/// Defaults overridden by `values`; what is 0 for "as another" is filled in. Does not check() the sizes
+/// Defaults overridden by `values`; what is 0 for "as another" is filled in, and with --from sizes and vocabulary from its folder. Does not check() the sizes
 /// against each other. UsageError for unknown names (with the nearest) and bad values, naming the flag.
 TrainConfig make_train_config(const TrainValues& values);
 
