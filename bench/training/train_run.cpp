@@ -77,9 +77,11 @@ class Training {
 
   /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
   std::optional<Measured> run() {
-    DataSource data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch, config_.vocabulary);
+    DataSource data;
+    complain_once(world_, [&] { data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch, config_.vocabulary); });
     corpus_hash_ = data.hash;
     data_remark_ = data.remark;
+    predicts_tokens_ = data.predicts_tokens;
     const std::int64_t held_before = buffer_bytes();
     reset_buffer_bytes_peak();
     if (const auto peak = context_.run_options.find("peak-tflops"); peak != context_.run_options.end()) {
@@ -87,7 +89,7 @@ class Training {
       const PlacementScope here(host ? Device() : Device{config_.device, NodeInfo::rank_here() % device_module().devices()});
       peak_ = product_peak(world_, config_.model.compute, peak->second);
     }
-    trainer_ = ParallelTrainer::make(world_, config_, std::move(data));
+    complain_once(world_, [&] { trainer_ = ParallelTrainer::make(world_, config_, std::move(data)); });
     const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_, metrics_) : std::string();
     if (!goes_on.empty()) note(goes_on);
     if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
@@ -280,6 +282,7 @@ class Training {
     run.plan = plan_;
     run.link = context_.link;
     run.corpus = corpus_hash_;
+    run.predicts_tokens = predicts_tokens_;
     run.oversubscription = NodeInfo::oversubscription();
     if (config_.device != DeviceKind::host) {
       run.device = device_name({config_.device, 0});
@@ -393,6 +396,7 @@ class Training {
   std::optional<MovedStart> moved_;
   std::string plan_, checkpoint_;
   std::string corpus_hash_, data_remark_;
+  bool predicts_tokens_ = true;
   TrainResume resume_;
   std::int64_t peak_bytes_ = 0;
   std::optional<ProductPeak> peak_;

@@ -14,6 +14,7 @@ namespace thinwire::bench {
 struct TrainRun {
   TrainConfig config;
   std::string plan, link, corpus;  ///< corpus: hash of the text
+  bool predicts_tokens = true;  ///< losses are nats per token, else means over samples
   std::string device;           ///< its name; empty: the host
   double oversubscription = 1;  ///< ranks per core, or per device
   std::vector<std::vector<StepRecord>> ranks;  ///< by rank; equally many steps each

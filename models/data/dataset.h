@@ -52,6 +52,7 @@ struct DataSource {
   std::unique_ptr<Dataset> training, validation;  ///< validation: null where there are sets to be judged on
   std::vector<JudgedSet> judged;                  ///< an evaluation goes over all of each
   std::int64_t vocabulary = 0;                    ///< ids of tokens are below it; 0: nobody says
+  bool predicts_tokens = true;                    ///< losses are nats per token: e to the loss is a perplexity
   std::string hash;    ///< SHA-256: in every record and checkpoint
   std::string remark;  ///< for the report beside the validation loss; may be empty
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace thinwire {
@@ -49,6 +50,15 @@ void run_in_agreement(Communicator& world, const std::function<void()>& body) {
   world.all_gather(&mine, sizeof mine, all.data())->wait();
   for (const Outcome& outcome : all)
     if (outcome.status != 0) throw_again(outcome);
+}
+
+void complain_once(const Communicator& world, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error&) {
+    if (world.rank() != 0) sleep_until_ns(now_ns() + 2'000'000'000);
+    throw;
+  }
 }
 
 }  // namespace thinwire

@@ -11,4 +11,7 @@ namespace thinwire {
 /// communicates must leave its partners satisfied before it throws.
 void run_in_agreement(Communicator& world, const std::function<void()>& body);
 
+/// Runs `body`, which fails on all ranks alike or on none: rank 0 is heard, for the others give it time to end the job before they throw.
+void complain_once(const Communicator& world, const std::function<void()>& body);
+
 }  // namespace thinwire

@@ -49,6 +49,7 @@ DataSource open_task(const DataRequest& request) {
   text::Vocabulary vocabulary = text::Vocabulary::read(request.vocabulary);
   DataSource source;
   source.vocabulary = vocabulary.size();
+  source.predicts_tokens = false;
   std::string content = task.name + "\n" + given.choice("case") + "\n" + vocabulary.hash() + "\n";
   const auto reading =
       std::make_shared<const TaskReading>(TaskReading{text::WordPiece(std::move(vocabulary), letters), task.texts.size() > 1, task.labels.classes == 0, request.global_batch});
@@ -59,7 +60,7 @@ DataSource open_task(const DataRequest& request) {
   source.training = std::make_unique<TaskSamples>(reading, std::move(data.train.examples), EpochOrder(rows, request.global_batch, request.seed, hash_name("task.training")));
   for (TaskFile& file : data.judged) {
     content += file.hash + "\n";
-    source.remark += ", judged on the " + std::to_string(file.examples.size()) + " of " + file.name;
+    source.remark += (source.judged.empty() ? ", judged on " : " and ") + std::to_string(file.examples.size()) + " of " + file.name;
     source.judged.push_back(judged_set(task, std::move(file), reading));
   }
   source.hash = sha256_hex(content);

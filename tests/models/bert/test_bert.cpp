@@ -2,6 +2,8 @@
 // BERT on one rank: losses against a reference written from the formulas, gradients against finite differences, padding, training.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "models/optimizer/optimizer.h"
@@ -176,6 +178,77 @@ TEST(Bert, LearnsEveryTask) {
     }
     std::printf("%-60s %.3f -> %.3f\n", options, first, last);
     EXPECT_LT(last, 0.9 * first) << options;
+  }
+}
+
+TEST(Bert, MaskedAccuracyIsOfTheTokensWithTheLeastLosses) {
+  for (const char* options : {"task=masked", "task=pretraining"}) {
+    Model model(options);
+    const DataSource data = bert_samples(BertTask::masked);
+    Batch batch = whole_batch(*data.training, 0, 3, 13);
+    PassContext pass{3, 13, false};
+    pass.why = Pass::evaluate;
+    (void)model.forward(batch, pass);
+    ASSERT_EQ(model.stage->metrics()[0], "masked_accuracy");
+    const double* measured = data_of<double>(model.stage->measured(*model.saved));
+    const double right = measured[0], asked = measured[1];
+    const std::vector<std::int32_t> wanted = batch.ints("masked_labels");
+    EXPECT_EQ(asked, wanted.size() - static_cast<std::size_t>(std::count(wanted.begin(), wanted.end(), -1)));
+    double expected = 0;
+    batch.weight = batch.global_weight = 1;
+    for (std::size_t at = 0; at < wanted.size(); ++at) {
+      if (wanted[at] == -1) continue;
+      std::vector<double> losses;
+      for (std::int32_t token = 0; token < masked_text_vocabulary; ++token) {
+        batch.ints("masked_labels").assign(wanted.size(), -1);
+        batch.ints("masked_labels")[at] = token;
+        losses.push_back(model.forward(batch));
+      }
+      expected += std::min_element(losses.begin(), losses.end()) == losses.begin() + wanted[at];
+    }
+    EXPECT_EQ(right, expected) << options;
+    // Labels that are what the model says are all right.
+    const auto likeliest = [&](std::size_t at) {
+      std::pair<double, std::int32_t> least{INFINITY, 0};
+      for (std::int32_t token = 0; token < masked_text_vocabulary; ++token) {
+        batch.ints("masked_labels").assign(wanted.size(), -1);
+        batch.ints("masked_labels")[at] = token;
+        least = std::min(least, {model.forward(batch), token});
+      }
+      return least.second;
+    };
+    const std::int32_t said = likeliest(2);
+    batch.ints("masked_labels").assign(wanted.size(), -1);
+    batch.ints("masked_labels")[2] = said;
+    (void)model.forward(batch, pass);
+    EXPECT_EQ(data_of<double>(model.stage->measured(*model.saved))[0], 1) << options;
+  }
+}
+
+TEST(Bert, SamplesWithoutALabelWeighNothing) {
+  for (const auto& [options, task] : {std::pair{"task=regression", BertTask::regression}, {"task=classification,classes=3", BertTask::classification}}) {
+    const DataSource data = bert_samples(task);
+    const auto with = [&](std::int64_t count) {
+      Batch batch = whole_batch(*data.training, 0, count, 9);
+      if (task == BertTask::classification) {
+        batch.ints("labels") = {0, 2, 1};
+        batch.ints("labels").resize(static_cast<std::size_t>(count), -1);
+      } else {
+        auto& numbers = std::get<std::vector<float>>(batch.fields["labels"].values);
+        std::fill(numbers.begin() + 3, numbers.end(), NAN);
+      }
+      batch.weight = batch.global_weight = 3;
+      return batch;
+    };
+    Model three(options), five(options);
+    EXPECT_NEAR(five.forward(with(5)), three.forward(with(3)), 1e-13) << options;
+    EXPECT_EQ(five.stage->predicted(*five.saved).size(), 5U);
+    for (std::size_t b = 0; b < 3; ++b) EXPECT_NEAR(five.stage->predicted(*five.saved)[b], three.stage->predicted(*three.saved)[b], 1e-13) << options;
+    three.backward(), five.backward();
+    for (std::size_t p = 0; p < three.stage->parameters().size(); ++p) {
+      const Parameter<double>&a = *three.stage->parameters()[p], &b = *five.stage->parameters()[p];
+      for (std::int64_t i = 0; i < a.elements(); ++i) ASSERT_NEAR(b.g()[i], a.g()[i], 1e-12 * std::max(1.0, std::abs(a.g()[i]))) << options << " " << a.name();
+    }
   }
 }
 
