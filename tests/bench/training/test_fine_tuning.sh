@@ -83,7 +83,7 @@ refused() { # STATUS WORDS ARGUMENTS...
   run ranks "$@" --micro-batch 2 --steps 2 --checkpoint "$work/none.h5"
   expect_status "$wanted"
   expect_output "$words"
-  expect_equal "$(grep -c ' error ' <<<"$output")" 1 "number of messages"
+  expect_equal "$(grep -cE '^[0-9:.]+ error ' <<<"$output")" 1 "number of messages"
   [ ! -e "$work/none.h5" ] || fail "a checkpoint of nothing"
 }
 four=(4 --tp 2 --pp 2 "${sizes[@]}" "${rte[@]}")
