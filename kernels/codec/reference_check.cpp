@@ -24,10 +24,12 @@ void require_near_reference(std::span<const float> decoded, const std::vector<do
                               " is right");
 }
 
-void require_as_near(std::span<const float> x, std::span<const float> decoded, const std::vector<double>& reference) {
+void require_as_near(std::span<const float> x, std::span<const float> decoded, const std::vector<double>& reference, const std::vector<double>& offsets) {
   constexpr double roundings = 4e-6;  // of f32: some tens of units in the last place
+  constexpr double roundings_of_offset = 4e-7;  // it is subtracted and added once each
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double here = decoded[i], there = reference[i], slack = roundings * (std::fabs(double{x[i]}) + std::fabs(here) + std::fabs(there));
+    const double here = decoded[i], there = reference[i], offset = offsets.empty() ? 0 : std::fabs(offsets[i]),
+                 slack = roundings * (std::fabs(double{x[i]}) + std::fabs(here) + std::fabs(there)) + roundings_of_offset * offset;
     if (std::fabs(here - x[i]) <= std::fabs(there - x[i]) + slack) continue;
     throw WrongResult("element " + std::to_string(i) + ", " + std::to_string(x[i]) + ", became " + std::to_string(here) + " where the float64 reference has " + std::to_string(there) + ", which is nearer");
   }

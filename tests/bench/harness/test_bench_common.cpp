@@ -19,6 +19,7 @@
 #include "bench/harness/baseline.h"
 #include "collectives/world.h"
 #include "core/formulas.h"
+#include "kernels/codec/reference_check.h"
 #include "results/record.h"
 #include "support/codec_rounds.h"
 #include "support/mpi_support.h"
@@ -251,6 +252,21 @@ TEST(CheckCodec, PassesEveryCodecThatShipsAndCatchesWrongOnes) {
     CodecStack stack = make_codec(text);
     EXPECT_THROW(check_codec(stack, view), WrongResult) << text;
   }
+}
+
+// Of many numbers a few lie near zero in a group whose offset is large: they come back with the rounding of the offset.
+TEST(CheckCodec, LetsOffsetsRoundButNoCodeBeWrong) {
+  const Shape shape{512, 512};
+  const auto x = testing::normal_numbers(shape.elements(), 4);
+  for (const char* text : {"group:bits=8,range=affine", "group:bits=8,range=minmax", "group:bits=4,range=affine", "spike:bits=4"}) {
+    CodecStack stack = make_codec(text);
+    EXPECT_NO_THROW(check_codec(stack, ConstTensorView(x.data(), shape))) << text;
+  }
+  const std::vector<float> value = {1e-4f};
+  const std::vector<double> right = {1e-4}, offset = {-4};
+  EXPECT_NO_THROW(require_as_near(value, std::vector<float>{1.01e-4f}, right, offset));
+  EXPECT_THROW(require_as_near(value, std::vector<float>{1.01e-4f}, right), WrongResult) << "without an offset";
+  EXPECT_THROW(require_as_near(value, std::vector<float>{1.05e-4f}, right, offset), WrongResult) << "beyond its rounding";
 }
 
 TEST(CommandLine, RefusesWhatItDoesNotKnowAndNamesTheNearest) {

@@ -279,7 +279,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
   const GroupOptions o = group_options(stack.expression.codec.parameters);
   const std::span<const float> x = tensor.as<float>();
   const auto columns = static_cast<std::size_t>(tensor.shape().columns()), group = static_cast<std::size_t>(o.group);
-  std::vector<double> out(x.size());
+  std::vector<double> out(x.size()), offsets(x.size());
   for (std::size_t row = 0; row < x.size(); row += columns)
     for (std::size_t begin = row; begin < row + columns; begin += group) {
       const std::size_t end = std::min(begin + group, row + columns);
@@ -289,12 +289,13 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
       for (std::size_t i = begin; i < end; ++i) {
         const double y = step == 0 ? 0 : std::clamp((x[i] - offset) / step, double{o.low()}, double{o.high()});
         out[i] = std::nearbyint(y) * step + offset;
+        offsets[i] = offset;
         if (o.stochastic && std::fabs(decoded[i] - (y * step + offset)) > 1.001 * std::fabs(step) + 1e-6 * std::fabs(offset))
           throw WrongResult("element " + std::to_string(i) + " is more than a step from its value");
       }
     }
   if (o.stochastic) return "within a step of each value, in float64";
-  require_as_near(x, decoded, out);
+  require_as_near(x, decoded, out, offsets);
   return "scalar formula in float64";
 }
 

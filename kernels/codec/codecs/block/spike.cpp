@@ -177,7 +177,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
   const Options o = options_of(stack.expression.codec.parameters);
   const std::span<const float> x = tensor.as<float>();
   const auto columns = static_cast<std::size_t>(tensor.shape().columns()), group = static_cast<std::size_t>(o.group);
-  std::vector<double> out(x.size());
+  std::vector<double> out(x.size()), offsets(x.size());
   for (std::size_t row = 0; row < x.size(); row += columns)
     for (std::size_t begin = row; begin < row + columns; begin += group) {
       const std::size_t end = std::min(begin + group, row + columns);
@@ -191,10 +191,11 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
         first = false;
       }
       const double levels = (1 << o.bits) - 1, min = to_float(to_half(least)), step = to_float(to_half((largest - least) / static_cast<float>(levels)));
+      std::fill(offsets.begin() + static_cast<std::ptrdiff_t>(begin), offsets.begin() + static_cast<std::ptrdiff_t>(end), min);
       for (std::size_t i = begin; i < end; ++i)
         out[i] = i == low || i == high ? double{to_float(to_half(x[i]))} : min + step * (step == 0 ? 0 : std::nearbyint(std::clamp((x[i] - min) / step, 0.0, levels)));
     }
-  require_as_near(x, decoded, out);
+  require_as_near(x, decoded, out, offsets);
   return "scalar formula in float64";
 }
 

@@ -107,11 +107,14 @@ TEST(TaskSamples, OfASetToBeJudgedOnComeOnceInTheirOrder) {
       const Batch one = set.samples->batch(step, number % global_batch, 1, seq);
       const bool there = number < dev_rows;
       EXPECT_EQ(one.weight, there ? 1 : 0);
-      if (scores)
+      if (scores) {
         EXPECT_TRUE(there ? one.floats("labels")[0] == set.wanted[static_cast<std::size_t>(number)] : std::isnan(one.floats("labels")[0])) << number;
-      else
+      } else {
         EXPECT_EQ(one.ints("labels")[0], there ? static_cast<std::int32_t>(set.wanted[static_cast<std::size_t>(number)]) : -1) << number;
-      if (!there) EXPECT_EQ(one.lengths[0], 2) << "nothing between its marks";
+      }
+      if (!there) {
+        EXPECT_EQ(one.lengths[0], 2) << "nothing between its marks";
+      }
     }
     EXPECT_EQ(set.samples->weight(0, global_batch, seq), global_batch);
     EXPECT_EQ(set.samples->weight(1, global_batch, seq), dev_rows - global_batch);
