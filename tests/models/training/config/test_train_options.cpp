@@ -87,7 +87,7 @@ TEST(TrainOptions, APrintedConfigurationReadsBackTheSame) {
   for (int round = 0; round < 200; ++round) {
     TrainValues values;
     for (const TrainOption& option : train_options())
-      if (random() % 2) values[option.flag] = random_value(option, random);
+      if (random() % 2 && option.flag != "from") values[option.flag] = random_value(option, random);  // a folder that is given is read
     const TrainConfig config = make_train_config(values);
     const std::string printed = print_config(config);
     EXPECT_EQ(everything(from_file(printed)), everything(config)) << printed;
