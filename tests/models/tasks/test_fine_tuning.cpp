@@ -1,6 +1,6 @@
 // labels: mpi, parity
 // ranks: 4
-// timeout: 240
+// timeout: 600
 // Fine-tuning: BERT from a checkpoint of Hugging Face on a task in GLUE's layout. Every split of the ranks follows one rank, losses and metrics of whole dev sets
 // alike; metrics are those that the losses imply; a run that is resumed inside an epoch ends as one that was not.
 #include <algorithm>
