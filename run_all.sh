@@ -9,12 +9,13 @@ usage() {
 usage: ./run_all.sh [--profile smoke|quick|standard|full] [--ranks N] [--out DIR] [--skip-setup] [--help]
 
 Installs what is missing, builds, trains a small GPT and captures its traffic, measures codecs on that traffic
-over MPI ranks on shared memory and on rate-limited links, judges the papers' claims that the profile affords, and
-writes DIR/collected.h5, DIR/claims/claims.json, DIR/figures/ and DIR/report.html. Started again, it does only what is
+over MPI ranks on shared memory and on rate-limited links, judges the papers' claims that the profile affords, races
+training methods to a loss (not in smoke), and writes DIR/collected.h5, DIR/claims/claims.json, DIR/race/,
+DIR/figures/ and DIR/report.html. Started again, it does only what is
 not finished.
 
   --profile P    after the build: smoke (1 minute), quick (18 minutes; the default), standard (hours), full (days)
-  --ranks N      only the cells that run on N ranks (default: all of the profile), and no claims
+  --ranks N      only the cells that run on N ranks (default: all of the profile), no claims and no race
   --out DIR      where everything goes (default out/PROFILE)
   --skip-setup   install nothing
   --help         this text
@@ -104,8 +105,12 @@ stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${sel
 case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; esac
 stage collect "$bin/sweep" collect --out "$out"
 [ -n "$ranks" ] || stage claims judge_claims
+# Which method reaches the loss first: the profile's course (docs/race.md).
+case $profile in smoke) course='' ;; quick) course=quick ;; *) course=pipeline_s ;; esac
+[ -n "$ranks" ] || [ -z "$course" ] || stage race "$bin/race" run "experiments/race/courses/$course.toml" --out "$out/race" --if-code-changed redo
 stage report /usr/bin/python3 plots/report/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
 stage summary /usr/bin/python3 plots/report/summary.py --collected "$out/collected.h5"
+[ ! -f "$out/race/race.txt" ] || cat "$out/race/race.txt"
 print_stage_times
 echo "Report:  $out/report.html"
 echo "Figures: $out/figures/"

@@ -8,11 +8,13 @@ log_dir=out/logs
 
 usage() {
   cat <<USAGE
-usage: ./run_tests.sh [--full] [--skip-setup] [--jobs N] [--help]
+usage: ./run_tests.sh [--all | --full] [--skip-setup] [--jobs N] [--help]
 
-Installs what is missing, builds, and runs every test but those labelled parity-full.
+Installs what is missing, builds, and runs every test but those labelled slow or parity-full, which ask the
+same of more settings.
 
-  --full         the tests labelled parity-full, too (hours)
+  --all          the tests labelled slow, too (minutes)
+  --full         the tests labelled slow or parity-full, too (hours)
   --skip-setup   install nothing
   --jobs N       ranks and programs at the same time (default 2); a test of more ranks runs alone
   --help         this text
@@ -21,10 +23,11 @@ Exit status: 0 all passed; 2 wrong usage; 3 the machine lacks something; 8 tests
 that failed.
 USAGE
 }
-full=no skip_setup=no jobs=2
+exclude=(-LE '^(slow|parity-full)$') skip_setup=no jobs=2
 while [ $# -gt 0 ]; do
   case $1 in
-    --full) full=yes; shift ;;
+    --all) exclude=(-LE '^parity-full$'); shift ;;
+    --full) exclude=(); shift ;;
     --skip-setup) skip_setup=yes; shift ;;
     --jobs)
       [[ ${2-} =~ ^[1-9][0-9]{0,2}$ ]] || { echo "run_tests.sh: --jobs needs a number from 1 to 999" >&2; usage >&2; exit 2; }
@@ -40,6 +43,4 @@ quiet_stage build cmake --build --preset default -j "$(build_jobs)"
 print_stage_times
 
 # ctest's summary is the last thing on the screen.
-exclude=(-LE '^parity-full$')
-[ $full = no ] || exclude=()
 exec ctest --test-dir build --output-on-failure --no-tests=error -j "$jobs" "${exclude[@]}" </dev/null

@@ -23,7 +23,7 @@ if(TARGET thinwire_cuda)
 endif()
 
 install(DIRECTORY experiments/lab DESTINATION ${share} USE_SOURCE_PERMISSIONS)
-foreach(folder experiments/studies experiments/machines experiments/text_tasks plots docs packaging)
+foreach(folder experiments/studies experiments/machines experiments/race/courses experiments/text_tasks plots docs packaging)
   install(DIRECTORY ${folder} DESTINATION ${share} PATTERN "__pycache__" EXCLUDE)
 endforeach()
 install(DIRECTORY results/published DESTINATION ${share}/results)

@@ -1,10 +1,13 @@
 #include "kernels/values.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <type_traits>
 
 #include "core/device/device_entry.h"
+#include "core/half.h"
 #include "kernels/codec/codecs/dense/cast_entries.h"
 #include "kernels/codec/wrappers/residuals_entries.h"
 #include "kernels/convert.h"
@@ -35,6 +38,29 @@ void convert_on_host(const void* from, void* to, std::int64_t count) {
   convert(std::span<const From>(static_cast<const From*>(from), n), std::span<To>(static_cast<To*>(to), n));
 }
 
+// The parity mode's type: its narrow values are those that f32 would have.
+template <typename Narrow>
+Narrow narrow_from(double value) {
+  const auto single = static_cast<float>(value);
+  if constexpr (std::is_same_v<Narrow, Half>)
+    return to_half(single);
+  else if constexpr (std::is_same_v<Narrow, BFloat16>)
+    return to_bfloat16(single);
+  else
+    return single;
+}
+double widened(float value) { return value; }
+double widened(Half value) { return to_float(value); }
+double widened(BFloat16 value) { return to_float(value); }
+
+template <typename Narrow>
+void convert_f64(const void* from, void* to, std::int64_t count, bool narrows) {
+  if (narrows)
+    std::transform(static_cast<const double*>(from), static_cast<const double*>(from) + count, static_cast<Narrow*>(to), narrow_from<Narrow>);
+  else
+    std::transform(static_cast<const Narrow*>(from), static_cast<const Narrow*>(from) + count, static_cast<double*>(to), [](Narrow value) { return widened(value); });
+}
+
 // The cast kernels report NaN and infinity, which a dense tensor may hold: nobody reads this word. One per device, never released.
 std::uint32_t* unread_status() {
   static std::mutex mutex;
@@ -52,6 +78,19 @@ void convert_values(const void* from, DType from_type, void* to, DType to_type, 
   if (from_type == to_type) {
     if (from != to) copy_bytes(to, from, static_cast<std::size_t>(count) * size_of(from_type));
     return;
+  }
+  if (from_type == DType::f64 || to_type == DType::f64) {
+    TW_ASSERT(placement().on_host(), "f64 is converted on the host alone");
+    const bool to_narrow = from_type == DType::f64;
+    switch (to_narrow ? to_type : from_type) {
+      case DType::f16:
+        return convert_f64<Half>(from, to, count, to_narrow);
+      case DType::bf16:
+        return convert_f64<BFloat16>(from, to, count, to_narrow);
+      default:
+        TW_ASSERT((to_narrow ? to_type : from_type) == DType::f32, "no such conversion");
+        return convert_f64<float>(from, to, count, to_narrow);
+    }
   }
   const bool narrows = from_type == DType::f32;
   const DType narrow = narrows ? to_type : from_type;

@@ -6,7 +6,8 @@
 
 namespace thinwire {
 
-/// to[i] = from[i] in another type: f32 to f16 or bf16 (nearest even; NaN stays NaN) or back, or of one type (a copy; `to` may be `from`).
+/// to[i] = from[i] in another type: f32 to f16 or bf16 (nearest even; NaN stays NaN) or back, or of one type (a copy; `to` may be `from`). On the host
+/// also f64 to any of them, through f32, or back.
 void convert_values(const void* from, DType from_type, void* to, DType to_type, std::int64_t count);
 /// to = factor * x, f32; `to` may be `x`.
 void scale_values(TensorView to, ConstTensorView x, float factor);

@@ -83,7 +83,9 @@ while read -r library; do
 done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } | LD_LIBRARY_PATH=$top/lib xargs -0 -n1 bash -c 'ldd "$1" 2>/dev/null' _ |
   awk -v top="$top/" '$2 == "=>" && $3 ~ /^\// && index($3, top) != 1 { print $3 }' | sort -u | grep -vE "/(${glibc#^})")
 find "$top" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
-objdump -T "$top"/bin/* "$top"/lib/* 2>/dev/null | grep -oE 'GLIBC_2\.[0-9]+' | sort -V | tail -1 | cut -d_ -f2 > "$top/requires-glibc"
+# What is newer than Ubuntu 22.04's glibc, and no more than random bytes, comes along; `run` loads it.
+cc -shared -fPIC -O1 -Wl,-soname,libolder_glibc.so -o "$top/lib/libolder_glibc.so" "$root/packaging/older_glibc.c"
+find "$top" -type f \( -name '*.so*' -o -path '*/bin/*' \) -print0 | xargs -0 /usr/bin/python3 "$root/packaging/older_glibc.py" "$top/lib/libolder_glibc.so" > "$top/requires-glibc"
 # Each test program of the build by its name: the one program that holds them all, with the suites of that file.
 for source in $(cd "$root/tests" && find gpu models collectives -name 'test_*device*.cpp'); do
   suites=$(sed -nE 's/^TEST(_F|_P)?\((\w+),.*/\2.*/p' "$root/tests/$source" | sort -u | paste -sd:)
@@ -99,12 +101,14 @@ cat > "$top/run" <<'RUN'
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$here/bin:$PATH
 LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+LD_PRELOAD=libolder_glibc.so${LD_PRELOAD:+ $LD_PRELOAD}
 OPAL_PREFIX=$here/openmpi OPAL_BINDIR=$here/bin OPAL_LIBDIR=$here/lib OPAL_PKGLIBDIR=$here/openmpi/plugins
 OPAL_PKGDATADIR=$here/openmpi/share OPAL_SYSCONFDIR=$here/openmpi/etc OMPI_MCA_mca_base_component_path=$here/openmpi/plugins
 PMIX_INSTALL_PREFIX=$here/pmix PMIX_PKGLIBDIR=$here/pmix PMIX_MCA_mca_base_component_path=$here/pmix
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HDF5_USE_FILE_LOCKING=FALSE
-export PATH LD_LIBRARY_PATH OPAL_PREFIX OPAL_BINDIR OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_PKGDATADIR OPAL_SYSCONFDIR OMPI_MCA_mca_base_component_path
-export PMIX_INSTALL_PREFIX PMIX_PKGLIBDIR PMIX_MCA_mca_base_component_path OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM HDF5_USE_FILE_LOCKING
+OMPI_MCA_plm_rsh_agent=/bin/sh  # never used on one machine, but without ssh or another word here nothing starts
+export PATH LD_LIBRARY_PATH LD_PRELOAD OPAL_PREFIX OPAL_BINDIR OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_PKGDATADIR OPAL_SYSCONFDIR OMPI_MCA_mca_base_component_path
+export PMIX_INSTALL_PREFIX PMIX_PKGLIBDIR PMIX_MCA_mca_base_component_path OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM HDF5_USE_FILE_LOCKING OMPI_MCA_plm_rsh_agent
 exec "$@"
 RUN
 chmod +x "$top/run" "$top/tests/gpu/run_all_checks.sh"

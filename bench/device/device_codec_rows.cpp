@@ -190,7 +190,7 @@ void measure_device_codec(BenchContext& context, const CellParameters& p, const 
   row.hidden = x.shape().columns();
   row.dense_bytes = x.elements() * static_cast<std::int64_t>(size_of(parse_dtype(row.dtype)));
   try {
-    DeviceUnderTest device(static_cast<int>(p.integer("device")), lead_bytes_for(x.bytes()));
+    DeviceUnderTest device(static_cast<int>(p.integer("device")));
     device.mark(row);
     const PlacementScope here(device.placement());
     Message message(device, expression, x);
@@ -199,6 +199,7 @@ void measure_device_codec(BenchContext& context, const CellParameters& p, const 
     row.ratio = static_cast<double>(row.dense_bytes) / static_cast<double>(row.payload_bytes);
     check(message, expression, x, row);
     if (!context.check_only) time(p, message, expression, x.shape(), row, measured.samples);
+    device.judge(row);
   } catch (const WrongResult& error) {
     row.status = results::name_of(results::Status::wrong), row.reason = error.what();
   } catch (const EnvironmentError& error) {

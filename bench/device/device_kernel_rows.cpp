@@ -33,20 +33,22 @@ class Kernels {
                                            attention_workspace_bytes(s_.batch, s_.seq, s_.heads), sum_of_squares_workspace_bytes(s_.parameters)}));
   }
 
-  Kernel peak(int type) { return gemm("gemm_peak", type, s_.peak, s_.peak, s_.peak, 0, 0); }
+  /// Random numbers, neither transposed, the result in the operands' type: as the peers measure theirs (bench/peers/gpu_training.py).
+  Kernel peak(int type) { return gemm("gemm_peak", type, s_.peak, s_.peak, s_.peak, {.result = type}); }
 
   /// All kernels of one type; their operands are this object's until the next call.
   std::vector<Kernel> of_type(int type) {
     const std::int64_t t = s_.rows(), h = s_.hidden;
     std::vector<Kernel> all;
-    // Weights lie as [out, in]: the forward product is transposed, the gradient of the input is not, that of the weights sums over tokens.
-    all.push_back(gemm("gemm_qkv", type, t, 3 * h, h, 0, 1));
-    all.push_back(gemm("gemm_projection", type, t, h, h, 0, 1));
-    all.push_back(gemm("gemm_up", type, t, 4 * h, h, 0, 1));
-    all.push_back(gemm("gemm_up_input_gradient", type, t, h, 4 * h, 0, 0));
-    all.push_back(gemm("gemm_up_weight_gradient", type, 4 * h, h, t, 1, 0));
-    all.push_back(gemm("gemm_down", type, t, h, 4 * h, 0, 1));
-    all.push_back(gemm("gemm_head", type, t, s_.vocab, h, 0, 1));
+    // As models/layers/linear.cpp and embedding.cpp ask for them: weights lie as [in, out] and the table as [vocab, hidden]; results are f32.
+    const Form forward{.bias = true}, input_gradient{.tb = 1}, weight_gradient{.ta = 1, .adds = true}, logits{.tb = 1};
+    all.push_back(gemm("gemm_qkv", type, t, 3 * h, h, forward));
+    all.push_back(gemm("gemm_projection", type, t, h, h, forward));
+    all.push_back(gemm("gemm_up", type, t, 4 * h, h, forward));
+    all.push_back(gemm("gemm_up_input_gradient", type, t, h, 4 * h, input_gradient));
+    all.push_back(gemm("gemm_up_weight_gradient", type, h, 4 * h, t, weight_gradient));
+    all.push_back(gemm("gemm_down", type, t, h, 4 * h, forward));
+    all.push_back(gemm("gemm_head", type, t, s_.vocab, h, logits));
     attention(type, all);
     layernorm(type, all);
     gelu(type, all);
@@ -100,27 +102,35 @@ class Kernels {
     };
   }
 
-  Kernel gemm(const char* operation, int type, std::int64_t m, std::int64_t n, std::int64_t k, int ta, int tb) {
-    const void *a = numbers(type, m * k), *b = numbers(type, k * n, 0.5f);
-    void* c = device_.allocate(static_cast<Bytes>(m * n) * size(type));
-    const std::int64_t lda = ta ? m : k, ldb = tb ? k : n;
-    Kernel kernel{operation, type, gemm_work(m, n, k, static_cast<std::int64_t>(size(type))), {}, {}};
+  /// What is transposed, what is added, and the type of the result.
+  struct Form {
+    int ta = 0, tb = 0;
+    bool bias = false, adds = false;  ///< to what is there
+    int result = device_f32;
+  };
+
+  Kernel gemm(const char* operation, int type, std::int64_t m, std::int64_t n, std::int64_t k, const Form& form) {
+    const void *a = numbers(type, m * k), *b = numbers(type, k * n, 0.5f), *bias = form.bias ? numbers(form.result, n) : nullptr;
+    void* c = form.adds ? numbers(form.result, m * n, 0) : device_.allocate(static_cast<Bytes>(m * n) * size(form.result));
+    const std::int64_t lda = form.ta ? m : k, ldb = form.tb ? k : n;
+    Kernel kernel{operation, type, gemm_work(m, n, k, static_cast<std::int64_t>(size(type)), static_cast<std::int64_t>(size(form.result))), {}, {}};
     kernel.run = [=, this] {
-      device_.call<thinwire_cuda_gemm_fn>("thinwire_cuda_gemm", type, type, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, n, static_cast<const void*>(nullptr),
-                                          workspace_);
+      device_.call<thinwire_cuda_gemm_fn>("thinwire_cuda_gemm", type, form.result, form.ta, form.tb, m, n, k, 1.0f, a, lda, b, ldb, form.adds ? 1.0f : 0.0f, c, n,
+                                          bias, workspace_);
     };
     const std::string name = operation;
     kernel.verify = [=, this] {
       const std::pair<std::int64_t, std::int64_t> places[] = {{0, 0}, {m - 1, n - 1}, {m / 2, n / 3}, {m / 3, n - 1}, {m - 1, n / 7}};
       for (const auto& [i, j] : places) {
-        double sum = 0, length = 0;
+        double sum = form.bias ? value(form.result, static_cast<Bytes>(j), 1) : 0, length = 0;
         for (std::int64_t l = 0; l < k; ++l) {
-          const double x = value(type, static_cast<Bytes>(ta ? l * lda + i : i * lda + l), 1), y = value(type, static_cast<Bytes>(tb ? j * ldb + l : l * ldb + j), 0.5f);
+          const double x = value(type, static_cast<Bytes>(form.ta ? l * lda + i : i * lda + l), 1);
+          const double y = value(type, static_cast<Bytes>(form.tb ? j * ldb + l : l * ldb + j), 0.5f);
           sum += x * y, length += x * x * y * y;
         }
-        const float found = read(type, static_cast<const std::byte*>(c) + static_cast<Bytes>(i * n + j) * size(type), 1)[0];
+        const float found = read(form.result, static_cast<const std::byte*>(c) + static_cast<Bytes>(i * n + j) * size(form.result), 1)[0];
         // f32 sums of k products, and one rounding to the type.
-        const double allowed = 1e-5 * std::sqrt(length * static_cast<double>(k)) + (type == device_f32 ? 1e-6 : 4e-3) * std::abs(sum) + 1e-6;
+        const double allowed = 1e-5 * std::sqrt(length * static_cast<double>(k)) + (form.result == device_f32 ? 1e-6 : 4e-3) * std::abs(sum) + 1e-6;
         if (!(std::abs(found - sum) <= allowed))
           throw WrongResult(name + " on the device: element (" + std::to_string(i) + ", " + std::to_string(j) + ") is " + std::to_string(found) + ", not " + std::to_string(sum));
       }
@@ -267,6 +277,7 @@ results::CellRow kernel_row(BenchContext& context, const CellParameters& p, Devi
     } else {
       row.bound_fraction = bound_fraction(kernel.work.bytes, 0, row.memcpy_gbps, row.total_us);
     }
+    device.judge(row);
   } catch (const WrongResult& error) {
     row.status = results::name_of(results::Status::wrong), row.reason = error.what();
   } catch (const EnvironmentError& error) {
@@ -279,8 +290,8 @@ results::CellRow kernel_row(BenchContext& context, const CellParameters& p, Devi
 
 }  // namespace
 
-KernelWork gemm_work(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
-  return {2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), static_cast<double>((m * k + k * n + m * n) * element_bytes)};
+KernelWork gemm_work(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t operand_bytes, std::int64_t result_bytes) {
+  return {2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), static_cast<double>((m * k + k * n) * operand_bytes + m * n * result_bytes)};
 }
 
 KernelWork attention_work(const KernelShapes& s, bool backward, std::int64_t element_bytes) {
@@ -296,13 +307,13 @@ void measure_device_kernels(BenchContext& context, const CellParameters& p, cons
   for (const int type : {device_f32, device_bf16}) {
     std::optional<double> peak;
     {
-      DeviceUnderTest device(ordinal, lead_bytes_for(tensor_bytes));
+      DeviceUnderTest device(ordinal);
       Kernels kernels(device, shapes);
       const CopyRate rate(device, tensor_bytes);
       measured.rows.push_back(kernel_row(context, p, device, shapes, kernels.peak(type), rate, {}, measured.samples));
       if (!std::isnan(measured.rows.back().gflops)) peak = measured.rows.back().gflops;
     }
-    DeviceUnderTest device(ordinal, lead_bytes_for(tensor_bytes));
+    DeviceUnderTest device(ordinal);
     Kernels kernels(device, shapes);
     const CopyRate rate(device, tensor_bytes * 4);
     for (const Kernel& kernel : kernels.of_type(type)) measured.rows.push_back(kernel_row(context, p, device, shapes, kernel, rate, peak, measured.samples));

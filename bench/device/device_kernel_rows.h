@@ -17,8 +17,8 @@ struct KernelWork {
   double flops = 0;  ///< of products; 0: bound by memory
   double bytes = 0;
 };
-/// C [m, n] = A B over k.
-KernelWork gemm_work(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t element_bytes);
+/// C [m, n] = A B over k; bytes of an element of A and B, and of C.
+KernelWork gemm_work(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t operand_bytes, std::int64_t result_bytes);
 /// Causal: half of the two products of the forward pass, [seq, head] x [head, seq] and back, per head; the backward pass has five, the scores
 /// again among them (Dao et al., "FlashAttention", arXiv 2205.14135, section 3.2 counts so).
 KernelWork attention_work(const KernelShapes& shapes, bool backward, std::int64_t element_bytes);

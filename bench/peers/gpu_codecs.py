@@ -52,7 +52,7 @@ def run(options):
         for name, codec, maker in methods(torch, options):
             columns = {**common, "method": name, "codec": codec, "hidden": hidden, "batch": 1, "seq": options.rows, "device": device}
             try:
-                made.append(rows.row(program, "encode_decode", **columns, **measure(torch, maker(), x, rows.Clock(torch, x.numel() * 4), options.seconds)))
+                made.append(rows.row(program, "encode_decode", **columns, **measure(torch, maker(), x, rows.Clock(torch), options.seconds)))
             except ImportError as error:
                 made.append(rows.row(program, "encode_decode", **columns, status="SKIPPED", reason=str(error)))
             except Exception as error:  # one method that fails (memory, compiler) leaves the others

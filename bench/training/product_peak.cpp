@@ -1,7 +1,7 @@
 #include "bench/training/product_peak.h"
 
+#include <algorithm>
 #include <charconv>
-#include <vector>
 
 #include "core/clock.h"
 #include "core/device/device_entry.h"
@@ -11,6 +11,7 @@
 #include "core/device/tensor.h"
 #include "kernels/cuda/kernel_abi.h"
 #include "kernels/nn/device/device_nn.h"
+#include "models/data/generated/generators.h"
 
 namespace thinwire::bench {
 namespace {
@@ -21,12 +22,11 @@ double product_gflops(nn::ComputeType compute, std::int64_t n) {
   const auto count = static_cast<std::size_t>(n * n);
   const std::size_t element = bf16 && !host ? 2 : 4;
   Buffer a(count * element), b(count * element), c(count * element), workspace(host ? 64 : product_workspace_bytes);
-  if (element == 4) {
-    const std::vector<float> halves(count, 0.5f);
-    copy_and_wait(a.data(), halves.data(), count * 4), copy_and_wait(b.data(), halves.data(), count * 4);
-  } else {
-    const std::vector<BFloat16> halves(count, to_bfloat16(0.5f));
-    copy_and_wait(a.data(), halves.data(), count * 2), copy_and_wait(b.data(), halves.data(), count * 2);
+  for (Buffer* operand : {&a, &b}) {
+    const std::vector<float> values = peak_operand(n * n, operand == &a ? 0 : 1);
+    std::vector<BFloat16> rounded(element == 2 ? count : 0);
+    std::ranges::transform(std::span(values).first(rounded.size()), rounded.begin(), [](float x) { return to_bfloat16(x); });
+    copy_and_wait(operand->data(), element == 2 ? static_cast<const void*>(rounded.data()) : values.data(), count * element);
   }
   const auto product = [&] {
     if (host) {
@@ -35,7 +35,7 @@ double product_gflops(nn::ComputeType compute, std::int64_t n) {
     }
     static constexpr DeviceEntry<thinwire_cuda_gemm_fn> gemm("thinwire_cuda_gemm");
     const int type = bf16 ? device_bf16 : device_f32;
-    gemm(type, type, 0, 1, n, n, n, 1.0f, static_cast<const void*>(a.data()), n, static_cast<const void*>(b.data()), n, 0.0f, static_cast<void*>(c.data()), n,
+    gemm(type, type, 0, 0, n, n, n, 1.0f, static_cast<const void*>(a.data()), n, static_cast<const void*>(b.data()), n, 0.0f, static_cast<void*>(c.data()), n,
          static_cast<const void*>(nullptr), static_cast<void*>(workspace.data()));
   };
   product();
@@ -56,6 +56,14 @@ double product_gflops(nn::ComputeType compute, std::int64_t n) {
 }
 
 }  // namespace
+
+std::vector<float> peak_operand(std::int64_t count, int which) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  const std::size_t own = std::min<std::size_t>(values.size(), std::size_t{1} << 20);  // then again: enough that no bit stands still
+  generate(parse_generator("gaussian"), {static_cast<std::int64_t>(own)}, 11, 0, which, std::span(values).first(own));
+  for (std::size_t i = own; i < values.size(); ++i) values[i] = values[i - own];
+  return values;
+}
 
 ProductPeak measure_product_peak(Communicator& world, nn::ComputeType compute) {
   const Device device = placement().device;

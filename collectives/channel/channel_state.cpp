@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/communicator/device_communicator.h"
+#include "collectives/communicator/issue_order.h"
 #include "collectives/process/node_info.h"
 #include "core/process/trace.h"
 
@@ -102,7 +103,8 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
       comm(communicator_here(group, channel_options)),
       options(std::move(channel_options)),
       stack(make_codec(options.codec, options.form)),
-      ring(comm->host_side()) {
+      ring(comm->host_side()),
+      ordered(dynamic_cast<const OneIssueOrder*>(comm.get()) != nullptr) {
   protocol = choose_protocol(options, stack, *comm);
   if (options.operation != ReduceOp::sum && (!dense() || options.average))
     throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
@@ -183,8 +185,19 @@ bool ChannelState::progress_all() {
   return pending;
 }
 
+std::int64_t ChannelState::earliest_collective() {
+  std::int64_t earliest = std::numeric_limits<std::int64_t>::max();
+  for (const ChannelState* channel : live_channels()) {
+    if (!channel->ordered) continue;
+    const auto first = std::ranges::find_if(channel->queue, [](const auto& operation) { return operation->collective(); });
+    if (first != channel->queue.end()) earliest = std::min(earliest, (*first)->call);
+  }
+  return earliest;
+}
+
 void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
   if (stream != nullptr) settle(false);
+  operation->call = ++calls;
   queue.push_back(std::move(operation));
   progress();
 }

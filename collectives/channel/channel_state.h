@@ -51,6 +51,7 @@ struct ChannelState {
   std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
   bool omitted = false;                  ///< operations cost and move nothing
   LinkDrain* drain = nullptr;            ///< spends the bucket before a transfer; nullptr = off
+  const bool ordered;                    ///< collectives start in the order of their calls, over all such channels (issue_order.h)
 
   /// Results of training operations, by kind, for their recomputation.
   std::array<MessageMemory, operation_kinds> kept_results;
@@ -108,10 +109,15 @@ struct ChannelState {
   void progress();
   /// progress() of every channel of this process.
   static bool progress_all();
+  /// progress() of all that may keep an operation of this channel from going on.
+  void progress_for_me() { ordered ? static_cast<void>(progress_all()) : progress(); }
+  /// Number of the earliest collective under way on any ordered channel; that of no call where there is none.
+  static std::int64_t earliest_collective();
   /// Advances all channels until done(); the watchdog names `waiting` if nothing ends for too long.
   static void wait_for(const std::function<bool()>& done, const Operation::State& waiting);
   /// Transfers that have ended on this process: what tells a slow link from a hang.
   static inline std::int64_t transfers_ended = 0;
+  static inline std::int64_t calls = 0;  ///< operations that were enqueued on this process
   std::unique_ptr<Buffer> borrow();
   void give_back(std::unique_ptr<Buffer> buffer);
 };
@@ -131,6 +137,7 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   Codec* activation = nullptr;                 ///< and its codec
   OperationReport report;
   bool done = false;
+  std::int64_t call = 0;  ///< its number among all operations of the process
 
   bool collective() const { return kind != OperationKind::send && kind != OperationKind::receive; }
   /// "channel tp_forward (topk, gather): all_reduce of tensor 'x' [4, 8], step 3, rank 1 of 4"
@@ -184,8 +191,9 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   Arrival transfer(LinkBytes link, Start&& start) {
     count(link);
     if (channel.drain != nullptr && !channel.omitted) channel.drain->before_transfer(link.sent);
-    if (must_empty_bucket()) {
-      empty_bucket(link.sent, std::forward<Start>(start));
+    if (must_empty_bucket()) empty_bucket(link.sent);
+    if (bucket_ != nullptr || !my_turn()) {
+      start_ = std::forward<Start>(start);
     } else {
       transfer_began_ = mark();
       begin_transfer(start());
@@ -195,7 +203,7 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   // Messages that travel while the operation goes on computing, on the host. No await may come between them but these.
   /// Before the first of them, of `bytes`: empties the link's token bucket.
   Arrival link_ready(std::int64_t bytes) {
-    if (must_empty_bucket()) empty_bucket(bytes, nullptr);
+    if (must_empty_bucket()) empty_bucket(bytes);
     return Arrival{*this};
   }
   /// Begins one, of which this rank sends `bytes` (0: it receives).
@@ -237,7 +245,8 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   /// The exception under way, with the operation's description in front of it where it is about data.
   [[noreturn]] void rethrow_described() const;
   bool must_empty_bucket();
-  void empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start);
+  void empty_bucket(std::int64_t bytes);
+  bool my_turn() const { return !channel.ordered || !collective() || ChannelState::earliest_collective() == call; }
   void begin_transfer(RequestPtr request);
   bool poll();
   void finish();
@@ -248,8 +257,8 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   std::vector<std::int32_t> tokens_;
   Task task_;
   std::coroutine_handle<> resume_;
-  std::unique_ptr<EmptyBucket> bucket_;  ///< being emptied; then start_ begins the transfer
-  std::function<RequestPtr()> start_;
+  std::unique_ptr<EmptyBucket> bucket_;  ///< being emptied
+  std::function<RequestPtr()> start_;    ///< of the transfer that begins when it may
   RequestPtr pending_;
   int section_ = 0;
   bool recalled_ = false;

@@ -92,13 +92,12 @@ bool Operation::State::must_empty_bucket() {
   return was_idle && channel.bucket_bytes > 0 && channel.size() > 1;
 }
 
-void Operation::State::empty_bucket(std::int64_t bytes, std::function<RequestPtr()> start) {
+void Operation::State::empty_bucket(std::int64_t bytes) {
   using Role = EmptyBucket::Role;
   const Role role = collective()                  ? Role::exchange
                     : kind == OperationKind::send ? Role::sender
                                                   : Role::receiver;
   bucket_ = std::make_unique<EmptyBucket>(channel.host_comm(), role, peer, bytes, channel.bucket_bytes);
-  start_ = std::move(start);
 }
 
 void Operation::State::begin_transfer(RequestPtr request) {
@@ -112,10 +111,11 @@ bool Operation::State::poll() {
     if (!bucket_->test()) return false;
     report.untimed_us += bucket_->untimed_us();
     bucket_.reset();
-    if (start_ != nullptr) {
-      transfer_began_ = mark();
-      begin_transfer(std::exchange(start_, nullptr)());
-    }
+  }
+  if (start_ != nullptr) {
+    if (!my_turn()) return false;
+    transfer_began_ = mark();
+    begin_transfer(std::exchange(start_, nullptr)());
   }
   if (pending_ == nullptr) return true;
   if (!pending_->test()) return false;
@@ -260,7 +260,7 @@ void ChannelState::wait_for(const std::function<bool()>& done, const Operation::
 
 bool Operation::test() {
   TW_ASSERT(state_ != nullptr, "an empty operation");
-  if (!state_->done) state_->channel.progress();
+  if (!state_->done) state_->channel.progress_for_me();
   if (!state_->done) return false;
   state_->deliver();
   return true;

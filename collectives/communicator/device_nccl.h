@@ -28,7 +28,7 @@ using thinwire_nccl_destroy_fn = int(void* communicator);
 /// Ends what is in flight on this rank, wherever its partners are, and frees the communicator.
 using thinwire_nccl_abort_fn = int(void* communicator);
 /// Between begin = 1 and begin = 0 operations are collected and started together: sends and receives cannot wait for each other.
-using thinwire_nccl_group_fn = int(int begin);
+using thinwire_nccl_group_fn = int(int begin, int ordinal);
 /// dtype as DType; u16 has no counterpart there. Counts are elements.
 using thinwire_nccl_all_reduce_fn = int(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, void* stream);
 using thinwire_nccl_reduce_scatter_fn = int(void* communicator, const void* send, void* receive, std::size_t count_per_rank, int dtype, int op, void* stream);

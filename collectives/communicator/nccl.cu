@@ -51,7 +51,7 @@ struct Nccl {
   decltype(&ncclRecv) receive = nullptr;
 
   Nccl() {
-    cuda::VendorLibrary library("libnccl.so.2");
+    cuda::VendorLibrary library({"libnccl.so.2"});
     library.find(version, "ncclGetVersion");
     library.find(unique_id, "ncclGetUniqueId");
     library.find(create, "ncclCommInitRankConfig");
@@ -97,15 +97,26 @@ bool type_of(int dtype, ncclDataType_t& type) {
   }
   return false;
 }
-ncclComm_t comm(void* communicator) { return static_cast<ncclComm_t>(communicator); }
+/// What the handle of a communicator points to. NCCL gives back the device that was current: on a thread that has chosen none yet that would be device 0.
+struct Handle {
+  ncclComm_t comm = nullptr;
+  int ordinal = 0;
+};
+const Handle& handle(void* communicator) { return *static_cast<const Handle*>(communicator); }
+/// `call` with the library and NCCL's communicator, on its device.
+template <typename Call>
+int with_comm(void* communicator, const Call& call) {
+  const Handle& h = handle(communicator);
+  return on_device(h.ordinal, [&] { return with_nccl([&](const Nccl& n) { return call(n, h.comm); }); });
+}
 cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
 ncclRedOp_t op_of(int op) { return op == nccl_max ? ncclMax : ncclSum; }
 
 template <typename Call>
-int with_type(int dtype, const Call& call) {
+int with_type(void* communicator, int dtype, const Call& call) {
   ncclDataType_t type{};
   if (!type_of(dtype, type)) return THINWIRE_CUDA_NCCL_ERROR + static_cast<int>(ncclInvalidArgument);
-  return with_nccl([&](const Nccl& n) { return call(n, type); });
+  return with_comm(communicator, [&](const Nccl& n, ncclComm_t comm) { return call(n, comm, type); });
 }
 
 }  // namespace
@@ -125,46 +136,50 @@ int thinwire_nccl_create(void** communicator, int ranks, const void* id, int ran
       config.blocking = 0;
       ncclComm_t made = nullptr;
       const ncclResult_t result = n.create(&made, ranks, *static_cast<const ncclUniqueId*>(id), rank, &config);
-      *communicator = made;
+      if (made != nullptr) *communicator = new Handle{made, ordinal};
       return result;
     });
   });
 }
 int thinwire_nccl_state(void* communicator, int* state) {
   ncclResult_t seen = ncclSuccess;
-  const int code = with_nccl([&](const Nccl& n) { return n.state(comm(communicator), &seen); });
+  const int code = with_comm(communicator, [&](const Nccl& n, ncclComm_t comm) { return n.state(comm, &seen); });
   *state = seen == ncclInProgress ? nccl_at_work : code_of(seen);
   return code;
 }
 int thinwire_nccl_destroy(void* communicator) {
-  return with_nccl([&](const Nccl& n) { return n.destroy(comm(communicator)); });
+  const int code = with_comm(communicator, [](const Nccl& n, ncclComm_t comm) { return n.destroy(comm); });
+  delete static_cast<Handle*>(communicator);
+  return code;
 }
 int thinwire_nccl_abort(void* communicator) {
-  return with_nccl([&](const Nccl& n) { return n.abort(comm(communicator)); });
+  const int code = with_comm(communicator, [](const Nccl& n, ncclComm_t comm) { return n.abort(comm); });
+  delete static_cast<Handle*>(communicator);
+  return code;
 }
-int thinwire_nccl_group(int begin) {
-  return with_nccl([&](const Nccl& n) { return begin ? n.group_start() : n.group_end(); });
+int thinwire_nccl_group(int begin, int ordinal) {
+  return on_device(ordinal, [&] { return with_nccl([&](const Nccl& n) { return begin ? n.group_start() : n.group_end(); }); });
 }
 int thinwire_nccl_all_reduce(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, void* stream) {
-  return with_type(dtype, [&](const Nccl& n, ncclDataType_t t) { return n.all_reduce(send, receive, count, t, op_of(op), comm(communicator), on(stream)); });
+  return with_type(communicator, dtype, [&](const Nccl& n, ncclComm_t comm, ncclDataType_t t) { return n.all_reduce(send, receive, count, t, op_of(op), comm, on(stream)); });
 }
 int thinwire_nccl_reduce_scatter(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, void* stream) {
-  return with_type(dtype, [&](const Nccl& n, ncclDataType_t t) { return n.reduce_scatter(send, receive, count, t, op_of(op), comm(communicator), on(stream)); });
+  return with_type(communicator, dtype, [&](const Nccl& n, ncclComm_t comm, ncclDataType_t t) { return n.reduce_scatter(send, receive, count, t, op_of(op), comm, on(stream)); });
 }
 int thinwire_nccl_reduce(void* communicator, const void* send, void* receive, std::size_t count, int dtype, int op, int root, void* stream) {
-  return with_type(dtype, [&](const Nccl& n, ncclDataType_t t) { return n.reduce(send, receive, count, t, op_of(op), root, comm(communicator), on(stream)); });
+  return with_type(communicator, dtype, [&](const Nccl& n, ncclComm_t comm, ncclDataType_t t) { return n.reduce(send, receive, count, t, op_of(op), root, comm, on(stream)); });
 }
 int thinwire_nccl_all_gather(void* communicator, const void* send, void* receive, std::size_t bytes, void* stream) {
-  return with_nccl([&](const Nccl& n) { return n.all_gather(send, receive, bytes, ncclUint8, comm(communicator), on(stream)); });
+  return with_comm(communicator, [&](const Nccl& n, ncclComm_t comm) { return n.all_gather(send, receive, bytes, ncclUint8, comm, on(stream)); });
 }
 int thinwire_nccl_broadcast(void* communicator, const void* send, void* receive, std::size_t bytes, int root, void* stream) {
-  return with_nccl([&](const Nccl& n) { return n.broadcast(send, receive, bytes, ncclUint8, root, comm(communicator), on(stream)); });
+  return with_comm(communicator, [&](const Nccl& n, ncclComm_t comm) { return n.broadcast(send, receive, bytes, ncclUint8, root, comm, on(stream)); });
 }
 int thinwire_nccl_send(void* communicator, const void* data, std::size_t bytes, int to, void* stream) {
-  return with_nccl([&](const Nccl& n) { return n.send(data, bytes, ncclUint8, to, comm(communicator), on(stream)); });
+  return with_comm(communicator, [&](const Nccl& n, ncclComm_t comm) { return n.send(data, bytes, ncclUint8, to, comm, on(stream)); });
 }
 int thinwire_nccl_receive(void* communicator, void* data, std::size_t bytes, int from, void* stream) {
-  return with_nccl([&](const Nccl& n) { return n.receive(data, bytes, ncclUint8, from, comm(communicator), on(stream)); });
+  return with_comm(communicator, [&](const Nccl& n, ncclComm_t comm) { return n.receive(data, bytes, ncclUint8, from, comm, on(stream)); });
 }
 
 #else  // built without NCCL's header
@@ -175,7 +190,7 @@ int thinwire_nccl_create(void**, int, const void*, int, int) { return THINWIRE_C
 int thinwire_nccl_state(void*, int*) { return THINWIRE_CUDA_NO_NCCL; }
 int thinwire_nccl_destroy(void*) { return THINWIRE_CUDA_NO_NCCL; }
 int thinwire_nccl_abort(void*) { return THINWIRE_CUDA_NO_NCCL; }
-int thinwire_nccl_group(int) { return THINWIRE_CUDA_NO_NCCL; }
+int thinwire_nccl_group(int, int) { return THINWIRE_CUDA_NO_NCCL; }
 int thinwire_nccl_all_reduce(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
 int thinwire_nccl_reduce_scatter(void*, const void*, void*, std::size_t, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }
 int thinwire_nccl_reduce(void*, const void*, void*, std::size_t, int, int, int, void*) { return THINWIRE_CUDA_NO_NCCL; }

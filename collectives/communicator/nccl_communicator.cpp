@@ -1,6 +1,7 @@
 #include "collectives/communicator/nccl_communicator.h"
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <exception>
 #include <thread>
@@ -8,6 +9,7 @@
 #include "collectives/communicator/two_way_communicator.h"
 #include "core/clock.h"
 #include "core/device/placement.h"
+#include "core/process/environment.h"
 
 namespace thinwire {
 
@@ -32,6 +34,16 @@ NcclEntries NcclEntries::of_module() {
   int version = 0;
   if (const int code = e.version(&version); code != 0) throw EnvironmentError(std::string("no NCCL: ") + e.error_text(code));
   return e;
+}
+
+double NcclCommunicator::default_limit_seconds() {
+  const auto text = Environment::get("THINWIRE_NCCL_LIMIT");
+  if (!text) return 120;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  if (error != std::errc() || end != text->data() + text->size() || !(seconds > 0))
+    throw UsageError("THINWIRE_NCCL_LIMIT is '" + *text + "'; it is a number of seconds above 0");
+  return seconds;
 }
 
 std::string NcclCommunicator::why_unavailable() {
@@ -113,7 +125,7 @@ void NcclCommunicator::settle(const char* what) {
     check(nccl_.state(communicator_, &state), what);
     if (state != nccl_at_work) return;
     if (watch_time.seconds() > limit_seconds_)
-      give_up(std::string(what) + " is not under way after " + std::to_string(static_cast<int>(limit_seconds_)) + " s");
+      give_up(std::string(what) + " is not under way after " + std::to_string(static_cast<int>(limit_seconds_)) + " s (THINWIRE_NCCL_LIMIT)");
     if (turn > 100) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
@@ -152,9 +164,9 @@ RequestPtr NcclCommunicator::start(const char* what, const Call& call) {
 template <typename Body>
 RequestPtr NcclCommunicator::start_group(const char* what, const Body& body) {
   return start(what, [&] {
-    if (const int code = nccl_.group(1); code != 0) return code;
+    if (const int code = nccl_.group(1, device_.ordinal); code != 0) return code;
     const int inside = body();
-    const int end = nccl_.group(0);  // also after an error: the group is the thread's
+    const int end = nccl_.group(0, device_.ordinal);  // also after an error: the group is the thread's
     return inside != 0 ? inside : end;
   });
 }
@@ -173,14 +185,14 @@ void NcclCommunicator::flush() {
   const std::shared_ptr<Batch> batch = std::move(gathered_);
   waiting_.clear();
   gathered_ = nullptr;
-  check(nccl_.group(1), "a group of messages");
+  check(nccl_.group(1, device_.ordinal), "a group of messages");
   int code = 0;
   for (const Message& m : messages) {
     if (code != 0) break;
     code = m.sends ? nccl_.send(communicator_, m.send, m.bytes, m.peer, stream_.handle)
                              : nccl_.receive(communicator_, m.receive, m.bytes, m.peer, stream_.handle);
   }
-  const int end = nccl_.group(0);
+  const int end = nccl_.group(0, device_.ordinal);
   check(code != 0 ? code : end, "a group of messages");
   settle("a group of messages");
   batch->event = backend_.create_event(device_.ordinal);
@@ -285,9 +297,9 @@ RequestPtr NcclCommunicator::receive(void* data, std::int64_t bytes, int from, i
 RequestPtr NcclCommunicator::signal(int to, int) { return enqueue({true, token_.data(), nullptr, 1, to}); }
 RequestPtr NcclCommunicator::await_signal(int from, int) { return enqueue({false, nullptr, token_.data() + 8, 1, from}); }
 
+// Waiting for the stream itself would never end where another rank is lost: a request looks for that.
 void NcclCommunicator::barrier() {
-  flush();
-  backend_.synchronize(stream_);
+  start("barrier", [] { return 0; })->wait();
   bootstrap_->barrier();
 }
 

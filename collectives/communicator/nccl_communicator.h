@@ -8,13 +8,15 @@
 //  - sends and receives are gathered until one of their requests is tested (or a collective follows) and started as one group, so that two ranks
 //    that send to each other do not wait for each other;
 //  - an error that arrives later (a lost rank, the network) is found by whoever tests a request: the communicator is given up at once and the
-//    call throws. A call that is not under way after `limit_seconds` gives it up too. Memory must then not be used again: this job is over.
+//    call throws. A call that is not under way after `limit_seconds` gives it up too. Memory must then not be used again: this job is over;
+//  - collectives of all communicators of a process must start in one order on all ranks (issue_order.h): channels see to it.
 #pragma once
 
 #include <vector>
 
 #include "collectives/communicator/communicator.h"
 #include "collectives/communicator/device_nccl.h"
+#include "collectives/communicator/issue_order.h"
 #include "core/device/device.h"
 
 namespace thinwire {
@@ -40,12 +42,13 @@ struct NcclEntries {
   static NcclEntries of_module();
 };
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public Communicator, public OneIssueOrder {
  public:
-  static constexpr double default_limit_seconds = 10;
+  /// THINWIRE_NCCL_LIMIT, or 120: where ranks are many, or first connect over a network, meeting takes NCCL much longer than any call after it.
+  static double default_limit_seconds();
   /// Over the ranks of `bootstrap`, which tells them NCCL's id and serves barriers; collective. `device`: this rank's own; two ranks on one
   /// device are refused (NCCL does not allow it).
-  NcclCommunicator(std::unique_ptr<Communicator> bootstrap, const NcclEntries& entries, Device device, double limit_seconds = default_limit_seconds);
+  NcclCommunicator(std::unique_ptr<Communicator> bootstrap, const NcclEntries& entries, Device device, double limit_seconds = default_limit_seconds());
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;

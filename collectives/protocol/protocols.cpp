@@ -24,11 +24,13 @@ void check_type(const Operation::State& op, const ConstTensorView& x) {
       refuse(op, "a codec takes f32" + std::string(moves ? " or bf16" : " in sums") + ", not " + std::string(name_of(x.dtype())));
     return;
   }
-  const bool converts = x.dtype() == DType::f32 && (wire == DType::f16 || wire == DType::bf16);
+  const bool narrow = wire == DType::f16 || wire == DType::bf16;
+  // What is moved may be rounded on the way; sums of f64 are exact or not asked for.
+  const bool converts = (x.dtype() == DType::f32 && narrow) || (x.dtype() == DType::f64 && moves && (narrow || wire == DType::f32));
   if (x.dtype() != wire && !converts) {
     refuse(op, "a tensor of " + std::string(name_of(x.dtype())) + " cannot travel as " +
                    std::string(name_of(wire)) +
-                   "; give f32 for wire types f16 and bf16, or a tensor in the wire type");
+                   "; give f32 for wire types f16 and bf16 (f64 where nothing is summed), or a tensor in the wire type");
   }
 }
 

@@ -46,6 +46,6 @@ using thinwire_cuda_event_create_fn = int(void** event, int ordinal);
 using thinwire_cuda_event_destroy_fn = int(void* event, int ordinal);
 using thinwire_cuda_event_record_fn = int(void* event, void* stream, int ordinal);
 using thinwire_cuda_event_wait_fn = int(void* stream, void* event, int ordinal);
-using thinwire_cuda_event_finished_fn = int(void* event, int* finished);
-using thinwire_cuda_event_elapsed_fn = int(void* from, void* to, float* milliseconds);
+using thinwire_cuda_event_finished_fn = int(void* event, int* finished, int ordinal);
+using thinwire_cuda_event_elapsed_fn = int(void* from, void* to, float* milliseconds, int ordinal);
 }

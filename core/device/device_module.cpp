@@ -8,11 +8,13 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "core/device/device_abi.h"
 #include "core/device/device_entry.h"
 #include "core/device/device_graph.h"
+#include "core/device/stream_end.h"
 #include "core/process/environment.h"
 #include "core/error.h"
 #include "core/process/main_guard.h"
@@ -46,6 +48,21 @@ struct Entries {
 
 std::atomic<int> ordinal_in_use{-1};
 std::atomic<std::uint64_t> releases{0};
+
+using StreamEnd = void (*)(const Stream&) noexcept;
+struct StreamEnds {
+  std::mutex lock;
+  std::vector<StreamEnd> all;
+};
+StreamEnds& stream_ends() {
+  static auto* ends = new StreamEnds;  // leaked: streams of static objects end late
+  return *ends;
+}
+void tell_stream_ends(const Stream& stream) noexcept {
+  StreamEnds& ends = stream_ends();
+  const std::lock_guard hold(ends.lock);
+  for (const StreamEnd end : ends.all) end(stream);
+}
 
 class CudaBackend final : public DeviceBackend {
  public:
@@ -82,7 +99,9 @@ class CudaBackend final : public DeviceBackend {
     return stream;
   }
   void destroy_stream(Stream& stream) noexcept override {
-    if (stream.handle != nullptr) f_.stream_destroy(stream.handle, stream.device.ordinal);
+    if (stream.handle == nullptr) return;
+    tell_stream_ends(stream);
+    f_.stream_destroy(stream.handle, stream.device.ordinal);
     stream.handle = nullptr;
   }
   void synchronize(const Stream& stream) override {
@@ -105,12 +124,12 @@ class CudaBackend final : public DeviceBackend {
   }
   bool finished(const Event& event) override {
     int done = 0;
-    check(f_.event_finished(event.handle, &done), "asking whether an event is finished");
+    check(f_.event_finished(event.handle, &done, event.device.ordinal), "asking whether an event is finished");
     return done != 0;
   }
   double elapsed_ms(const Event& from, const Event& to) override {
     float ms = 0;
-    check(f_.event_elapsed(from.handle, to.handle, &ms), "reading the time between two events");
+    check(f_.event_elapsed(from.handle, to.handle, &ms, from.device.ordinal), "reading the time between two events");
     return ms;
   }
   /// Throws RuntimeFailure; ends the process when the error has spoiled the device's context.
@@ -267,6 +286,12 @@ void check_device_call(int code, const char* entry_point) {
     fail_process(static_cast<int>(ExitCode::runtime_failure),
                  message + "; the device's context is lost, so the process ends. Run compute-sanitizer to find the kernel.");
   throw RuntimeFailure(message + "; run doctor, and compute-sanitizer where this happens again");
+}
+
+void before_stream_ends(StreamEnd body) {
+  StreamEnds& ends = stream_ends();
+  const std::lock_guard hold(ends.lock);
+  ends.all.push_back(body);
 }
 
 std::uint64_t device_releases() { return releases; }

@@ -11,6 +11,7 @@ const std::vector<Environment::Variable>& Environment::documented() {
       {"THINWIRE_CUDA_MODULE", "path of libthinwire_cuda.so (default: beside the program, ../lib, loader's path)"},
       {"THINWIRE_CUDA_AWARE_MPI", "1: hand device addresses to MPI; 0: stage through page-locked memory (default: as Open MPI says it can)"},
       {"THINWIRE_DEVICE_TRANSPORT", "how tensors on devices travel: nccl, staged (through host memory), or automatic (default: NCCL where each rank has a device of its own)"},
+      {"THINWIRE_NCCL_LIMIT", "seconds after which an NCCL call that is not under way, the meeting of a communicator's ranks too, is given up (default 120)"},
       {"THINWIRE_WAIT", "how waiting ranks spend their time: spin, nap, auto (default; nap when ranks outnumber cores)"},
       {"THINWIRE_WATCHDOG", "seconds without progress after which a waiting rank ends the job (default 120; 0 = never)"},
       {"THINWIRE_LINK", "set by experiments/lab/launch.sh: the link it started the ranks in, e.g. netns:1gbit"},

@@ -35,16 +35,27 @@ ConstTensorView TransformedCodec::transformed(ConstTensorView x, const MessageKe
   return std::as_const(scratch_).view();
 }
 
+/// The codec inside, where it can take H stripe by stripe. Not as<Striped>(): that may be one further inside, with another codec's work between.
+Striped* TransformedCodec::stripes_of(const Shape& shape) {
+  auto* const striped = dynamic_cast<Striped*>(inner_.get());
+  return striped != nullptr && shape.elements() > 0 && striped->has_stripes(shape, neighbours()) ? striped : nullptr;
+}
+
 std::size_t TransformedCodec::write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
-  return naming_the_input(x, key, [&] { return inner_->encode(transformed(x, key), key, payload); });
+  return naming_the_input(x, key, [&] {
+    if (Striped* const striped = stripes_of(x.shape())) return striped->encode_stripes(x, key, map_of(x.shape().columns(), key, false), payload);
+    return inner_->encode(transformed(x, key), key, payload);
+  });
 }
 
 void TransformedCodec::read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+  if (Striped* const striped = stripes_of(out.shape())) return striped->decode_stripes(payload, key, map_of(out.shape().columns(), key, true), false, out);
   inner_->decode(payload, key, out);
   restore(out, key, out);
 }
 
 void TransformedCodec::add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
+  if (Striped* const striped = stripes_of(out.shape())) return striped->decode_stripes(payload, key, map_of(out.shape().columns(), key, true), true, out);
   scratch_.reshape(out.shape());
   read_payload(payload, key, scratch_.view());
   add_values(out, std::as_const(scratch_).view());

@@ -2,12 +2,14 @@
 //   encode = inner.encode(H x)      decode = H^-1 inner.decode      decode_add: out += H^-1 inner.decode
 //   rounds: H x goes in, H^-1 is taken of the sum (linear, so of all ranks' at once) and of what the own contribution decodes to
 //   backward: the inner rule between H of the decoded tensor's gradient and H^-1 of what comes out, for the transpose of H is its inverse
+//   stripe by stripe where the inner codec goes that way (kernels/codec/striped.h): H x then never lies in memory
 //   fit: on H of the samples. State, trained weights and products are the inner codec's as they are.
 #pragma once
 
 #include <memory>
 
 #include "kernels/codec/capabilities.h"
+#include "kernels/codec/striped.h"
 
 namespace thinwire {
 
@@ -50,11 +52,17 @@ class TransformedCodec : public Codec, public Transform, public Rounds, public B
   TransformedCodec(const char* name, std::unique_ptr<Codec> inner);
   Codec* inner() final { return inner_.get(); }
 
+  /// H takes so many elements of a row together, from multiples of that number on; fewer at the row's end.
+  virtual std::int64_t neighbours() const = 0;
+  /// H, or `back` H^-1, of rows of so many columns; valid until the next call.
+  virtual const StripeMap& map_of(std::int64_t columns, const MessageKey& key, bool back) = 0;
+
  private:
   std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) final;
   void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) final;
   void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) final;
   ConstTensorView transformed(ConstTensorView x, const MessageKey& key);
+  Striped* stripes_of(const Shape& shape);
 
   std::unique_ptr<Codec> inner_;
   CodecTraits traits_;

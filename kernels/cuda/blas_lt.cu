@@ -3,11 +3,11 @@
 
 #include <cublasLt.h>
 
-#include <array>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "kernels/cuda/blas_lt_key.cuh"
 #include "kernels/cuda/vendor_library.h"
 
 namespace thinwire::cuda {
@@ -27,7 +27,8 @@ struct BlasLtLibrary {
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
 
   BlasLtLibrary() {
-    VendorLibrary library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR));
+    // What is used is the same in both: entry points, attributes' numbers, and descriptors that are made in memory of the size they are told.
+    VendorLibrary library({"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so.13", "libcublasLt.so.12"});
     library.find(create, "cublasLtCreate");
     library.find(matmul, "cublasLtMatmul");
     library.find(desc_init, "cublasLtMatmulDescInit_internal");
@@ -80,19 +81,11 @@ int blas_product(const BlasProblem& p, void* workspace, std::size_t workspace_by
   if (s != CUBLAS_STATUS_SUCCESS) return failed(s);
 
   // Choosing an algorithm takes the host tens of microseconds; one choice serves all products of a kind.
-  const auto alignment = [&](const void* address, std::int64_t stride, DType t) {  // of all products of a batch
-    const auto apart = p.batch == 1 ? 0 : static_cast<std::uintptr_t>(stride) * (t == DType::bf16 ? 2 : 4);
-    const auto bits = reinterpret_cast<std::uintptr_t>(address) | apart | 256;
-    return static_cast<std::uint32_t>(bits & (~bits + 1));
-  };
-  const std::uint32_t aligned_a = alignment(p.a, p.stride_a, p.type_ab), aligned_b = alignment(p.b, p.stride_b, p.type_ab),
-                      aligned_c = alignment(p.c, p.stride_c, p.type_c);
-  const std::array<std::int64_t, 19> key{ordinal, p.type_ab == DType::bf16, p.type_c == DType::bf16, p.transpose_a, p.transpose_b, p.m, p.n, p.k,
-                                         p.lda, p.ldb, p.ldc, aligned_a, aligned_b, aligned_c, p.batch, p.stride_a, p.stride_b, p.stride_c,
-                                         static_cast<std::int64_t>(workspace_bytes) * 4 + (p.bias != nullptr) * 2 + (p.beta != 0)};
+  const BlasAlignments aligned = blas_alignments(p);
+  const BlasKey key = blas_key(p, workspace_bytes, ordinal);
   static std::mutex lock;
   static std::map<int, cublasLtHandle_t> handles;
-  static std::map<std::array<std::int64_t, 19>, cublasLtMatmulAlgo_t> chosen;
+  static std::map<BlasKey, cublasLtMatmulAlgo_t> chosen;
   cublasLtHandle_t handle{};
   cublasLtMatmulAlgo_t algorithm{};
   {
@@ -109,10 +102,10 @@ int blas_product(const BlasProblem& p, void* workspace, std::size_t workspace_by
         if (s == CUBLAS_STATUS_SUCCESS) s = lt.preference_set(&preference, attribute, &value, sizeof value);
       };
       prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned_a);
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned_b);
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned_c);
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned_c);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned.a);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.b);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned.c);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned.c);
       cublasLtMatmulHeuristicResult_t result{};
       int count = 0;
       if (s == CUBLAS_STATUS_SUCCESS)

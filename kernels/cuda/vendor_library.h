@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 
@@ -11,10 +12,11 @@ namespace thinwire::cuda {
 
 class VendorLibrary {
  public:
-  /// By its versioned name, as the loader finds it or from the toolkit's folders.
-  explicit VendorLibrary(const std::string& name) {
-    for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"})
-      if (handle_ == nullptr) handle_ = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  /// The first of these versioned names that opens, as the loader finds it or from the toolkit's folders.
+  explicit VendorLibrary(std::initializer_list<std::string> names) {
+    for (const std::string& name : names)
+      for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/local/cuda-13/lib64/", "/usr/local/cuda-12/lib64/"})
+        if (handle_ == nullptr) handle_ = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     complete_ = handle_ != nullptr;
   }
   /// Sets the pointer; nothing without the library.

@@ -41,47 +41,6 @@ void MomentsOf(const float* HWY_RESTRICT x, std::size_t n, double* HWY_RESTRICT 
   for (std::size_t i = whole; i < n; ++i) sums[i - whole] += double{x[i]}, squares[i - whole] += double{x[i]} * double{x[i]};
 }
 
-/// Of four bins each has a sum for every element of 32, too: masks instead of an address per element. Counts are exact in any order.
-constexpr std::size_t four = 4;
-
-void AddToFourBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT codes, std::size_t n, Bin* HWY_RESTRICT bins) {
-  const hn::CappedTag<double, 16> d;
-  const hn::Rebind<float, decltype(d)> df;
-  const hn::Rebind<std::uint8_t, decltype(d)> dcodes;
-  const hn::Rebind<std::uint32_t, decltype(d)> dwords;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const std::size_t lanes = hn::Lanes(d);
-  double sums[four][sums_apart] = {};
-  std::size_t counts[four] = {};
-  const std::size_t whole = n / sums_apart * sums_apart;
-  for (std::size_t begin = 0; begin < whole; begin += stripe) {
-    const std::size_t end = std::min(whole, begin + stripe);
-    for (std::size_t k = 0; k < sums_apart; k += lanes) {
-      auto sum0 = hn::LoadU(d, sums[0] + k), sum1 = hn::LoadU(d, sums[1] + k), sum2 = hn::LoadU(d, sums[2] + k), sum3 = hn::LoadU(d, sums[3] + k);
-      std::size_t count1 = 0, count2 = 0, count3 = 0;
-      for (std::size_t i = begin + k; i < end; i += sums_apart) {
-        if (k == 0) FetchFarAhead(x + i), FetchFarAhead(x + i + sums_apart / 2);
-        const auto value = hn::PromoteTo(d, hn::LoadU(df, x + i));
-        const auto code = hn::PromoteTo(du, hn::PromoteTo(dwords, hn::LoadU(dcodes, codes + i)));
-        const auto in0 = hn::Eq(code, hn::Zero(du)), in1 = hn::Eq(code, hn::Set(du, 1)), in2 = hn::Eq(code, hn::Set(du, 2)), in3 = hn::Eq(code, hn::Set(du, 3));
-        sum0 = hn::Add(sum0, hn::IfThenElseZero(hn::RebindMask(d, in0), value));
-        sum1 = hn::Add(sum1, hn::IfThenElseZero(hn::RebindMask(d, in1), value));
-        sum2 = hn::Add(sum2, hn::IfThenElseZero(hn::RebindMask(d, in2), value));
-        sum3 = hn::Add(sum3, hn::IfThenElseZero(hn::RebindMask(d, in3), value));
-        count1 += hn::CountTrue(du, in1), count2 += hn::CountTrue(du, in2), count3 += hn::CountTrue(du, in3);
-      }
-      hn::StoreU(sum0, d, sums[0] + k), hn::StoreU(sum1, d, sums[1] + k), hn::StoreU(sum2, d, sums[2] + k), hn::StoreU(sum3, d, sums[3] + k);
-      counts[1] += count1, counts[2] += count2, counts[3] += count3;
-    }
-  }
-  counts[0] = whole - counts[1] - counts[2] - counts[3];
-  for (std::size_t i = whole; i < n; ++i) sums[codes[i]][i - whole] += double{x[i]}, ++counts[codes[i]];
-  for (std::size_t b = 0; b < four; ++b) {
-    bins[b].count += static_cast<double>(counts[b]);
-    for (std::size_t k = 0; k < sums_apart; ++k) bins[b].sum += sums[b][k];
-  }
-}
-
 /// Neighbours go to bins apart, so that equal codes in a row do not wait for each other's sum.
 constexpr std::size_t apart = 4;
 
@@ -113,6 +72,34 @@ void AddToBins(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT cod
     for (std::size_t k = 0; k < apart; ++k) bins[b].sum += own[k * count + b].sum, bins[b].count += own[k * count + b].count;
 }
 
+/// `sums` has kEach of every value of a byte, `counts` one; of the second table both lie `table` and 256 further.
+template <std::size_t kEach>
+void AddToBytes(const float* HWY_RESTRICT x, const std::uint8_t* HWY_RESTRICT packed, std::size_t bytes, double* HWY_RESTRICT sums, std::uint32_t* HWY_RESTRICT counts, std::size_t table) {
+  const hn::CappedTag<double, kEach> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto add = [&](std::size_t i, double* HWY_RESTRICT to, std::uint32_t* HWY_RESTRICT count) HWY_ATTR {
+    const std::size_t byte = packed[i];
+    for (std::size_t k = 0; k < kEach; k += lanes) {
+      double* const sum = to + kEach * byte + k;
+      hn::StoreU(hn::Add(hn::LoadU(d, sum), hn::PromoteTo(d, hn::LoadU(df, x + kEach * i + k))), d, sum);
+    }
+    ++count[byte];
+  };
+  std::size_t i = 0;
+  for (; i + 2 <= bytes; i += 2) {
+    if (kEach * i % 16 == 0) FetchFarAhead(x + kEach * i);
+    add(i, sums, counts);
+    add(i + 1, sums + table, counts + 256);
+  }
+  if (i < bytes) add(i, sums, counts);
+}
+
+void AddPacked(const float* x, const std::uint8_t* packed, std::size_t bytes, std::size_t each, double* sums, std::uint32_t* counts, std::size_t table) {
+  if (each == 4) return AddToBytes<4>(x, packed, bytes, sums, counts, table);
+  AddToBytes<2>(x, packed, bytes, sums, counts, table);
+}
+
 }  // namespace thinwire::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -120,8 +107,8 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::simd {
 
 HWY_EXPORT(MomentsOf);
-HWY_EXPORT(AddToFourBins);
 HWY_EXPORT(AddToBins);
+HWY_EXPORT(AddPacked);
 
 Moments moments(const float* x, std::size_t n) {
   double sums[32], squares[32];
@@ -130,11 +117,29 @@ Moments moments(const float* x, std::size_t n) {
   for (int k = 0; k < 32; ++k) all.sum += sums[k], all.squares += squares[k];
   return all;
 }
-void add_to_bins(const float* x, const std::uint8_t* codes, std::size_t n, Bin* bins, std::size_t count) {
-  if (count == 4)
-    HWY_DYNAMIC_DISPATCH(AddToFourBins)(x, codes, n, bins);
-  else
-    HWY_DYNAMIC_DISPATCH(AddToBins)(x, codes, n, bins, count);
+void add_to_bins(const float* x, const std::uint8_t* codes, std::size_t n, Bin* bins, std::size_t count) { HWY_DYNAMIC_DISPATCH(AddToBins)(x, codes, n, bins, count); }
+
+PackedBinSums::PackedBinSums(int bits) : bits_(bits), each_(static_cast<std::size_t>(8 / bits)) {
+  for (double* const table : sums_) std::fill(table, table + 256 * each_, 0.0);
+}
+
+void PackedBinSums::add(const float* x, std::size_t n, const std::uint8_t* packed) {
+  const std::size_t bytes = n / each_;
+  HWY_DYNAMIC_DISPATCH(AddPacked)(x, packed, bytes, each_, sums_[0], counts_[0], sums_[1] - sums_[0]);
+  for (std::size_t i = bytes * each_; i < n; ++i) {
+    Bin& bin = rest_[code_of(packed[bytes], i % each_)];
+    bin.sum += double{x[i]}, bin.count += 1;
+  }
+}
+
+void PackedBinSums::add_to(Bin* bins) const {
+  for (std::size_t k = 0; k < each_; ++k)
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      Bin& bin = bins[code_of(byte, k)];
+      bin.sum += sums_[0][byte * each_ + k] + sums_[1][byte * each_ + k];
+      bin.count += static_cast<double>(counts_[0][byte] + counts_[1][byte]);
+    }
+  for (std::size_t b = 0; b < std::size_t{1} << bits_; ++b) bins[b].sum += rest_[b].sum, bins[b].count += rest_[b].count;
 }
 
 }  // namespace thinwire::simd

@@ -11,7 +11,7 @@ namespace thinwire::simd {
 /// the caches: callers go on there.
 void pack_signs(const float* x, std::size_t n, std::uint8_t* bits);
 
-/// out[i] = bit i ? -scale : scale; `add` adds to out. `stream`: stores that bypass the caches where alignment allows (stream_fence() of uniform_codes.h at the end).
+/// out[i] = bit i ? -scale : scale; `add` adds to out. `stream`: stores that bypass the caches where alignment allows (stream_fence() of codes/uniform_codes.h at the end).
 void unpack_signs(const std::uint8_t* bits, std::size_t n, float scale, float* out, bool add, bool stream);
 
 /// Sum of |x|, or of x^2, in f64: sixteen sums s[j] of x[j], x[16 + j], ..., then s[j] + s[j + 8] and so on by halves. Finite if and only if all x are.

@@ -9,6 +9,7 @@
 #include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
+#include "models/parallel/channels/row_exchange.h"
 #include "models/parallel/schedule/schedule.h"
 
 namespace thinwire {
@@ -96,12 +97,32 @@ std::int64_t lent_at_once(const TrainConfig& c, const Schedule& schedule, int st
   return lent + (adds ? largest / c.mesh.data().within_replica() : 0);
 }
 
-/// Sums over replicas in 1-D: packed buckets, and the wire's buffers of the largest message in flight. Bytes.
-std::int64_t replica_sums(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size, std::int64_t wire) {
+std::int64_t wire_bytes(const TrainConfig& c, TrafficClass traffic) { return static_cast<std::int64_t>(size_of(c.wire(traffic))); }
+
+/// Of a matrix of which a rank has the rows of 1 / W on one side of an exchange and all on the other: converted numbers on both sides of each channel. Between
+/// the steps of two lie the rows of 1 / L.
+std::int64_t converted_by_exchange(const TrainConfig& c, std::int64_t matrix) {
+  const DataAxis axis = c.mesh.data();
+  const bool two_levels = RowOwners{axis, {}}.two_levels();
+  return matrix + matrix / axis.within_replica() + (two_levels ? 2 * matrix / axis.inside : 0);
+}
+
+/// Sums over replicas in 1-D: packed buckets, and the wire's buffers of the largest message in flight; likewise what gathers rows of weights. Bytes.
+std::int64_t replica_sums(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size) {
   const std::int64_t bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20));
   const std::int64_t packed = (p.least_of_layers * size < bucket && !sharded ? p.in_matrices : 0) + p.vectors;
-  const std::int64_t largest = std::max(std::min(bucket, p.all() * size), p.most_of_layers * size) / size;
-  return packed * size + (wire != size ? 2 * largest * wire : 0);
+  const std::int64_t summed = wire_bytes(c, TrafficClass::dp_gradient), gathered = wire_bytes(c, TrafficClass::param_all_gather);
+  std::int64_t converted = 0;
+  if (!sharded) {
+    const std::int64_t largest = std::max(std::min(bucket, p.all() * size), p.most_of_layers * size) / size;
+    if (summed != size) converted += 2 * largest * summed;
+  } else {
+    std::int64_t matrix = c.mesh.pp == 1 ? p.table : 0;
+    for (const std::int64_t elements : p.matrices) matrix = std::max(matrix, elements);
+    if (summed != size) converted += (converted_by_exchange(c, matrix) + 2 * std::min(bucket / size, p.vectors)) * summed;
+    if (gathered != size) converted += converted_by_exchange(c, matrix) * gathered;
+  }
+  return packed * size + converted;
 }
 
 /// On a grid also those of the tied table: packed buckets, and of the largest message two blocks of a ring and the conversions. Bytes.
@@ -136,7 +157,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
     throw UsageError("--show-memory has no closed form for --token-slices " + c.token_slices + " yet; ask without, and add 2 x batch x seq x hidden numbers per layer and micro-batch for keys and values");
   const Schedule schedule = training_schedule(c);
   const std::int64_t live = live_micro_batches(schedule, at.pp);
-  const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = c.dtype == DType::f64 ? 8 : static_cast<std::int64_t>(size_of(c.comm_dtype));
+  const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = wire_bytes(c, TrafficClass::tp_forward);
   const TensorSplit split{parse_grid(c.tensor_parallel, c.mesh.tp), at.tp, c.sequence_parallel};
   std::vector<Geometry> chunks;
   for (int chunk = 0; chunk < c.virtual_stages; ++chunk)
@@ -159,9 +180,11 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   if (sharded && store_info(c.zero_stage).lends) m.workspace += lent_at_once(c, schedule, at.pp, chunks, pipeline, size);
   m.workspace += passes.exact * size + passes.wire * wire + (wire != size ? passes.converted * wire : 0);
   if (grid)
-    m.workspace += replica_sums_of_grid(c, p, sharded, size, wire);
-  else if (c.mesh.dp > 1)
-    m.workspace += replica_sums(c, p, sharded, size, wire);
+    m.workspace += replica_sums_of_grid(c, p, sharded, size, wire_bytes(c, TrafficClass::dp_gradient));
+  else if (c.mesh.data().within_replica() > 1)
+    m.workspace += replica_sums(c, p, sharded, size);
+  const std::int64_t outer = wire_bytes(c, TrafficClass::outer_gradient);
+  if (c.mesh.data().replicas > 1) m.workspace += p.vectors * size + (outer != size ? 2 * p.most_of_layers * outer : 0);
   if (wire != size && pipeline) m.workspace += 4 * passes.boundary * wire;
   return m;
 }

@@ -1,6 +1,7 @@
 // Of a matrix of n elements, W ranks in a replica, L in a node:
 //   all-reduced            sent n,            delivered n
 //   reduce-scattered       sent n,            delivered n/W
+//   outer gradient         sent n,            delivered n          between replicas, of the rows that a rank owns
 //   in two steps   inside  sent n,            delivered n/L
 //                  across  sent n/L,          delivered n/W        (docs/papers/gradient_compression.md, "Residuals of sharded gradients")
 #include "models/cost_model/remembered_bytes.h"
@@ -43,7 +44,18 @@ double covered_elements(const TrainConfig& c, TrafficClass traffic, const Compre
 
 }  // namespace
 
-std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
+namespace {
+
+double of_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
+  const DataAxis axis = c.mesh.data();
+  const CompressRule rule = rule_in_form(c, TrafficClass::outer_gradient);
+  if (axis.replicas == 1 || !rule.active()) return 0;
+  const double owned = store_info(c.zero_stage).shards_gradients ? 1.0 / axis.within_replica() : 1.0;
+  return bytes_per_element(rule.codec, c.form, owned, owned) * covered_elements(c, TrafficClass::outer_gradient, rule, stage, chunks);
+}
+
+/// Within a replica.
+double of_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
   const DataAxis axis = c.mesh.data();
   if (axis.within_replica() == 1) return 0;
   const bool shards = store_info(c.zero_stage).shards_gradients;
@@ -53,7 +65,7 @@ std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector
   double bytes = 0;
   const auto add = [&](const std::string& codec, double sent, double delivered) {
     rule.codec = codec;  // at the rule's places
-    if (rule.active()) bytes += bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, traffic, rule, stage, chunks);
+    if (compresses(codec)) bytes += bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, traffic, rule, stage, chunks);
   };
   const std::string across = rule.codec, inside = rule.inside;
   if (!shards) {
@@ -64,7 +76,13 @@ std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector
   } else {
     add(across, 1, of_ranks);
   }
-  return static_cast<std::int64_t>(bytes);
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
+  return static_cast<std::int64_t>(of_gradients(c, stage, chunks) + of_outer_gradients(c, stage, chunks));
 }
 
 }  // namespace thinwire

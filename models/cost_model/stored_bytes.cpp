@@ -9,8 +9,9 @@ StoredBytes stored_bytes(const TrainConfig& config, std::int64_t split, std::int
   const int ranks = config.mesh.data().within_replica();
   // With nobody to share with every store holds the whole.
   const StoreFootprint f = store_info(ranks > 1 ? config.zero_stage : 0).footprint(split, whole, ranks);
-  const std::int64_t state = parse_update(config.optimizer).info->state_per_element * f.owned;
-  return {f.weights * size, f.gradients * size, (state + f.kept) * size};
+  const auto state = static_cast<std::int64_t>(parse_update(config.optimizer).state_per_element() * static_cast<double>(f.owned));
+  const std::int64_t rounded = config.rounds_parameters() ? f.in_place : 0;
+  return {f.weights * size, f.gradients * size, (state + f.kept + rounded) * size};
 }
 
 }  // namespace thinwire

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct StoreContext {
   const NamedChannels& channels;
   ComputeClock& clock;
   bool node_shards = false;  ///< TrainConfig::zero_node_shards
+  std::optional<DType> param_dtype = {};  ///< TrainConfig::param_dtype; what `channels` gather in
 };
 
 template <typename T>
@@ -66,6 +68,7 @@ struct StoreFootprint {
   std::int64_t weights = 0, gradients = 0;
   std::int64_t kept = 0;   ///< besides: full-precision rows, reduced gradients
   std::int64_t owned = 0;  ///< elements that the optimizer keeps state for
+  std::int64_t in_place = 0;  ///< of them those that are updated where passes read them: with --param-dtype they have memory of their own
 };
 
 struct StoreInfo {

@@ -24,7 +24,8 @@ struct StateSlot {
   std::int64_t first_row = 0;
   bool copy = false;            ///< another rank holds the same values and saves them (tied table)
   int replica = 0, replicas = 1;  ///< of per_replica: whose values these are, and of how many
-  /// Kinds of state that a checkpoint may hold this under, the best first; empty: its own name.
+  /// Kinds of state that a checkpoint may hold this under, the best first; empty: its own name. Of per_replica: what it begins as where the file has it of another number of
+  /// replicas, and a reset is asked for; empty: as it is in a new run.
   std::vector<std::string> sources = {};
 };
 

@@ -3,10 +3,11 @@
 //   zero stage 1 (P_os): gradients are whole too.
 //   zero stage 2 (P_os+g): a gradient is whole while backward passes add to it; when it was reduced a rank keeps its rows.
 // A rank keeps its rows of the weights in full precision besides, because what is gathered may be rounded or compressed. Vectors are kept whole,
-// and so is the tied table of a pipeline.
+// and so is the tied table of a pipeline; with --param-dtype passes read them rounded, too.
 #include <deque>
 
 #include "core/tensor_names.h"
+#include "models/store/rounded_values.h"
 #include "models/store/shards.h"
 
 namespace thinwire {
@@ -16,15 +17,19 @@ template <typename T, bool lends>
 class UpdatedRowsStore : public ParameterStore<T> {
  public:
   explicit UpdatedRowsStore(const StoreContext<T>& c)
-      : first_stage_(c.mesh.first_stage()), exchange_(weight_exchange(c)), gradients_(c, pool_) {
+      : first_stage_(c.mesh.first_stage()), exchange_(weight_exchange(c)), gradients_(c, pool_), rounded_(c.param_dtype, c.clock) {
     for (auto p = c.parameters.rbegin(); p != c.parameters.rend(); ++p) {
       if (p->parameter == c.table) continue;
       const bool splits = exchange_ && is_matrix(*p->parameter);
       make_values(*p->parameter);
       if (!(splits && lends)) make_gradient(*p->parameter);
       OwnedPart<T>& part = parts_.emplace_back(whole_part(*p));
-      if (!splits) continue;
+      if (!splits) {
+        rounded_.keep(part);
+        continue;
+      }
       keep_rows(part, exchange_.owners(), kept_.emplace_back());
+      rounded_.round(p->parameter->value.view());
       if constexpr (lends)
         gradients_.add(part);
       else
@@ -32,7 +37,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
     }
     if (!c.table) return;
     make_values(*c.table), make_gradient(*c.table);
-    parts_.push_back(table_part(*c.table));
+    rounded_.keep(parts_.emplace_back(table_part(*c.table)));
   }
   const std::vector<OwnedPart<T>>& parts() const override { return parts_; }
 
@@ -51,9 +56,15 @@ class UpdatedRowsStore : public ParameterStore<T> {
       exchange_.wait(gathers.front(), "weights", this->waited_us);
       gathers.pop_front();
     }
+    rounded_.follow();
     for (const RowExchange::Ticket& gather : gathers) exchange_.wait(gather, "weights", this->waited_us);
   }
-  void loaded(std::int64_t version) override { this->version_ = version; }
+  void loaded(std::int64_t version) override {
+    this->version_ = version;
+    rounded_.follow();
+    for (const OwnedPart<T>& part : parts_)
+      if (part.sharded) rounded_.round(part.parameter->value.view());
+  }
   void lend_gradients(int unit) override { gradients_.lend(unit); }
   void gradient_reduced(const OwnedPart<T>& part) override { gradients_.reduced(*part.parameter); }
 
@@ -61,10 +72,10 @@ class UpdatedRowsStore : public ParameterStore<T> {
   std::vector<StateSlot> state() override {
     std::vector<StateSlot> slots;
     for (const OwnedPart<T>& part : parts_) {
-      slots.push_back(weights_slot(part.parameter->layout, part.parameter->value.view()));
+      slots.push_back(weights_slot(part.parameter->layout, part.sharded ? part.parameter->value.view() : part.weights));
       slots.back().copy = part.tied_table && !first_stage_;
       if (!part.sharded) continue;
-      slots.back().sources = {"weights"};
+      if (!rounded_) slots.back().sources = {"weights"};  // else the rounded full precision, whoever saved it
       StateSlot& kept = slots.emplace_back(weights_slot(part.parameter->layout, part.weights));
       kept.name = "full_precision_weights";
       kept.owner = Owner::sharded, kept.first_row = part.rows.first;
@@ -79,6 +90,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
   std::deque<Tensor> kept_;
   MemoryPool pool_;
   LentGradients<T> gradients_;
+  RoundedValues<T> rounded_;
 };
 
 template <typename T>
@@ -90,10 +102,10 @@ std::vector<ChannelSpec> channels(const TrainConfig&, ProcessMesh& mesh) { retur
 
 // Kept besides: the full-precision rows, and the rows of the reduced gradient as they arrive.
 StoreFootprint footprint_1(std::int64_t split, std::int64_t whole, int ranks) {
-  return {.weights = split + whole, .gradients = split + whole, .kept = 2 * split / ranks, .owned = whole + split / ranks};
+  return {.weights = split + whole, .gradients = split + whole, .kept = 2 * split / ranks, .owned = whole + split / ranks, .in_place = whole};
 }
 StoreFootprint footprint_2(std::int64_t split, std::int64_t whole, int ranks) {
-  return {.weights = split + whole, .gradients = whole + split / ranks, .kept = split / ranks, .owned = whole + split / ranks};
+  return {.weights = split + whole, .gradients = whole + split / ranks, .kept = split / ranks, .owned = whole + split / ranks, .in_place = whole};
 }
 
 const bool registered_1 = register_store<Zero1Store>({.zero_stage = 1,

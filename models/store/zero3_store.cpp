@@ -3,10 +3,11 @@
 // --zero-prefetch); gradients are lent as in stage 2. What is gathered may be rounded or compressed: a rank encodes its rows once per version of the weights, so
 // that forward pass, backward pass, recomputation and evaluation see the same bits, and the owner, too, computes with what it decoded. With --zero-node-shards the first gather of a
 // version leaves a block of each matrix in every node, from which later ones are served without leaving it (Wang et al., ZeRO++, arXiv 2306.10209, hpZ); a block is as old as the
-// weights or not used. Vectors are kept whole, and so is the tied table of a pipeline.
+// weights or not used. Vectors are kept whole, and so is the tied table of a pipeline; with --param-dtype passes read them rounded, as what is gathered is.
 #include <map>
 
 #include "core/tensor_names.h"
+#include "models/store/rounded_values.h"
 #include "models/store/shards.h"
 
 namespace thinwire {
@@ -16,14 +17,17 @@ template <typename T>
 class Zero3Store final : public ParameterStore<T> {
  public:
   explicit Zero3Store(const StoreContext<T>& c)
-      : first_stage_(c.mesh.first_stage()), exchange_(weight_exchange(c)), node_shards_(c.node_shards), gradients_(c, pool_) {
+      : first_stage_(c.mesh.first_stage()), exchange_(weight_exchange(c)), node_shards_(c.node_shards), gradients_(c, pool_), rounded_(c.param_dtype, c.clock) {
     for (auto p = c.parameters.rbegin(); p != c.parameters.rend(); ++p) {
       if (p->parameter == c.table) continue;
       Parameter<T>& parameter = *p->parameter;
       const bool splits = exchange_ && is_matrix(parameter);
       if (!splits) make_values(parameter), make_gradient(parameter);
       OwnedPart<T>& part = parts_.emplace_back(whole_part(*p));
-      if (!splits) continue;
+      if (!splits) {
+        rounded_.keep(part);
+        continue;
+      }
       Shard& shard = shards_[&parameter];
       shard.unit = p->unit;
       keep_rows(part, exchange_.owners(), shard.rows);
@@ -32,7 +36,7 @@ class Zero3Store final : public ParameterStore<T> {
     }
     if (c.table) {
       make_values(*c.table), make_gradient(*c.table);
-      parts_.push_back(table_part(*c.table));
+      rounded_.keep(parts_.emplace_back(table_part(*c.table)));
     }
     for (const Unit<T>& unit : c.units)
       for (Parameter<T>* p : unit.parameters)
@@ -45,6 +49,7 @@ class Zero3Store final : public ParameterStore<T> {
     // Also where the version stays: an evaluation of other weights than those that are trained.
     exchange_.forget_payloads();
     for (auto& [p, shard] : shards_) shard.node_version = -1;
+    rounded_.follow();
   }
   void loaded(std::int64_t version) override { updated(version); }
 
@@ -112,12 +117,13 @@ class Zero3Store final : public ParameterStore<T> {
   std::map<int, std::vector<std::pair<Parameter<T>* const, Shard>*>> of_unit_;
   MemoryPool pool_;
   LentGradients<T> gradients_;
+  RoundedValues<T> rounded_;
 };
 
 std::vector<ChannelSpec> channels(const TrainConfig&, ProcessMesh& mesh) { return weight_channels(mesh, true); }
 
 StoreFootprint footprint(std::int64_t split, std::int64_t whole, int ranks) {
-  return {.weights = whole + split / ranks, .gradients = whole + split / ranks, .owned = whole + split / ranks};
+  return {.weights = whole + split / ranks, .gradients = whole + split / ranks, .owned = whole + split / ranks, .in_place = whole};
 }
 
 const bool registered = register_store<Zero3Store>({.zero_stage = 3,

@@ -127,9 +127,9 @@ class Trainer3d final : public ParallelTrainer {
 
   Evaluation evaluate() override {
     const PlacementScope here(where());
-    if (update_->begin_evaluation()) store_->updated(steps_taken_);
+    if (update_->begin_evaluation()) other_weights();
     const Evaluation evaluation = evaluator_->run(data_, steps_taken_);
-    if (update_->end_evaluation()) store_->updated(steps_taken_);
+    if (update_->end_evaluation()) other_weights();
     clock_.settle();
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
@@ -141,6 +141,7 @@ class Trainer3d final : public ParallelTrainer {
     const PlacementScope here(where());
     steps_taken_ = steps;
     store_->loaded(steps);
+    update_->loaded(steps);
     if (grid_) grid_->weights_changed(steps);
     synchronize_placement();
   }
@@ -166,7 +167,7 @@ class Trainer3d final : public ParallelTrainer {
   std::vector<StateSlot> state_slots() override {
     const PlacementScope here(where());
     synchronize_placement();  // who reads these tensors need not know the stream
-    std::vector<StateSlot> all = store_->state();
+    std::vector<StateSlot> all = update_->weights(store_->state());
     for (StateSlot& slot : update_->state()) all.push_back(std::move(slot));
     return all;
   }
@@ -190,16 +191,15 @@ class Trainer3d final : public ParallelTrainer {
 
  private:
   void open_channels() {
-    const DType wire = std::is_same_v<T, double> ? DType::f64 : config_.comm_dtype;
     std::vector<ChannelSpec> wanted;
-    for (const auto& channels : {optimizer_.info->channels, store_info(config_.zero_stage).channels})
-      if (channels)
-        for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
-    pairs_.emplace(world_, mesh_, config_, wanted, wire, dtype_of<T>);
+    for (ChannelSpec& spec : optimizer_.channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    if (const auto& channels = store_info(config_.zero_stage).channels)
+      for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    pairs_.emplace(world_, mesh_, config_, wanted, dtype_of<T>);
     const GridShape shape = parse_grid(config_.tensor_parallel, config_.mesh.tp);
     if (shape.kind != GridKind::one_d) {
       GridOptions options;
-      options.comm_dtype = wire, options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
+      options.comm_dtype = config_.wire(TrafficClass::tp_weight), options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
       grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), shape, options, clock_);
     }
     if (pairs_->tensor_forward)
@@ -233,14 +233,14 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_update() {
-    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards};
+    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards, config_.param_dtype};
     for (auto& chunk : chunks_) {
       context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());
       for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
       if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
     }
     store_ = make_store<T>(store_info(config_.zero_stage), context);
-    update_ = make_update_policy<T>(*optimizer_.info, {config_, optimizer_.options, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_});
+    update_ = make_update_policy<T>(optimizer_, config_, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_);
     std::vector<Stage<T>*> pointers;
     for (auto& chunk : chunks_) pointers.push_back(chunk.get());
     pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
@@ -287,6 +287,12 @@ class Trainer3d final : public ParallelTrainer {
     }
     sleep_until_ns(now_ns() + 2'000'000'000);
     throw Diverged("Loss or gradient is not finite on another rank; " + where + " stops with it.");
+  }
+
+  /// The policy put others into the store's parts, between two steps.
+  void other_weights() {
+    store_->updated(steps_taken_);
+    if (grid_) grid_->weights_changed(steps_taken_);
   }
 
   void take_records(std::vector<TrafficRecord>& records) {

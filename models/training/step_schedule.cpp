@@ -39,7 +39,7 @@ LoweringOptions gathering(const TrainConfig& config) {
 
 ReduceWhen reducing(const TrainConfig& config) {
   if (config.mesh.dp == 1) return ReduceWhen::never;
-  if (parse_update(config.optimizer).info->reduces_every_micro_batch) return ReduceWhen::every;
+  if (parse_update(config.optimizer).reduces_every_micro_batch()) return ReduceWhen::every;
   if (config.zero_reduce != "auto") return config.zero_reduce == "step" ? ReduceWhen::last : ReduceWhen::every;
   return config.mesh.pp > 1 ? ReduceWhen::last : store_info(config.zero_stage).reduce;
 }

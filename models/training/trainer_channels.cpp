@@ -23,7 +23,7 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 }  // namespace
 
 ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept) {
-  ChannelPairOptions o{wire_, config_.form, spec.average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
+  ChannelPairOptions o{config_.wire(spec.traffic), config_.form, spec.average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
                 static_cast<int>(config_.micro_batches())};
   o.reuse_payloads = spec.reuse_payloads, o.level = spec.level;
   CompressRule rule = rule_in_form(config_, spec.traffic);
@@ -39,8 +39,8 @@ Channel* TrainerChannels::open_channel(Communicator& group, TrafficClass traffic
 }
 
 // Opening a channel is collective over its group: all ranks open theirs in the same order.
-TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, std::span<const ChannelSpec> wanted, DType wire, DType exact)
-    : config_(config), wire_(wire) {
+TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, std::span<const ChannelSpec> wanted, DType exact)
+    : config_(config) {
   const MeshShape& m = config.mesh;
   tensor_control = open_channel(mesh.tp(), TrafficClass::control, exact);
   {
@@ -53,14 +53,14 @@ TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const T
   if (m.tp > 1 && parse_grid(config.tensor_parallel, m.tp).kind == GridKind::one_d) {
     tensor_forward = open_pair("tp_forward", mesh.tp(), {.traffic = TrafficClass::tp_forward}, true);
     tensor_backward = open_pair("tp_backward", mesh.tp(), {.traffic = TrafficClass::tp_backward});
-    look_up = open_channel(mesh.tp(), TrafficClass::control, wire);
+    look_up = open_channel(mesh.tp(), TrafficClass::control, config.wire(TrafficClass::control));
   }
   if (m.pp > 1) {
     boundary.forward = open_pair("pp_forward", mesh.pp(), {.traffic = TrafficClass::pp_forward});
     boundary.backward = open_pair("pp_backward", mesh.pp(), {.traffic = TrafficClass::pp_backward});
     if (config.scatter_gather && m.tp > 1) {
-      boundary.gather_forward = open_channel(mesh.tp(), TrafficClass::pp_forward, wire);
-      boundary.gather_backward = open_channel(mesh.tp(), TrafficClass::pp_backward, wire);
+      boundary.gather_forward = open_channel(mesh.tp(), TrafficClass::pp_forward, config.wire(TrafficClass::pp_forward));
+      boundary.gather_backward = open_channel(mesh.tp(), TrafficClass::pp_backward, config.wire(TrafficClass::pp_backward));
     }
   }
   if (config.boundary_stages > 0) local_boundary = open_pair("pp_backward", mesh.pp(), {.traffic = TrafficClass::pp_backward});

@@ -17,10 +17,10 @@ namespace thinwire {
 
 class TrainerChannels {
  public:
-  /// Collective over `world` (every channel over its group); under the placement of the trainer's tensors. Dense messages travel in `wire`,
-  /// exact ones in `exact`. `wanted`: what parameter store and update policy ask for, the same list on all ranks of a group. `config` outlives
+  /// Collective over `world` (every channel over its group); under the placement of the trainer's tensors. Dense messages travel in
+  /// TrainConfig::wire, exact ones in `exact`. `wanted`: what parameter store and update policy ask for, the same list on all ranks of a group. `config` outlives
   /// the pairs.
-  TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, std::span<const ChannelSpec> wanted, DType wire, DType exact);
+  TrainerChannels(Communicator& world, ProcessMesh& mesh, const TrainConfig& config, std::span<const ChannelSpec> wanted, DType exact);
   TrainerChannels(const TrainerChannels&) = delete;
   TrainerChannels& operator=(const TrainerChannels&) = delete;
 
@@ -56,7 +56,6 @@ class TrainerChannels {
   void open_wanted(Communicator& world, ProcessMesh& mesh, std::span<const ChannelSpec> wanted);
 
   const TrainConfig& config_;
-  DType wire_;
   std::vector<std::unique_ptr<ChannelPair>> pairs_;
   std::vector<std::string> pair_names_;
   std::vector<std::unique_ptr<Channel>> channels_;

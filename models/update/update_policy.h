@@ -1,6 +1,6 @@
 // What an optimizer does with gradients: how they are reduced over replicas, what is clipped, how weights change, what is exchanged and when,
 // and what it remembers. The trainer drives one of these and names none. A policy registers itself by name and is chosen by
-// --optimizer NAME[:key=value,...].
+// --optimizer NAME[:key=value,...]. An outer loop is a policy that drives another one, which stands before it: --optimizer NAME[:...]+LOOP[:...].
 #pragma once
 
 #include <functional>
@@ -31,6 +31,8 @@ struct StepContext {
   double gradient_scale = 1;      ///< what clipping multiplies gradients by
 };
 
+struct UpdateExpression;
+
 /// What a policy works with; all of it outlives the policy.
 template <typename T>
 struct UpdateContext {
@@ -41,6 +43,7 @@ struct UpdateContext {
   const NamedChannels& channels;
   Channel& tensor_control;  ///< exact, over the tensor group
   ComputeClock& clock;
+  const UpdateExpression* inner = nullptr;  ///< of an outer loop: what it drives
 };
 
 template <typename T>
@@ -61,6 +64,10 @@ class UpdatePolicy : public UnitReductions {
   virtual bool begin_evaluation() { return false; }
   virtual bool end_evaluation() { return false; }
   virtual std::vector<StateSlot> state() = 0;
+  /// The store's slots as a checkpoint shall hold them: where replicas train apart, the weights of one are not the run's.
+  virtual std::vector<StateSlot> weights(std::vector<StateSlot> of_store) { return of_store; }
+  /// A checkpoint filled the slots with the state after `steps` steps.
+  virtual void loaded(std::int64_t /*steps*/) {}
   double waited_us = 0;  ///< blocked on its messages since it was reset
 };
 
@@ -72,7 +79,11 @@ struct UpdateInfo {
   /// Of the data axis, the factors that it tells apart ("replica", "node"): --dp-replicas, --dp-nodes above 1 are refused without.
   std::set<std::string> factors = {};
   bool reduces_every_micro_batch = false;  ///< reduce() is wanted after each, not only after the last
+  /// Sums over the ranks of a replica alone, and needs nothing of other replicas: an outer loop may drive it.
+  bool within_replica = false;
+  bool drives_another = false;  ///< an outer loop
   int state_per_element = 0;  ///< numbers that it keeps for each element that a rank owns
+  std::function<double(const Parameters&)> more_per_element = {};  ///< and besides, by its options
   /// Classes that it sends and a compression rule may cover.
   std::function<std::set<TrafficClass>(const TrainConfig&)> classes = {};
   std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};
@@ -93,20 +104,33 @@ bool register_update(UpdateInfo info) {
 /// Sorted by name.
 std::vector<const UpdateInfo*> all_updates();
 
-/// A policy's name and options, checked.
+/// A policy's name and options, checked, and what it drives.
 struct UpdateExpression {
   const UpdateInfo* info = nullptr;
   Parameters options;
+  std::shared_ptr<const UpdateExpression> inner = nullptr;  ///< of an outer loop; else null
+
+  // Of both together.
+  std::string name() const;  ///< "adamw+diloco"
+  std::set<std::string> factors() const;
+  bool reduces_every_micro_batch() const;
+  double state_per_element() const;
+  std::set<TrafficClass> classes(const TrainConfig& config) const;
+  std::vector<ChannelSpec> channels(const TrainConfig& config, ProcessMesh& mesh) const;
+  void check(const TrainConfig& config) const;
 };
-/// NAME[:key=value,...]. UsageError listing what exists.
+/// NAME[:key=value,...][+LOOP[:key=value,...]]. UsageError listing what exists.
 UpdateExpression parse_update(const std::string& text);
 
+/// `update` and what the context refers to outlive the policy.
 template <typename T>
-std::unique_ptr<UpdatePolicy<T>> make_update_policy(const UpdateInfo& info, const UpdateContext<T>& context) {
+std::unique_ptr<UpdatePolicy<T>> make_update_policy(const UpdateExpression& update, const TrainConfig& config, ProcessMesh& mesh, ParameterStore<T>& store, const NamedChannels& channels,
+                                                    Channel& tensor_control, ComputeClock& clock) {
+  const UpdateContext<T> context{config, update.options, mesh, store, channels, tensor_control, clock, update.inner.get()};
   if constexpr (std::is_same_v<T, double>)
-    return info.make_f64(context);
+    return update.info->make_f64(context);
   else
-    return info.make_f32(context);
+    return update.info->make_f32(context);
 }
 
 }  // namespace thinwire

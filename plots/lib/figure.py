@@ -13,12 +13,19 @@ from plots.lib.errors import BrokenFigure
 
 
 class Source(enum.Enum):
-    """What a figure reads, and what its builder is given: the collected file (plots/lib/data.py) or judged claims (plots/lib/claims.py)."""
+    """What a figure reads, and what its builder is given: the collected file (plots/lib/data.py), judged claims (plots/lib/claims.py) or a race
+    (plots/lib/race.py)."""
 
     BENCHES = "rows of the benches and of the captured run in the collected file"
     TRAINING_RUNS = "training runs in the collected file"
     DEVICE = "rows of a GPU in the collected file"
     CLAIMS = "judged claims"
+    RACE = "a race"
+
+    @property
+    def of_collected(self):
+        """Whether it is the collected file."""
+        return self not in (Source.CLAIMS, Source.RACE)
 
 
 class Figure:

@@ -3,6 +3,7 @@
 
     report.py --collected OUT/collected.h5 --out OUT [--claims DIR] [--only NAME ...] [--recollected] [--profile TEXT]
     report.py --claims DIR --out OUT [--only NAME ...]      # only what the claims show
+    report.py --race DIR --out OUT [--only NAME ...]        # only what a race shows
     report.py --list                                        # the figures, area by area
 
 Reads collected data and claims.json only. Exit codes: 0 ok, 2 usage, 3 environment, 6 corrupt input or full disk (docs/exit-codes.md)."""
@@ -23,27 +24,27 @@ def run():
     options = _options()
     found = _figures()
     chosen = _chosen(options, found)
-    from plots.lib import claims, data, drawing, published
+    from plots.lib import claims, data, drawing, published, race
     from plots.lib.figure import Source
     from plots.report import story
 
     collected = data.load(options.collected) if options.collected else None
     judged = claims.load(options.claims or os.path.join(options.out, "claims"), options.reference, options.profile)
     judged.published = published.load(options.published, options.recollected)
+    raced = race.load(options.race or os.path.join(options.out, "race"))
     folder = os.path.join(options.out, "figures")
     try:
         os.makedirs(folder, exist_ok=True)
         drawings, left_out = [], []
         for figure in chosen:
-            of_claims = figure.reads is Source.CLAIMS
-            drawn = figure.draw(judged if of_claims else collected)
+            drawn = figure.draw({Source.CLAIMS: judged, Source.RACE: raced}.get(figure.reads, collected))
             if drawn.figure is None:
                 left_out.append(drawn)
                 continue
             drawings.append(drawn)
-            drawing.save(drawn, folder, drawn.sha256 if of_claims else collected.sha256)
+            drawing.save(drawn, folder, collected.sha256 if figure.reads.of_collected else drawn.sha256)
         path = os.path.join(options.out, "report.html")
-        drawing.write_file(path, story.tell(collected, judged, drawings, left_out, options).encode())
+        drawing.write_file(path, story.tell(collected, judged, raced, drawings, left_out, options).encode())
     except OSError as error:
         raise from_os_error(error, "cannot write the figures") from error
     print(f"{len(drawings)} figures in {folder}, report in {path}")
@@ -73,12 +74,10 @@ def _figures():
 
 def _chosen(options, found):
     """The figures to draw, in their order: those of `--only`, else all that the input can show."""
-    from plots.lib.figure import Source
-
     unknown = [name for name in options.only if name not in found]
     if unknown:
         raise UsageError(f"--only: unknown figure {', '.join(unknown)}; there are {', '.join(found)}")
-    of_collected = [name for name, figure in found.items() if figure.reads is not Source.CLAIMS]
+    of_collected = [name for name, figure in found.items() if figure.reads.of_collected]
     if not options.collected and (needy := [name for name in options.only if name in of_collected]):
         raise UsageError(f"--only {' '.join(needy)}: drawn from a collected file, give --collected FILE")
     return [found[name] for name in options.only or found if options.collected or name not in of_collected]
@@ -105,6 +104,7 @@ def _options():
     parser.add_argument(
         "--claims", metavar="DIR", help="folder of claims.json that `claims run` wrote (default: OUT/claims)"
     )
+    parser.add_argument("--race", metavar="DIR", help="folder of race.json that `race run` wrote (default: OUT/race)")
     parser.add_argument(
         "--reference",
         metavar="FILE",
@@ -134,8 +134,8 @@ def _options():
         help="also show unverified, recollected numbers of papers, labelled so",
     )
     options = parser.parse_args()
-    if not options.collected and not options.claims:
-        raise UsageError("--collected FILE or --claims DIR is needed: there is nothing to draw")
+    if not options.collected and not options.claims and not options.race:
+        raise UsageError("--collected FILE, --claims DIR or --race DIR is needed: there is nothing to draw")
     if options.claims and not os.path.exists(os.path.join(options.claims, "claims.json")):
         raise EnvironmentFailure(
             f"{options.claims} holds no claims.json; `claims run --out {options.claims}` writes one"

@@ -3,23 +3,25 @@ import re
 
 import numpy as np
 
-from plots.lib import data, published, words
+from plots.lib import data, published, style, words
 from plots.report import cell_table, claims_table, page, verdicts
 
 MISTRUSTED_LIMIT = 0.10
 
 
-def tell(collected, claims, drawings, left_out, options):
+def tell(collected, claims, race, drawings, left_out, options):
     """The whole report as HTML. Without collected results (None) it tells of the claims only."""
     figures = [
         (d.name, f"{i}. {_short_title(d.title, drawings)}", page.figure(d, i)) for i, d in enumerate(drawings, 1)
     ]
     judged = ("claims", "Claims of the papers", claims_table.section(claims) + _left_out(left_out))
     papers = ("papers", "What the papers say", _papers(options))
+    raced = [("race", "Which method reaches the loss first?", _race(race))] if race.standings else []
     if collected is None:
         lead = "Claims of papers on compressed communication, judged by rules written beforehand. Verdicts hold at this scale."
-        return page.document("thinwire claims", lead, [judged, *figures, papers])
+        return page.document("thinwire claims", lead, [*raced, judged, *figures, papers])
     sections = [
+        *raced,
         ("summary", "This run", _summary(collected, options)),
         ("verdict", "Does it pay?", _verdict(collected)),
         judged,
@@ -34,6 +36,23 @@ def tell(collected, claims, drawings, left_out, options):
         " links and this scale."
     )
     return page.document(f"thinwire report{_profile(collected, options, ' · {} profile')}", lead, sections)
+
+
+def _race(race):
+    """The answers, then the standings on each link."""
+    header = ["place", "entrant", "steps", "ms a step", "seconds", "95 %", "times sooner", "95 %", "MB a step", "remark"]
+    span = lambda low, high: f"{words.number(low, 3)} to {words.number(high, 3)}" if low == low and high == high else "no interval"
+    tables = []
+    for link in race.links:
+        rows = []
+        for s in race.on(link):
+            bound = "" if s["arrived"] == s["seeds"] else ">"
+            rows.append([s["place"], s["entrant"], f"{bound}{s['steps_to_target']:.0f}", words.number(s["step_ms"], 3), bound + words.number(s["seconds"], 3), span(s["seconds_low"], s["seconds_high"]),
+                         words.number(s["sooner"], 3), span(s["sooner_low"], s["sooner_high"]), words.number(s["link_bytes"] / 1e6, 3), s["remark"]])  # fmt: skip
+        tables.append(page.table(style.link_name(link), header, rows))
+    first = race.standings[0]
+    scale = f"Course {first['course']}: validation loss {words.number(first['target'], 4)} nats per token, a horizon of {first['horizon']} steps, {words.count(first['seeds'], 'seed')}. T = steps x time of a step (docs/race.md)."
+    return page.sentences([*race.answers, scale]) + "".join(tables)
 
 
 def _left_out(drawings):

@@ -13,8 +13,11 @@
 
 #include "core/device/module_entry.h"
 #include "core/half.h"
+#include "tests/emulated_device/runtime.h"
 #include "tests/emulated_device/streams.h"
 #include "tests/emulated_device/threads.h"
+
+#include "core/device/cuda_scope.cuh"  // over that runtime
 
 #define __global__
 #define __device__
@@ -36,15 +39,6 @@ struct alignas(8) ushort4 {
   std::uint16_t x, y, z, w;
 };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-
-using cudaStream_t = void*;
-inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  return thinwire::emulated::queue_fill(to, value, bytes, stream);
-}
-enum cudaMemcpyKind { cudaMemcpyDeviceToDevice };
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  return thinwire::emulated::queue_copy(to, from, bytes, stream);
-}
 
 template <typename T>
 T emulated_exchange(T* p, T value) {
@@ -109,7 +103,8 @@ const T* shown_by(int lane) {
 }
 inline void hide() { __syncwarp(); }
 
-/// Queues a kernel (kernels/cuda/launch.cuh). Arguments that are addresses of the host are refused, as a device would stop at them.
+/// Queues a kernel (kernels/cuda/launch.cuh). Arguments that are addresses of the host are refused, as a device would stop at them. Returns the last
+/// error of the thread, as that does: one that an earlier call has left behind, too.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, dim3 shape, void* stream, Arguments... arguments) {
   if (blocks == 0) return cudaSuccess;
@@ -128,15 +123,17 @@ cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, dim3 shap
   };
   cudaError_t error = cudaSuccess;
   ((error = error == cudaSuccess ? check(arguments) : error), ...);
-  if (error != cudaSuccess) return error;
-  return emulated::queue_work(stream, [=] { emulated::run_grid(blocks, shape, [=] { kernel(arguments...); }); });
+  if (error == cudaSuccess) error = emulated::queue_work(stream, [=] { emulated::run_grid(blocks, shape, [=] { kernel(arguments...); }); });
+  (void)emulated::noted(error);
+  return cudaGetLastError();
 }
 
-/// core/device/cuda_scope.cuh. The name of the entry point, for messages, is in the type of `call`.
+/// As core/device/cuda_scope.cuh has it for nvcc. The name of the entry point, for messages, is in the type of `call`.
 template <typename Call>
 int on_device(int ordinal, const Call& call) {
-  emulated::EntryScope scope(ordinal, __PRETTY_FUNCTION__);
-  return scope.error() != cudaSuccess ? static_cast<int>(scope.error()) : scope.leave(static_cast<int>(call()));
+  emulated::EntryScope scope(__PRETTY_FUNCTION__);
+  const cudaError_t chosen = use_device(ordinal);
+  return scope.leave(leave(chosen != cudaSuccess ? static_cast<int>(chosen) : static_cast<int>(call())));
 }
 
 }  // namespace thinwire::cuda

@@ -237,7 +237,7 @@ int thinwire_nccl_state(void*, int* state) {
 int thinwire_nccl_destroy(void* communicator) { return communicators().erase(&of(communicator)) == 1 ? 0 : invalid_argument; }
 int thinwire_nccl_abort(void* communicator) { return thinwire_nccl_destroy(communicator); }
 
-int thinwire_nccl_group(int begin) {
+int thinwire_nccl_group(int begin, int) {
   if (begin != 0) return ++group.depth, 0;
   if (group.depth == 0) return invalid_usage;
   if (--group.depth > 0) return 0;

@@ -44,7 +44,6 @@ struct Graph {
 };
 struct Stream {
   int device = 0;
-  bool destroyed = false;
   std::deque<Work> queue;
   std::unique_ptr<Graph> recorded;  ///< while it is
   std::thread::id recorder;
@@ -58,17 +57,23 @@ struct State {
   int depth = 0, device = 0;
   const char* entry = nullptr;    ///< that queues
   const char* running = nullptr;  ///< that runs
-  std::set<Stream*> streams;
+  std::set<Stream*> streams;         ///< those that were destroyed, too: their work still runs
+  std::map<void*, Stream*> handles;  ///< what programs hold
+  std::vector<void*> free_handles;   ///< of destroyed streams: the next one made gets the last, as a device may give it
   std::map<int, Stream*> default_streams;
   std::set<Event*> events;
   std::set<Graph*> graphs;
   std::map<std::uintptr_t, std::size_t> staging;  ///< page-locked memory: address -> bytes
   std::set<const void*> given;  ///< memory that the entry point named, while its thread records
   std::int64_t entries = 0;     ///< calls of entry points so far
+  cudaError_t lost = cudaSuccess;  ///< what has spoiled the context: all that follows returns it
+  std::uint64_t contexts = 0;      ///< devices that have one: bit 1 << device
   State();
 };
 State& state();
 
+/// The calling thread's: 0 until it chooses another.
+int device_of_thread();
 /// The stream that the calling thread records, or null.
 Stream* recording();
 /// What cannot be recorded: a message and an error, and the recording is lost.

@@ -23,15 +23,15 @@ Stream* find_stream(void* handle) {
   State& s = state();
   if (handle == nullptr) {
     Stream*& stream = s.default_streams[s.device];
-    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, false, {}, nullptr, {}, false});
+    if (stream == nullptr) s.streams.insert(stream = new Stream{s.device, {}, nullptr, {}, false});
     return stream;
   }
-  auto* stream = static_cast<Stream*>(handle);
-  if (s.streams.count(stream) == 0 || stream->destroyed || stream->device != s.device) {
+  const auto found = s.handles.find(handle);
+  if (found == s.handles.end() || found->second->device != s.device) {
     complain(cudaErrorInvalidResourceHandle, "stream " + text_of(handle) + " is none of device " + std::to_string(s.device));
     return nullptr;
   }
-  return stream;
+  return found->second;
 }
 
 namespace {
@@ -117,16 +117,14 @@ cudaError_t check_side(const void* p, std::size_t bytes, const char* what, bool&
 
 }  // namespace
 
-EntryScope::EntryScope(int ordinal, const char* entry) {
+EntryScope::EntryScope(const char* entry) {
   State& s = state();
   s.lock.lock();
   if (s.depth++ > 0) return;
   ++s.entries;
   s.given.clear();
   s.entry = entry;
-  s.device = ordinal;
-  if (ordinal < 0 || ordinal >= Arena::instance().devices())
-    error_ = complain(cudaErrorInvalidDevice, "there is no device " + std::to_string(ordinal));
+  s.device = device_of_thread();
 }
 int EntryScope::leave(int result) {
   State& s = state();
@@ -202,16 +200,21 @@ cudaError_t release_in_order(void* pointer, void* stream) {
 }
 
 void* create_stream() {
-  auto* stream = new Stream{state().device, false, {}, nullptr, {}, false};
-  state().streams.insert(stream);
-  return stream;
+  State& s = state();
+  auto* stream = new Stream{s.device, {}, nullptr, {}, false};
+  s.streams.insert(stream);
+  if (s.free_handles.empty()) s.free_handles.push_back(new char);
+  void* handle = s.free_handles.back();
+  s.free_handles.pop_back();
+  return s.handles[handle] = stream, handle;
 }
 // Work that is queued will still run: the stream is kept for it.
 cudaError_t destroy_stream(void* handle) {
   Stream* stream = handle == nullptr ? nullptr : find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->recorded != nullptr) return lose(*stream, "destroys a stream that is recorded");
-  stream->destroyed = true;
+  state().handles.erase(handle);
+  state().free_handles.push_back(handle);
   return cudaSuccess;
 }
 cudaError_t synchronize(void* handle) {

@@ -25,25 +25,22 @@ enum cudaError_t {
 
 namespace thinwire::emulated {
 
-/// Around all that an entry point does. One thread at a time; the outermost scope runs what was queued, unless that is to be lazy.
+/// Around all that an entry point does, on the calling thread's device (runtime.h). One thread at a time; the outermost scope runs what was queued,
+/// unless that is to be lazy.
 class EntryScope {
  public:
-  EntryScope(int ordinal, const char* entry);
+  explicit EntryScope(const char* entry);
   ~EntryScope();
   EntryScope(const EntryScope&) = delete;
   EntryScope& operator=(const EntryScope&) = delete;
-  cudaError_t error() const { return error_; }
   /// Of the call's result: what the entry point returns.
   int leave(int result);
-
- private:
-  cudaError_t error_ = cudaSuccess;
 };
 
 /// Entry point whose work runs now; null while none does.
 const char* running_entry();
 
-// For the device of the entry scope. A null stream is its default stream. Memory that is named must be allocated there (a copy's other side
+// For the thread's device. A null stream is its default stream. Memory that is named must be allocated there (a copy's other side
 // may be the host's), else an error and a message.
 cudaError_t queue_work(void* stream, std::function<void()> work);
 /// Work with other processes: after `start` it is done when `done` says so. The device's memory is open in both.
@@ -56,7 +53,7 @@ cudaError_t check_address(const void* p);
 cudaError_t check_words(const void* words, std::size_t bytes);
 cudaError_t check_range(const void* p, std::size_t bytes, const char* what);
 
-// Behind the entry points of core/device/device_abi.h.
+// Behind runtime.h.
 void* allocate_staging(std::size_t bytes);
 cudaError_t release_staging(void* pointer);
 cudaError_t release(void* pointer);

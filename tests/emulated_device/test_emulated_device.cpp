@@ -183,9 +183,55 @@ TEST_F(EmulatedDevice, CopiesAndFillsStayInsideOneAllocation) {
   stream.synchronize();
 }
 
+int scratch_of_the_host = 0;
+
 void add_into(std::int64_t count, const void* x, void* y) {
   static const DeviceEntry<thinwire_cuda_add_into_fn> entry("thinwire_cuda_add_into");
   entry(device_f32, count, x, y);
+}
+
+// CUDA keeps the error of a call that failed until somebody asks for it, and every launch asks.
+TEST_F(EmulatedDevice, CallsThatFailOrAreNotReadyLeaveNoErrorForTheNextLaunch) {
+  const PlacementScope scope(device);
+  Tensor x(Shape{100}), y(Shape{100});
+  x.fill_zero();
+  y.fill_zero();
+  DeviceBackend& backend = device_backend(DeviceKind::cuda);
+  const OwnedStream stream(device);
+  OwnedEvent never(device), other(device);
+  const auto launches = [&](const char* after) { EXPECT_NO_THROW(add_into(100, x.view().data(), y.view().data())) << after; };
+  launches("nothing");
+  EXPECT_THROW(Buffer(std::size_t{1} << 50), RuntimeFailure);
+  launches("an allocation that is too large");
+  EXPECT_THROW(backend.fill_zero(x.view().data(), 401, stream.get()), RuntimeFailure);
+  launches("a fill that leaves its allocation");
+  EXPECT_THROW((void)never.ms_until(other), RuntimeFailure);
+  launches("a time between events that were never recorded");
+  EXPECT_NE(device_function<thinwire_cuda_release_fn>("thinwire_cuda_release")(&scratch_of_the_host, 0), 0);
+  launches("a release of the host's memory");
+  other.record(stream.get());
+  EXPECT_EQ(other.finished(), true);
+  for (int i = 0; i < 2; ++i) backend.fill_zero(x.view().data(), 400, stream.get());
+  other.record(stream.get());
+  EXPECT_EQ(other.finished(), !lazy());
+  launches("an event that is not finished");
+  stream.synchronize();
+}
+
+bool all_fails_in_a_spoiled_context() {
+  constexpr int illegal_address = 700;
+  const PlacementScope scope(device);
+  Buffer memory(400);
+  float host[4] = {};
+  void *null_stream = nullptr, *fresh = nullptr;
+  return device_function<thinwire_cuda_add_into_fn>("thinwire_cuda_add_into")(device_f32, 4, host, memory.data(), 0, null_stream) == illegal_address &&
+         device_function<thinwire_cuda_allocate_fn>("thinwire_cuda_allocate")(&fresh, 64, 0) == illegal_address &&
+         device_function<thinwire_cuda_fill_zero_fn>("thinwire_cuda_fill_zero")(memory.data(), 64, 0, null_stream) == illegal_address;
+}
+
+// The error of a spoiled context is not forgotten: nothing works there any more.
+TEST_F(EmulatedDeviceDeathTest, WhatHasSpoiledTheContextStays) {
+  EXPECT_EXIT(std::_Exit(all_fails_in_a_spoiled_context() ? 0 : 1), ::testing::ExitedWithCode(0), "a kernel is given .*memory of the host");
 }
 
 TEST_F(EmulatedDeviceDeathTest, TheHostMayNotTouchADevicesMemory) {

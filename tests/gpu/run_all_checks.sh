@@ -6,7 +6,8 @@
 # --smoke: everything tiny, some seconds in all: for the emulated device (THINWIRE_CUDA_MODULE), whose rows are no GPU's and say so.
 # Leaves in DIR (default: gpu-results) summary.json, one JSON per part, the records of the benches as HDF5 in cells/, PyTorch's rows in rows/, and
 # logs; `sweep collect --out DIR` makes one file of them (docs/device.md).
-# Exit: 0 all passed, 1 something failed, 77 SKIPPED: no usable device, or a machine that cannot run the programs; summary.json says why.
+# Exit: 0 nothing failed (summary.json says PASSED, or PARTIAL where a part ran out of its time before it was done), 1 something failed, 77 SKIPPED: no
+# usable device, or a machine that cannot run the programs; summary.json says why.
 set -uo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 out=gpu-results build=$here/build smoke=no
@@ -15,7 +16,7 @@ while [ $# -gt 0 ]; do
     --out) out=${2:?--out needs a folder}; shift 2 ;;
     --build) build=${2:?--build needs a folder}; shift 2 ;;
     --smoke) smoke=yes; shift ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0; exit 2 ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0; exit 2 ;;
   esac
 done
 if [ -x "$here/run" ]; then
@@ -24,8 +25,15 @@ else
   run=() bin=$build/bin tests=$build/tests peers=$here/bench/peers
 fi
 mkdir -p "$out/logs" "$out/rows" && out=$(cd "$out" && pwd) || exit 1
-started=$SECONDS budget=465 results=() failed=no device=
+started=$SECONDS budget=465 results=() failed=no partial=no device=
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# CUDA's libraries as Python packages bring them (cuBLASLt and NCCL where there is no toolkit), after those that the loader finds by itself.
+of_python=$(python3 -c 'import glob, sys; print(":".join(f for p in sys.path if p for f in sorted(glob.glob(glob.escape(p) + "/nvidia/*/lib"))))' 2>/dev/null)
+if [ -n "$of_python" ]; then
+  echo "CUDA libraries of Python: $of_python"
+  run=(env "LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$of_python" ${run[@]+"${run[@]}"})
+fi
 
 quote() { printf '%s' "$1" | sed 's/\\/\\\\/g; s/"/\\"/g' | tr '\n\t' '  '; }
 summary() { # summary STATUS REASON
@@ -51,7 +59,13 @@ part() {
     case $status in
       0) ;;
       77) word=SKIPPED reason=$(grep -oE 'SKIPPED.*' "$out/logs/$name.log" | tail -1) ;;
-      124 | 137) word=TIMEOUT failed=yes reason="more than $limit s" ;;
+      124 | 137)  # out of time, which is no failure; what it has found wrong until then is
+        if grep -qsE '^\[  FAILED  \]|"status":"(WRONG|FAILED)"' "$out/logs/$name.log" "$out/$name.json"; then
+          word=FAILED failed=yes reason="something is wrong, found before its $limit s were over"
+        else
+          word=PARTIAL partial=yes reason="not done after $limit s"
+        fi
+        ;;
       *) word=FAILED failed=yes reason="exit $status" ;;
     esac
   fi
@@ -103,6 +117,10 @@ else
   peer_codecs=(--seconds 0.4) peer_training=()
 fi
 
+# The trainer's default text is Python's standard library; a machine without it reads what is here.
+text=()
+if ! compgen -G '/usr/lib/python3*/os.py' > /dev/null && ! compgen -G '/usr/local/lib/python3*/os.py' > /dev/null && [ -e "$here/device.md" ]; then text=(--text "$here/device.md"); fi
+
 checks test_device 100 1 gpu.test_device ${few[@]+"${few[@]}"}
 codecs_of() { # codecs_of COLUMNS LIMIT CODECS [SUFFIX]
   local name=bench_device_$1${4:-}
@@ -110,7 +128,7 @@ codecs_of() { # codecs_of COLUMNS LIMIT CODECS [SUFFIX]
 }
 for columns in "${sizes[@]}"; do codecs_of "$columns" 60 "$codecs"; done
 part bench_device_kernels 60 "$bin/bench_device" --what kernels "${kernels[@]}" "${timing[@]}" --out "$out" --json "$out/bench_device_kernels.json"
-part train_gpt 90 "$bin/train_gpt" --device cuda --products $products "${model[@]}" --eval-interval 0 --peak-tflops measure --plan "GPT-2 124M, $products" --out "$out" --json "$out/train_gpt.json"
+part train_gpt 90 "$bin/train_gpt" --device cuda --products $products "${model[@]}" ${text[@]+"${text[@]}"} --eval-interval 0 --peak-tflops measure --plan "GPT-2 124M, $products" --out "$out" --json "$out/train_gpt.json"
 codecs_of "${sizes[-1]}" 60 "$block_codecs" _blocks
 [ $smoke = yes ] || codecs_of 16384 110 "$codecs"  # 1 GiB: most of it is the host's, which checks every codec
 if command -v python3 >/dev/null; then
@@ -134,6 +152,6 @@ if command -v compute-sanitizer >/dev/null; then
   part racecheck 60 compute-sanitizer --tool racecheck --error-exitcode 1 "$program" --gtest_filter='CudaDevice.EveryBackwardRule*'
 fi
 
-if [ $failed = yes ]; then summary FAILED "see logs/"; else summary PASSED ""; fi
+if [ $failed = yes ]; then summary FAILED "see logs/"; elif [ $partial = yes ]; then summary PARTIAL "parts ran out of their time"; else summary PASSED ""; fi
 echo "$out/summary.json, $((SECONDS - started)) s"
 [ $failed = no ]

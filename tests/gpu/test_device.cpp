@@ -1,6 +1,7 @@
 // labels: gpu
 // timeout: 600
 // devices: cuda, emulated, lazy
+// slow: lazy
 // Memory, streams, events and kernels through the module that programs open: on a CUDA device where there is one, and on the emulated one.
 #include <gtest/gtest.h>
 
@@ -118,6 +119,41 @@ TEST_F(CudaDevice, AWorkspaceGrowsInTheOrderOfItsStream) {
   }
   gpu.destroy_event(before);
   gpu.destroy_stream(stream);
+}
+
+// The handle of a stream that was destroyed may come back with the next one, while work of the old one still waits.
+TEST_F(CudaDevice, AWorkspaceEndsWithItsStreamWhoeverGetsTheHandle) {
+  DeviceBackend& gpu = device_backend(DeviceKind::cuda);
+  Stream old = gpu.create_stream(0);
+  void* const handle = old.handle;
+  Event written = gpu.create_event(0), read = gpu.create_event(0);
+  const std::vector<int> pattern(5000, 0x1234567), other(pattern.size(), -1);
+  std::vector<int> first(pattern.size());
+  {
+    const PlacementScope scope(Placement{{DeviceKind::cuda, 0}, old});
+    auto* memory = reinterpret_cast<int*>(device_workspace(pattern.size() * sizeof(int)));
+    copy_elements(memory, pattern.data(), pattern.size());
+    gpu.record(written, old);
+    copy_elements(first.data(), memory, first.size());
+    gpu.record(read, old);
+  }
+  gpu.destroy_stream(old);
+  while (!gpu.finished(written)) {
+  }
+  Stream fresh = gpu.create_stream(0);
+  if (device_name({DeviceKind::cuda, 0}).starts_with("emulated")) {
+    EXPECT_EQ(fresh.handle, handle) << "what this is about";
+  }
+  {
+    const PlacementScope scope(Placement{{DeviceKind::cuda, 0}, fresh});
+    copy_elements(reinterpret_cast<int*>(device_workspace(other.size() * sizeof(int))), other.data(), other.size());
+    gpu.synchronize(fresh);
+  }
+  while (!gpu.finished(read)) {
+  }
+  EXPECT_EQ(first, pattern) << "another stream wrote into memory that queued work had been given";
+  gpu.destroy_event(written), gpu.destroy_event(read);
+  gpu.destroy_stream(fresh);
 }
 
 TEST_F(CudaDevice, EveryCodecEqualsTheHostsOverAwkwardShapesAndAlignments) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: gpu
-# timeout: 240
+# timeout: 480
 # needs: doctor bench_device train_gpt sweep
 # devices: cuda, emulated
 # The script that runs everything on a GPU: over the emulated device it goes through all parts in little, and nothing of that passes for a GPU's; without
@@ -40,6 +40,28 @@ expect_equal "$(field status)" PASSED "status"
 expect_equal "$(ls out/cells/*.h5 | wc -l)" 4 "records"
 grep -q '"device":"' out/bench_device_64.json || fail "rows without the device's name"
 ls out/rows/gpu_codecs.jsonl out/rows/gpu_training.jsonl >/dev/null || fail "no rows of the peers"
+
+property "a part that runs out of time is PARTIAL, unless it has found something wrong; Python's CUDA libraries are on the loader's path"
+mkdir -p late site/nvidia/cublas/lib
+cat > late/timeout <<'LATE'
+#!/bin/bash
+# Parts that run out of time: one that has found nothing wrong, and one that has.
+printf '%s\n' "$*" >> started
+case "$* $LATE" in
+  *" --what kernels "*) exit 124 ;;
+  *--gtest_filter*wrong) echo "[  FAILED  ] CudaDevice.Something"; exit 124 ;;
+esac
+exec /usr/bin/timeout "$@"
+LATE
+chmod +x late/timeout
+run env PATH="$PWD/late:$PATH" PYTHONPATH="$PWD/site" LATE=wrong "$root/tests/gpu/run_all_checks.sh" --smoke --build "$build" --out late_out
+expect_status 1
+expect_output "PARTIAL  bench_device_kernels"
+expect_output "FAILED   test_device "
+grep -q "LD_LIBRARY_PATH=.*$PWD/site/nvidia/cublas/lib.*/bench_device " started || fail "programs do not see Python's libraries: $(grep -m 1 bench_device started)"
+run env PATH="$PWD/late:$PATH" LATE=late "$root/tests/gpu/run_all_checks.sh" --smoke --build "$build" --out late_out
+expect_status 0
+grep -q '"status":"PARTIAL","reason":"parts ran out of their time"' late_out/summary.json || fail "summary: $(cat late_out/summary.json)"
 
 property "everything becomes one collected file"
 run "$build/bin/sweep" collect --out out

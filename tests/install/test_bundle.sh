@@ -49,6 +49,22 @@ run env OMP_NUM_THREADS=1 "$here/run" "$here/bin/train_gpt" --products bf16 --st
 [ "$status" != 0 ] || fail "bf16 products on the host without oneDNN"
 expect_output "oneDNN is not here"
 
+property "with an older glibc and nothing else on the machine the checks run, or say why they cannot"
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+  "$root/tests/support/bare_machine.sh" "$scratch/machine"
+  cp -r "$here" "$scratch/machine/thinwire-gpu"
+  on_it() { # on_it COMMAND...: there, without a network of processes or files of this machine
+    run unshare --mount bash -c 'mount -t proc proc "$1/proc" && mount -t tmpfs none "$1/dev/shm" && exec chroot "$@"' _ "$scratch/machine" "$@"
+  }
+  on_it /usr/bin/env PATH=/bin HOME=/ /bin/bash /thinwire-gpu/tests/gpu/run_all_checks.sh --out /results
+  expect_output "the CUDA module opens, but this machine has no NVIDIA driver"
+  on_it /usr/bin/env PATH=/bin HOME=/ OMP_NUM_THREADS=1 /thinwire-gpu/run /thinwire-gpu/bin/mpirun --oversubscribe --bind-to none -n 2 /thinwire-gpu/bin/train_gpt \
+    --dp 2 --text /thinwire-gpu/device.md --steps 2 --hidden 32 --layers 1 --heads 2 --seq 16 --global-batch 2 --micro-batch 1
+  expect_status 0
+else
+  echo "   not looked at: that takes root"
+fi
+
 property "doctor runs ranks with the bundle's Open MPI, where the machine has none"
 if unshare --mount true 2>/dev/null; then
   plugins=$(ompi_info --path pkglibdir --parsable | sed -n '0,/^path:pkglibdir:/s/^path:pkglibdir://p')

@@ -7,8 +7,9 @@ from support import FIGURES, SEED, close, draw, read_csv, scratch_folder
 import make_claims
 import make_collected
 import make_device
+import make_race
 
-from plots.lib import claims, data, drawing
+from plots.lib import claims, data, drawing, race
 from plots.lib.figure import Source
 
 
@@ -17,6 +18,8 @@ def source(reads):
     """What a figure that reads this is given; made once per test program."""
     if reads is Source.CLAIMS:
         return claims.load(make_claims.write(scratch_folder(), make_claims.everything(SEED)))
+    if reads is Source.RACE:
+        return race.load(make_race.write(scratch_folder()))
     if reads is Source.DEVICE:
         return make_collected.load(list(make_device.gpu_cells()))
     if reads is Source.TRAINING_RUNS:  # the same file

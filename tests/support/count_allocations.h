@@ -10,14 +10,20 @@
 
 namespace thinwire::testing {
 inline std::atomic<long> allocations{0};
+inline std::atomic<std::size_t> largest_allocation{0};  ///< bytes; a test sets it back to 0
+inline void count_allocation(std::size_t size) {
+  ++allocations;
+  for (std::size_t largest = largest_allocation; size > largest && !largest_allocation.compare_exchange_weak(largest, size);) {
+  }
 }
+}  // namespace thinwire::testing
 
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  ++thinwire::testing::allocations;
+  thinwire::testing::count_allocation(size);
   return memalign(alignment, size);
 }
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  ++thinwire::testing::allocations;
+  thinwire::testing::count_allocation(size);
   if (void* p = std::malloc(size > 0 ? size : 1)) return p;
   throw std::bad_alloc();
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/simd/code_stream.h"
+#include "kernels/simd/codes/code_stream.h"
 
 namespace thinwire {
 

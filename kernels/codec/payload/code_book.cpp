@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "kernels/codec/payload/bit_stream.h"
-#include "kernels/simd/group_codes.h"
+#include "kernels/simd/codes/group_codes.h"
 #include "kernels/simd/magnitude.h"
 #include "kernels/threads.h"
 
@@ -19,9 +19,11 @@ static_assert(std::endian::native == std::endian::little, "books are copied as t
 namespace {
 
 constexpr std::int64_t segment = 1 << 16;  ///< elements with sums of their own, added up in order: the cut must not depend on threads
-constexpr std::int64_t stripe = 16384;     ///< 64 KiB: codes and bins of it are made while it is in the cache
+constexpr std::size_t stripe = 4096;        ///< 16 KiB: codes and sums of it are made while it is in the first-level cache
+constexpr std::size_t long_stripe = 16384;  ///< with 256 bins, of which there are four sets to clear and to add up for each
 
 constexpr std::int64_t tile = 4096;        ///< of what is decoded: 16 KiB stay in the first-level cache
+constexpr std::int64_t few = 4096;         ///< values for which a table of bytes costs more than it saves
 
 using Limits = std::numeric_limits<float>;
 
@@ -39,12 +41,46 @@ Scale scale_of(const simd::Moments& all, double n, const CodeBookRule& rule) {
           step == 0 ? 0.0f : static_cast<float>(std::clamp(1 / step, double{Limits::min()}, double{Limits::max()}))};
 }
 
-/// `flip` is XORed to each code, which the stream then has; its last byte is filled with zeros.
-void put_codes(std::uint8_t* codes, std::size_t count, int bits, std::uint8_t flip, std::uint8_t* to) {
-  std::uint8_t* const flipped = bits == 8 ? to : codes;
+/// Codes of x, a byte each or two of 4 bits in one, the first in its high half.
+void encode(std::span<const float> x, const CodeBookRule& rule, const Scale& scale, simd::CodePacking packing, std::uint8_t* to) {
+  const float half = static_cast<float>(rule.bins() / 2);
+  const bool two = packing != simd::CodePacking::bytes;
+  simd::encode_group_codes(x.data(), x.size(), x.size(), &scale.factor, &scale.offset, -half, half - 1, static_cast<std::uint8_t>(rule.bins() - 1), nullptr, packing, to);
+  const auto flip = static_cast<std::uint8_t>(rule.bins() / 2 * (two ? 17 : 1));  // from two's complements
+  const std::size_t bytes = two ? (x.size() + 1) / 2 : x.size();
 #pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) flipped[i] = static_cast<std::uint8_t>(codes[i] ^ flip);
-  if (bits < 8) write_codes(codes, count, bits, to, to + (count * static_cast<std::size_t>(bits) + 7) / 8);
+  for (std::size_t i = 0; i < bytes; ++i) to[i] ^= flip;
+  if (two && x.size() % 2 != 0) to[bytes - 1] &= 0xf0;
+}
+
+/// Codes of one stripe after the other, and the sums of their bins: of a few values, or with a byte for each code.
+void write_few(std::span<const float> x, const CodeBookRule& rule, const Scale& scale, std::uint8_t* to, simd::Bin* bins) {
+  std::uint8_t apart[long_stripe];
+  for (std::size_t at = 0; at < x.size(); at += long_stripe) {
+    const auto some = x.subspan(at, std::min(x.size() - at, long_stripe));
+    std::uint8_t* const codes = rule.bits == 8 ? to + at : apart;
+    encode(some, rule, scale, simd::CodePacking::bytes, codes);
+    simd::add_to_bins(some.data(), codes, some.size(), bins, rule.bins());
+    if (rule.bits < 8) write_codes(codes, some.size(), rule.bits, to + rule.code_bytes(at), to + rule.code_bytes(x.size()));
+  }
+}
+
+/// The same for many values whose codes share bytes.
+void write_many(std::span<const float> x, const CodeBookRule& rule, const Scale& scale, std::uint8_t* to, simd::Bin* bins) {
+  simd::PackedBinSums sums(rule.bits);
+  std::uint8_t apart[stripe];
+  for (std::size_t at = 0; at < x.size(); at += stripe) {
+    const auto some = x.subspan(at, std::min(x.size() - at, stripe));
+    std::uint8_t* const packed = to + rule.code_bytes(at);
+    if (rule.bits == 4) {
+      encode(some, rule, scale, simd::CodePacking::high_first, packed);
+    } else {
+      encode(some, rule, scale, simd::CodePacking::bytes, apart);
+      write_codes(apart, some.size(), rule.bits, packed, to + rule.code_bytes(x.size()));
+    }
+    sums.add(some.data(), some.size(), packed);
+  }
+  sums.add_to(bins);
 }
 
 /// Values of the 4 / bits codes of half a byte: quickly made.
@@ -101,8 +137,6 @@ void expand_by(const Book& book, const std::uint8_t* codes, std::int64_t n, floa
   });
 }
 
-constexpr std::int64_t few = 4096;  ///< values for which a table of bytes costs more than it saves
-
 template <int kBits>
 void expand(const float* book, const std::uint8_t* codes, std::int64_t n, float* out, bool add, bool stream) {
   if constexpr (kBits < 8)
@@ -125,20 +159,16 @@ bool CodeBookWriter::write(const CodeBookRule& rule, std::span<const float> x, s
   for (const simd::Moments& m : moments_) all.sum += m.sum, all.squares += m.squares;
   if (!std::isfinite(all.squares)) return false;
   const Scale scale = n > 0 ? scale_of(all, static_cast<double>(n), rule) : Scale{};
-  const float half = static_cast<float>(bins / 2);
+  const auto write_segment = rule.bits < 8 && n > few ? write_many : write_few;
   parallel_ranges(segments, 1, 1, [&](std::int64_t first, std::int64_t last, int) {
-    std::uint8_t apart[stripe];
-    for (std::int64_t at = first * segment; at < std::min(n, last * segment); at += stripe) {
-      const auto count = static_cast<std::size_t>(std::min(stripe, n - at));
-      simd::encode_group_codes(x.data() + at, count, count, &scale.factor, &scale.offset, -half, half - 1, static_cast<std::uint8_t>(bins - 1), nullptr, simd::CodePacking::bytes, apart);
-      simd::add_to_bins(x.data() + at, apart, count, bins_.data() + static_cast<std::size_t>(at / segment) * bins, bins);
-      auto* const to = reinterpret_cast<std::uint8_t*>(codes) + rule.code_bytes(static_cast<std::size_t>(at));
-      put_codes(apart, count, rule.bits, static_cast<std::uint8_t>(bins / 2), to);
+    for (std::int64_t s = first; s < last; ++s) {
+      const auto at = static_cast<std::size_t>(s * segment), count = static_cast<std::size_t>(std::min(segment, n - s * segment));
+      write_segment(x.subspan(at, count), rule, scale, reinterpret_cast<std::uint8_t*>(codes) + rule.code_bytes(at), bins_.data() + static_cast<std::size_t>(s) * bins);
     }
   });
-  for (std::size_t b = 0; b < bins; ++b) {  // bins_ are in the order of two's complements
+  for (std::size_t b = 0; b < bins; ++b) {
     simd::Bin total;
-    for (std::size_t s = b ^ (bins / 2); s < bins_.size(); s += bins) total.sum += bins_[s].sum, total.count += bins_[s].count;
+    for (std::size_t s = b; s < bins_.size(); s += bins) total.sum += bins_[s].sum, total.count += bins_[s].count;
     const auto mean = static_cast<float>(total.count > 0 ? total.sum / total.count : 0);
     std::memcpy(book + b * sizeof mean, &mean, sizeof mean);
   }

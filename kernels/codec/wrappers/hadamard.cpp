@@ -17,6 +17,21 @@ namespace {
 
 constexpr std::uint64_t signs_seed = 0x686164616d617264ull;  // "hadamard"
 
+class Rotation final : public StripeMap {
+ public:
+  Rotation() = default;
+  /// `signs` of all columns, or null.
+  Rotation(std::int64_t block, const float* signs, bool back) : block_(block), signs_(signs), back_(back) {}
+  void apply(const float* from, std::int64_t column, std::size_t count, float* to) const override {
+    simd::hadamard(from, count, static_cast<std::size_t>(block_), signs_ == nullptr ? nullptr : signs_ + column, back_, to);
+  }
+
+ private:
+  std::int64_t block_ = 0;
+  const float* signs_ = nullptr;
+  bool back_ = false;
+};
+
 class Hadamard final : public TransformedCodec {
  public:
   Hadamard(std::int64_t block, bool keyed, std::unique_ptr<Codec> inside) : TransformedCodec("hadamard", std::move(inside)), block_(block), keyed_(keyed) {
@@ -27,18 +42,24 @@ class Hadamard final : public TransformedCodec {
   void transform(ConstTensorView x, const MessageKey& key, TensorView to) override { rotate(x, key, false, to); }
   void restore(ConstTensorView y, const MessageKey& key, TensorView to) override { rotate(y, key, true, to); }
 
+ protected:
+  std::int64_t neighbours() const override { return block_; }
+  const StripeMap& map_of(std::int64_t columns, const MessageKey& key, bool back) override {
+    return rotation_ = Rotation(block_, keyed_ ? signs_of(columns, key) : nullptr, back);
+  }
+
  private:
   void rotate(ConstTensorView x, const MessageKey& key, bool back, TensorView to) {
     const std::int64_t columns = x.shape().columns(), blocks = (columns + block_ - 1) / block_;
     if (x.elements() == 0) return;
-    const float* const signs = keyed_ ? signs_of(columns, key) : nullptr;
+    const StripeMap& map = map_of(columns, key, back);
     const float* const from = x.as<float>().data();
     float* const out = to.as<float>().data();
     parallel_for(x.shape().rows() * blocks, std::max<std::int64_t>(1, default_grain / std::min(block_, columns)), [&](std::int64_t begin, std::int64_t end) {
       while (begin < end) {
         const std::int64_t row = begin / blocks, first = begin % blocks * block_, last = std::min(columns, (end - row * blocks) * block_);
         const std::int64_t at = row * columns + first;
-        simd::hadamard(from + at, static_cast<std::size_t>(last - first), static_cast<std::size_t>(block_), signs == nullptr ? nullptr : signs + first, back, out + at);
+        map.apply(from + at, first, static_cast<std::size_t>(last - first), out + at);
         begin = (row + 1) * blocks;
       }
     });
@@ -57,6 +78,7 @@ class Hadamard final : public TransformedCodec {
   std::int64_t block_;
   bool keyed_;
   Buffer signs_;  ///< of the columns
+  Rotation rotation_;
 };
 
 const bool registered = register_wrapper(

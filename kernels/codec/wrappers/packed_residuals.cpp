@@ -10,8 +10,8 @@
 #include "core/half.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/state.h"
-#include "kernels/simd/group_codes.h"
-#include "kernels/simd/mini_floats.h"
+#include "kernels/simd/codes/group_codes.h"
+#include "kernels/simd/codes/mini_floats.h"
 #include "kernels/simd/philox.h"
 #include "kernels/threads.h"
 

@@ -17,7 +17,7 @@ __device__ inline float wide_dot(const float* a, const float* b, std::int64_t si
 
 __device__ inline std::int64_t wide_row() { return static_cast<std::int64_t>(blockIdx.x) * wide_warps + threadIdx.x / 32; }
 
-inline __global__ void __launch_bounds__(wide_threads) attention_forward_wide(AttentionTokens s, float scale, const float* __restrict__ q,
+static __global__ void __launch_bounds__(wide_threads) attention_forward_wide(AttentionTokens s, float scale, const float* __restrict__ q,
                                                                               const float* __restrict__ k, const float* __restrict__ v,
                                                                               float* __restrict__ context, float* __restrict__ log_sum_exp) {
   const std::int64_t row = wide_row();

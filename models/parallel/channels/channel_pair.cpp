@@ -24,7 +24,7 @@ ChannelOptions options_of(TrafficClass traffic, const ChannelPairOptions& pair, 
 
 ChannelPair::ChannelPair(Communicator& group, TrafficClass traffic, const CompressRule& rule, const ChannelPairOptions& options)
     : coverage_(traffic, rule, options.stages, options.micro_batches), dense_(group, options_of(traffic, options, dense_algorithm(group))), level_(options.level) {
-  if (!rule.active()) return;
+  if (!compresses(rule.codec)) return;
   ChannelOptions coded = options_of(traffic, options, dense_.options().algorithm);
   coded.codec = rule.codec;
   coded.form = options.form;  // a dense channel has no forms

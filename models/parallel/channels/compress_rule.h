@@ -22,7 +22,7 @@ struct CompressRule {
   bool epilogue_only = false;     ///< pp_backward: only the messages that nothing hides (models/parallel/channels/epilogue.h)
   bool overlap = true;            ///< grad_reduce_scatter: rows for one owner are encoded while those for another travel (ChannelOptions::overlap_blocks)
   std::string inside = uncompressed;  ///< of what a sharded run exchanges in two steps (--dp-nodes): between ranks of a node; `codec` between nodes
-  bool active() const { return compresses(codec); }
+  bool active() const { return compresses(codec) || compresses(inside); }
 };
 
 }  // namespace thinwire

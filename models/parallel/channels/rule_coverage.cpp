@@ -6,7 +6,7 @@ namespace thinwire {
 
 RuleCoverage::RuleCoverage(TrafficClass traffic, const CompressRule& rule, int stages, int micro_batches)
     : rule_(rule),
-      active_(rule.active()),
+      active_(compresses(rule.codec)),
       pipeline_stages_(stages),
       micro_batches_(micro_batches),
       layers_(NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers)),

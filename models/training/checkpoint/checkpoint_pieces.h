@@ -32,7 +32,7 @@ struct CheckpointContents {
 /// table beyond `vocab` are padding and belong to no dataset.
 std::vector<Piece> pieces_to_save(ParallelTrainer& trainer, std::int64_t vocab);
 /// The pieces that this rank needs: replicas and copies, too. UsageError for state that replicas hold apart where the file has it of another
-/// number of replicas, unless `reset_replica_state`: then those slots are left as they are.
+/// number of replicas, unless `reset_replica_state`: then those slots begin as what replicas share (StateSlot::sources), or are left as they are.
 std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const CheckpointContents& file, bool reset_replica_state);
 
 /// The pieces of all ranks as rank 0 sees them: by dataset, in the order in which they travel.

@@ -1,5 +1,7 @@
 #include "models/training/config/check_sharding.h"
 
+#include <cstdio>
+
 #include "core/error.h"
 #include "kernels/codec/registry.h"
 #include "models/parallel/channels/row_exchange.h"
@@ -8,6 +10,12 @@ namespace thinwire {
 namespace {
 
 std::string stage_of(const TrainConfig& c) { return "--zero-stage " + std::to_string(c.zero_stage); }
+
+std::string ratio(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
 
 [[noreturn]] void refuse(const TrainConfig& c, const std::string& what, const std::string& why) {
   throw UsageError(what + " does not go with " + stage_of(c) + ": " + why);
@@ -32,17 +40,18 @@ void check_regathered(const TrainConfig& c) {
     const CodecStack stack = make_codec(codec, c.form);
     if (!stack.codec->traits().stateful && stack.wrappers.empty()) continue;
     refuse(c, "compress.param_all_gather = " + codec,
-           "weights are gathered several times between two updates, and a codec that remembers what it sent would send something else each time; take one without state, or --zero-stage 2, which "
-           "gathers once per update");
+           "weights are gathered several times between two updates, and a codec that remembers what it sent would send something else each time. Weight differences (+ef21) are to the last decoded copy, "
+           "which every rank would keep whole: 4 bytes per parameter beside the 16 / W = " + ratio(16.0 / c.mesh.data().within_replica()) + " that this stage keeps on W = " +
+               std::to_string(c.mesh.data().within_replica()) + " ranks. Take a codec without state, or --zero-stage 2, which gathers once per update");
   }
 }
 
 }  // namespace
 
-void check_sharding(const TrainConfig& c, const StoreInfo& store, const UpdateInfo& update) {
+void check_sharding(const TrainConfig& c, const StoreInfo& store, const UpdateExpression& update) {
   const bool two_levels = RowOwners{c.mesh.data(), {}}.two_levels();
-  if (c.mesh.data().nodes > 1 && !store.shards_gradients && !update.factors.contains("node"))
-    throw UsageError("--dp-nodes " + std::to_string(c.mesh.dp_nodes) + ": --optimizer " + update.name + " with " + stage_of(c) +
+  if (c.mesh.data().nodes > 1 && !store.shards_gradients && !update.factors().contains("node"))
+    throw UsageError("--dp-nodes " + std::to_string(c.mesh.dp_nodes) + ": --optimizer " + update.name() + " with " + stage_of(c) +
                      " treats all data-parallel ranks alike; leave it out, or take --zero-stage 1, 2 or 3, which exchange inside nodes first");
   if (!store.gathers && c.zero_keep != "auto")
     throw UsageError("--zero-keep " + c.zero_keep + " says how long gathered weights stay, but " + stage_of(c) + " has them whole all the time; leave it out");

@@ -7,6 +7,6 @@
 namespace thinwire {
 
 /// UsageError with the mend.
-void check_sharding(const TrainConfig& config, const StoreInfo& store, const UpdateInfo& update);
+void check_sharding(const TrainConfig& config, const StoreInfo& store, const UpdateExpression& update);
 
 }  // namespace thinwire

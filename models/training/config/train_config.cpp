@@ -53,7 +53,7 @@ void check_data_traffic(const TrainConfig& c, TrafficClass traffic, const std::s
   constexpr std::array along_data = {TrafficClass::dp_gradient, TrafficClass::param_all_gather, TrafficClass::grad_reduce_scatter, TrafficClass::outer_gradient,
                                      TrafficClass::optimizer};
   if (std::find(along_data.begin(), along_data.end(), traffic) == along_data.end()) return;
-  std::set<TrafficClass> sent = parse_update(c.optimizer).info->classes(c);
+  std::set<TrafficClass> sent = parse_update(c.optimizer).classes(c);
   sent.insert(store_info(c.zero_stage).classes.begin(), store_info(c.zero_stage).classes.end());
   if (sent.contains(traffic)) return;
   std::string list, stages;
@@ -66,18 +66,18 @@ void check_data_traffic(const TrainConfig& c, TrafficClass traffic, const std::s
 
 void check_update(const TrainConfig& c) {
   const StoreInfo& store = store_info(c.zero_stage);
-  const UpdateInfo& update = *parse_update(c.optimizer).info;
-  if (c.mesh.dp_replicas > 1 && !update.factors.contains("replica"))
-    throw UsageError("--dp-replicas " + str(c.mesh.dp_replicas) + ": --optimizer " + update.name + " treats all data-parallel ranks alike; leave it out");
+  const UpdateExpression update = parse_update(c.optimizer);
+  if (c.mesh.dp_replicas > 1 && !update.factors().contains("replica"))
+    throw UsageError("--dp-replicas " + str(c.mesh.dp_replicas) + ": --optimizer " + update.name() + " treats all data-parallel ranks alike; leave it out");
   if (c.mesh.dp_replicas > 1 && c.mesh.pp > 1 && c.embedding_sync == "fused")
     throw UsageError("--embedding-sync fused sums over all data-parallel ranks at once, but --dp-replicas " + str(c.mesh.dp_replicas) + " keeps them apart; use two_step");
   check_sharding(c, store, update);
   if (store.check) store.check(c);
-  if (update.check) update.check(c);
+  update.check(c);
 }
 
 void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule) {
-  if (!rule.active()) return;
+  if (!compresses(rule.codec)) return;
   const std::string name = "compress." + name_of(traffic);
   if (traffic == TrafficClass::control)
     throw UsageError(name + ": control traffic (norms, loss, look-ups) is never compressed; remove it");
@@ -233,6 +233,18 @@ void check_boundary_stages(const TrainConfig& c) {
       refuse("compress." + name_of(traffic) + " = " + rule.codec + " has no messages there; only pp_backward can be compressed");
 }
 
+// Types that parameters and gradients are sent in.
+void check_mixed_precision(const TrainConfig& c) {
+  if (c.dtype == DType::f64 && c.reduce_dtype)
+    throw UsageError("--reduce-dtype " + std::string(name_of(*c.reduce_dtype)) + " beside --dtype f64: the parity mode compares exact sums; leave it out, or use --dtype f32");
+  const auto rule = c.compress.find(TrafficClass::param_all_gather);
+  if (!c.rounds_parameters() || rule == c.compress.end()) return;
+  for (const std::string& codec : {rule->second.codec, rule->second.inside})
+    if (compresses(codec))
+      throw UsageError("compress.param_all_gather = " + codec + " beside --param-dtype " + std::string(name_of(*c.param_dtype)) + ": passes would read what the codec decodes, which is not of that type; "
+                       "leave one of the two out (cast:to=bf16 and --param-dtype bf16 send the same bytes)");
+}
+
 // Steps that are shared by runs under other rules must not depend on a rule.
 void check_shared_start(const TrainConfig& c) {
   if (c.shared_start == 0) return;
@@ -347,6 +359,7 @@ void TrainConfig::check() const {
   at_least("shared-start", shared_start, 0);
   check_shared_start(*this);
   check_boundary_stages(*this);
+  check_mixed_precision(*this);
   check_slices(*this);
   check_graphs(*this);
   if (device != DeviceKind::host && dtype == DType::f64)
@@ -374,6 +387,13 @@ std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices,
 
 Schedule pipeline_schedule(const TrainConfig& c) {
   return make_schedule(c.schedule, c.mesh.pp, static_cast<int>(c.micro_batches()), c.virtual_stages, static_cast<int>(c.slices().size()));
+}
+
+DType TrainConfig::wire(TrafficClass traffic) const {
+  if (traffic == TrafficClass::param_all_gather && param_dtype) return *param_dtype;
+  if (dtype == DType::f64) return DType::f64;
+  const bool gradient = traffic == TrafficClass::dp_gradient || traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::embedding;
+  return gradient ? reduce_dtype.value_or(comm_dtype) : comm_dtype;
 }
 
 std::set<TrafficClass> TrainConfig::omitted() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -49,7 +50,10 @@ struct TrainConfig {
   DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
   bool graphs = false;              ///< on a device: passes are recorded as graphs and launched as a whole
   DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
-  DType comm_dtype = DType::bf16;         ///< type of dense transfers; f64 runs always send f64
+  DType comm_dtype = DType::bf16;         ///< type of dense transfers; f64 runs send f64
+  /// FSDP's MixedPrecision. Type that passes read parameters in, and that these are gathered in, while what is updated keeps `dtype`; empty: passes read what they get.
+  std::optional<DType> param_dtype;
+  std::optional<DType> reduce_dtype;  ///< of dense gradients between replicas (and stages, of the tied table); empty: comm_dtype
   std::map<TrafficClass, CompressRule> compress;
   Form form = Form::fair;
 
@@ -80,6 +84,10 @@ struct TrainConfig {
   /// Of the pipeline, be it of ranks or within one.
   int stages() const { return boundary_stages > 0 ? boundary_stages : mesh.pp; }
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
+  /// Of dense transfers of this class.
+  DType wire(TrafficClass traffic) const;
+  /// Whether param_dtype is another type than weights have.
+  bool rounds_parameters() const { return param_dtype.value_or(dtype) != dtype; }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
   /// stages, batch by dp x micro-batch, rows by tp where they are split), a codec in f64, an impossible schedule, what no device does.
   void check() const;

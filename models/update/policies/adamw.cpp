@@ -46,6 +46,7 @@ class AdamW final : public UpdatePolicy<T> {
 const bool registered = register_update<AdamW>({.name = "adamw",
                                                 .summary = "AdamW on gradients that are averaged in every step",
                                                 .source = "Loshchilov and Hutter, ICLR 2019",
+                                                .within_replica = true,
                                                 .state_per_element = 2,
                                                 .classes = gradient_classes,
                                                 .channels = gradient_channels});

@@ -66,8 +66,9 @@ TEST(CodecTarget, IsStatedForElementWiseCodecsAndTopK) {
 }
 
 TEST(KernelWork, CountsProductsAndCausalAttention) {
-  EXPECT_DOUBLE_EQ(gemm_work(2, 3, 5, 4).flops, 60);
-  EXPECT_DOUBLE_EQ(gemm_work(2, 3, 5, 4).bytes, 124);
+  EXPECT_DOUBLE_EQ(gemm_work(2, 3, 5, 4, 4).flops, 60);
+  EXPECT_DOUBLE_EQ(gemm_work(2, 3, 5, 4, 4).bytes, 124);
+  EXPECT_DOUBLE_EQ(gemm_work(2, 3, 5, 2, 4).bytes, 74);
   KernelShapes s;
   s.batch = 2, s.seq = 4, s.hidden = 6, s.heads = 3;
   // Per head (size 2): two products of 2 * 4 * 4 * 2 operations, half of them below the diagonal.

@@ -90,6 +90,19 @@ TEST(ProductPeak, IsStatedOrTheSumOfWhatAllRanksReachAtOnce) {
   EXPECT_DOUBLE_EQ(least, measured.gflops);
 }
 
+// Of constants a GPU's product is faster than of anything that is trained.
+TEST(ProductPeak, MultipliesRandomNumbers) {
+  const auto a = peak_operand(3 << 19, 0), b = peak_operand(3 << 19, 1);
+  EXPECT_NE(a, b);
+  for (const auto* values : {&a, &b}) {
+    double sum = 0, squares = 0;
+    for (const float x : *values) sum += x, squares += x * x;
+    const double n = static_cast<double>(values->size());
+    EXPECT_NEAR(sum / n, 0, 0.01);
+    EXPECT_NEAR(squares / n, 1, 0.02);
+  }
+}
+
 TEST(ErrorMetrics, EqualTheScalarDefinitions) {
   const auto x = testing::normal_numbers(100'003, 1), y = testing::normal_numbers(100'003, 2);
   std::vector<float> measured(x.size());

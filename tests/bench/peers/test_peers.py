@@ -132,6 +132,47 @@ class Peers(unittest.TestCase):
         self.assertEqual({name: len(values) for name, values in samples.items()}, {"a": 4, "b": 4})
         self.assertEqual("".join(calls), "ab" * 6)
 
+    def test_fills_before_timed_work_grow_until_they_hide_its_launches(self):
+        fills = []  # before each run of the body
+
+        class Event:
+            def __init__(self, enable_timing):
+                pass
+
+            def record(self):
+                pass
+
+            def query(self):  # the device is done with up to three fills before the host has queued the rest
+                return fills[-1] < 4
+
+            def synchronize(self):
+                pass
+
+            def elapsed_time(self, other):
+                return 0.25
+
+        class Lead:
+            def __init__(self, count, **kind):
+                assert count >= 3 * 60_000_000, "no more than the caches hold"
+                self.zeroed = 0
+
+            def zero_(self):
+                self.zeroed += 1
+
+        clock = rows.Clock(types.SimpleNamespace(empty=Lead, uint8=None, cuda=types.SimpleNamespace(Event=Event)))
+        before = [0]
+
+        def body():
+            fills.append(clock.lead.zeroed - before[0])
+            before[0] = clock.lead.zeroed
+
+        self.assertEqual(clock.microseconds(body), 250)
+        self.assertEqual(clock.microseconds(body), 250)
+        self.assertEqual(fills, [1, 2, 4, 4])
+        Event.query = lambda self: True  # whatever waits inside cannot be hidden
+        clock.microseconds(body)
+        self.assertEqual(fills[-1], rows.MOST_FILLS)
+
     def test_numbers_that_are_not_finite_become_null(self):
         self.assertEqual(json.loads(rows.to_json({"a": float("nan"), "b": float("inf"), "c": 1.5})), {"a": None, "b": None, "c": 1.5})
 

@@ -5,6 +5,7 @@
 // group, errors that arrive later, calls that stay at work). The library itself needs devices: tests/gpu.
 #include "collectives/communicator/nccl_communicator.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -60,7 +61,7 @@ NcclEntries played() {
   };
   e.destroy = [](void* c) { return ++play.destroys, delete static_cast<Fake*>(c), 0; };
   e.abort = [](void* c) { return ++play.aborts, delete static_cast<Fake*>(c), 0; };
-  e.group = [](int begin) {
+  e.group = [](int begin, int) {
     play.in_group = begin != 0;
     if (begin != 0) return ++play.groups, 0;
     std::vector<RequestPtr> requests;
@@ -219,6 +220,34 @@ TEST_F(Nccl, AnErrorThatArrivesLaterEndsTheCommunicatorAtTheNextLook) {
   EXPECT_THROW(nccl->send(&x, 4, 0, 0), RuntimeFailure);
   nccl.reset();
   EXPECT_EQ(play.aborts + play.destroys, 1) << "given up once, and not destroyed as well";
+}
+
+TEST_F(Nccl, ABarrierSeesAnErrorThatHasArrived) {
+  auto nccl = make();
+  nccl->barrier();
+  play.state = failure;
+  EXPECT_THROW(nccl->barrier(), RuntimeFailure);
+  EXPECT_EQ(play.aborts, 1);
+}
+
+TEST_F(Nccl, MeetingMayTakeTwoMinutesUnlessTheEnvironmentSaysOtherwise) {
+  unsetenv("THINWIRE_NCCL_LIMIT");
+  EXPECT_DOUBLE_EQ(NcclCommunicator::default_limit_seconds(), 120);
+  setenv("THINWIRE_NCCL_LIMIT", "0.2", 1);
+  play.at_work_for = 1 << 30;
+  const Stopwatch watch;
+  try {
+    NcclCommunicator(world().duplicate(), played(), Device{});
+    ADD_FAILURE() << "the ranks have not met";
+  } catch (const RuntimeFailure& e) {
+    EXPECT_NE(std::string(e.what()).find("THINWIRE_NCCL_LIMIT"), std::string::npos) << e.what();
+  }
+  EXPECT_LT(watch.seconds(), 5.0);
+  for (const char* wrong : {"soon", "0", "-1", "3 s"}) {
+    setenv("THINWIRE_NCCL_LIMIT", wrong, 1);
+    EXPECT_THROW((void)NcclCommunicator::default_limit_seconds(), UsageError) << wrong;
+  }
+  unsetenv("THINWIRE_NCCL_LIMIT");
 }
 
 TEST_F(Nccl, ACallThatStaysAtWorkIsGivenUpAfterTheLimit) {

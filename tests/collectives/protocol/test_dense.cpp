@@ -320,6 +320,25 @@ TEST(DenseChannel, SumsAndMeansAreExactOnIntegersAndCountTheClosedForm) {
   }
 }
 
+// What is moved may be narrower on the way; what is summed may not.
+TEST(DenseChannel, MovesF64InNarrowTypesAndSumsItInItsOwnAlone) {
+  const int n = world().size();
+  const Shape shape{2 * n + 1, 3};
+  for (const DType wire : {DType::f32, DType::f16, DType::bf16}) {
+    Channel channel(world(), {.traffic = TrafficClass::param_all_gather, .comm_dtype = wire, .algorithm = DenseAlgorithm::ring});
+    const RowBlock block = shard_rows(shape.rows(), world().rank(), n);
+    std::vector<double> part, all(static_cast<std::size_t>(shape.elements()), -1);
+    for (std::int64_t e = 0; e < block.count * 3; ++e) part.push_back(static_cast<double>(block.first * 3 + e) + 1.0 / 3);
+    const OperationReport report = channel.all_gather({part.data(), {block.count, 3}}, {all.data(), shape}, key_of("x")).wait();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto value = static_cast<float>(static_cast<double>(i) + 1.0 / 3);
+      EXPECT_EQ(all[i], wire == DType::f32 ? value : wire == DType::f16 ? to_float(to_half(value)) : to_float(to_bfloat16(value))) << name_of(wire);
+    }
+    EXPECT_EQ(report.payload_bytes, block.count * 3 * static_cast<std::int64_t>(size_of(wire)));
+    EXPECT_THROW(channel.all_reduce({all.data(), shape}, {all.data(), shape}, key_of("x")), UsageError);
+  }
+}
+
 TEST(DenseChannel, AChannelOfTheMaximumReducesExactlyAndCostsWhatASumCosts) {
   Communicator& comm = world();
   const int n = comm.size();

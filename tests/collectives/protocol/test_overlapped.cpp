@@ -11,8 +11,10 @@
 
 #include "collectives/link/counting_communicator.h"
 #include "collectives/link/emulated_network.h"
+#include "core/memory_counter.h"
 #include "kernels/codec/registry.h"
 #include "kernels/codec/state.h"
+#include "support/count_allocations.h"
 #include "tests/collectives/world.h"
 
 namespace thinwire {
@@ -131,6 +133,38 @@ TEST(OverlappedBlocks, ABlockIsEncodedWhileThoseBeforeItTravel) {
     EXPECT_EQ(on_link->received, on_link->sent);
     EXPECT_EQ(result.reports[0].link_bytes, on_link->sent);
     EXPECT_EQ(result.reports[0].received_bytes, on_link->received);
+  }
+}
+
+// An operation has words of its own (its state, requests, lanes of its rounds), whatever the size of its tensor; buffers of messages are those of the first steps.
+TEST(OverlappedBlocks, AllocateNothingOfAMessagesSizeOnceTheyHaveRun) {
+  constexpr std::size_t words = 8192;
+  const int n = world().size();
+  for (const char* codec : {"sketch", "sketch:target=0.9,index_bits=4+ef", "cast", "cast:to=bf16+ef", "randomk:fraction=0.3,values=f32+ef"}) {
+    const Shape shape{61, 1000};
+    Channel channel(world(), options_of(codec, true));
+    Floats in(static_cast<std::size_t>(shape.elements())), out(static_cast<std::size_t>(shard_rows(61, world().rank(), n).count * 1000));
+    const Shape part{shard_rows(61, world().rank(), n).count, 1000};
+    MessageKey key;
+    key.tensor = hash_name("w");
+    const auto step = [&] {
+      const Random random(7, mix_stream(static_cast<std::uint64_t>(key.step), static_cast<std::uint64_t>(world().rank())));
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(random.normal(i));
+      channel.reduce_scatter({in.data(), shape}, {out.data(), part}, key).wait();
+      ++key.step;
+    };
+    testing::largest_allocation = 0;
+    step();
+    if (n > 1) {
+      EXPECT_GT(testing::largest_allocation, words) << codec << ": the first one makes the buffers";
+    }
+    step();
+    const std::int64_t held = buffer_bytes();
+    reset_buffer_bytes_peak();
+    testing::largest_allocation = 0;
+    for (int s = 0; s < 5; ++s) step();
+    EXPECT_LT(testing::largest_allocation, words) << codec;
+    EXPECT_EQ(buffer_bytes_peak(), held) << codec;
   }
 }
 

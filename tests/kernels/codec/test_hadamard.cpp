@@ -53,6 +53,27 @@ std::vector<double> by_matrix(const Floats& x, std::size_t block) {
   return y;
 }
 
+// The order of operations that kernels/simd/hadamard.h promises, one number after the other.
+Floats by_butterflies(const Floats& x, std::size_t block, const Floats& signs, bool behind) {
+  Floats y = x;
+  for (std::size_t i = 0; i < y.size() && !behind; ++i) y[i] *= signs[i];
+  for (std::size_t first = 0; first < y.size();) {
+    const std::size_t left = y.size() - first, size = left >= block ? block : std::bit_floor(left);
+    for (std::size_t stride = 1; stride < size; stride *= 2)
+      for (std::size_t k = 0; k < size; ++k)
+        if ((k & stride) == 0) {
+          float &a = y[first + k], &b = y[first + k + stride];
+          const float sum = a + b, difference = a - b;
+          a = sum, b = difference;
+        }
+    const float scale = 1.0f / std::sqrt(static_cast<float>(size));
+    for (std::size_t k = first; k < first + size; ++k) y[k] *= scale;
+    first += size;
+  }
+  for (std::size_t i = 0; i < y.size() && behind; ++i) y[i] *= signs[i];
+  return y;
+}
+
 constexpr std::size_t lengths[] = {0, 1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 61, 64, 100, 127, 1000, 1024, 1025, 4099};
 
 TEST(HadamardTransform, IsItsMatrixWithEqualBitsOnEveryTarget) {
@@ -89,6 +110,20 @@ TEST(HadamardTransform, IsItsOwnInverseAlsoWithSigns) {
       }
     });
   }
+}
+
+TEST(HadamardTransform, AddsInTheOrderThatIsPromisedOnEveryTarget) {
+  for (std::size_t block = 2; block <= simd::largest_hadamard; block *= 2)
+    for (const std::size_t n : lengths) {
+      SCOPED_TRACE("block " + std::to_string(block) + ", " + std::to_string(n) + " elements");
+      Floats x = normal_numbers(static_cast<std::int64_t>(n), n + 2 * block), signs(n), ones(n, 1.0f);
+      for (std::size_t i = 0; i < n; ++i) signs[i] = i * i % 7 < 3 ? -1.0f : 1.0f;
+      for (std::size_t i = 0; i < n; i += 3) x[i] = std::ldexp(x[i], static_cast<int>(i % 40) - 20);  // of many sizes, so that every rounding counts
+      testing::on_every_simd_target([&] {
+        ASSERT_EQ(hadamard(x, block), by_butterflies(x, block, ones, false));
+        for (const bool behind : {false, true}) ASSERT_EQ(hadamard(x, block, signs, behind), by_butterflies(x, block, signs, behind));
+      });
+    }
 }
 
 TEST(HadamardTransform, FollowsTheWorkedExamples) {
@@ -157,20 +192,29 @@ TEST(Hadamard, HelpsHeavyTailsAsMuchAsThePageSays) {
   EXPECT_NEAR(error_of("group:bits=8,group=128,round=stochastic+hadamard", numbers_of(Law::gaussian, shape.elements()), shape), .009, .0005);
 }
 
+void expect_the_rotated(const std::string& inside, const Shape& shape) {
+  SCOPED_TRACE(inside + " " + shape.to_string());
+  const Floats x = normal_numbers(shape.elements(), 3);
+  Floats rotated(x.size());
+  const auto columns = static_cast<std::size_t>(shape.columns());
+  for (std::size_t at = 0; at < x.size(); at += columns) simd::hadamard(x.data() + at, columns, 64, nullptr, false, rotated.data() + at);
+  testing::SentPayload expected = testing::send_payload(inside, rotated, shape);
+  for (std::size_t at = 0; at < x.size(); at += columns) simd::hadamard(expected.decoded.data() + at, columns, 64, nullptr, true, expected.decoded.data() + at);
+  const testing::SentPayload sent = testing::send_payload(inside + "+hadamard:block=64", x, shape);
+  EXPECT_EQ(sent.bytes, expected.bytes);
+  EXPECT_EQ(sent.decoded, expected.decoded);
+}
+
+// Codecs that go stripe by stripe with the transform, and those that cannot: groups that are no multiple of the block, a scale of the whole tensor, blocks across rows.
 TEST(Hadamard, GivesTheCodecTheRotatedTensorAndTurnsItsResultBack) {
-  for (const char* inside : {"group", "quantize:bits=4", "topk:fraction=0.3", "cast:to=bf16", "nvfp4"})
-    for (const Shape& shape : {Shape{1}, Shape{7, 13}, Shape{3, 5, 17}, Shape{1, 127}, Shape{127, 1}, Shape{9, 96}, Shape{0, 8}}) {
-      SCOPED_TRACE(std::string(inside) + " " + shape.to_string());
-      const Floats x = normal_numbers(shape.elements(), 3);
-      Floats rotated(x.size());
-      const auto columns = static_cast<std::size_t>(shape.columns());
-      for (std::size_t at = 0; at < x.size(); at += columns) simd::hadamard(x.data() + at, columns, 64, nullptr, false, rotated.data() + at);
-      testing::SentPayload expected = testing::send_payload(inside, rotated, shape);
-      for (std::size_t at = 0; at < x.size(); at += columns) simd::hadamard(expected.decoded.data() + at, columns, 64, nullptr, true, expected.decoded.data() + at);
-      const testing::SentPayload sent = testing::send_payload(std::string(inside) + "+hadamard:block=64", x, shape);
-      EXPECT_EQ(sent.bytes, expected.bytes);
-      EXPECT_EQ(sent.decoded, expected.decoded);
-    }
+  for (const char* inside : {"group", "group:bits=3,round=stochastic", "group:group=48", "group:bits=8,range=affine,group=8192", "fp8", "fp8:scale=tensor", "mx", "qsgd", "spike", "blockwise8", "quantize:bits=4",
+                             "topk:fraction=0.3", "cast:to=bf16", "nvfp4"})
+    for (const Shape& shape : {Shape{1}, Shape{7, 13}, Shape{3, 5, 17}, Shape{1, 127}, Shape{127, 1}, Shape{9, 96}, Shape{3, 9001}, Shape{0, 8}}) expect_the_rotated(inside, shape);
+  expect_the_rotated("group", Shape{2100, 1024});  // more than 8 MiB, which the codec alone would write past the caches
+}
+
+TEST(Hadamard, RefusesNumbersThatItsSumsTakeBeyondF32) {
+  for (const char* expression : {"group+hadamard", "group:group=48+hadamard"}) EXPECT_THROW(testing::send_payload(expression, Floats(64, 3e38f), Shape{2, 32}), RuntimeFailure) << expression;
 }
 
 // Every codec that is taken at all, with its defaults.

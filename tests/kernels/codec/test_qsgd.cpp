@@ -6,10 +6,15 @@
 #include <cmath>
 #include <cstring>
 
+#include <omp.h>
+
 #include "core/error.h"
+#include "core/random.h"
+#include "kernels/codec/payload/message_key.h"
 #include "support/codec_rounds.h"
 #include "support/damaged_payloads.h"
 #include "support/sent_payload.h"
+#include "support/simd_targets.h"
 
 namespace thinwire {
 namespace {
@@ -34,6 +39,56 @@ TEST(Qsgd, DrawsOneOfTheTwoLevelsBesideAValue) {
     low = low || level_of(sent, 1, 0) == 38, high = high || level_of(sent, 1, 0) == 39;
   }
   EXPECT_TRUE(low && high);
+}
+
+// The formula of qsgd.cpp one element after the other, with the draws of the generator one by one.
+testing::SentPayload by_elements(const Floats& x, const Shape& shape, std::size_t bucket, float levels) {
+  MessageKey key;
+  key.tensor = hash_name("payload");  // as send_payload has it
+  const Random random(0x71736764ull, key.rounding_stream());
+  const auto columns = static_cast<std::size_t>(shape.columns());
+  testing::SentPayload sent;
+  std::vector<int> codes;
+  for (std::size_t row = 0; row < x.size(); row += columns)
+    for (std::size_t begin = row; begin < row + columns; begin += bucket) {
+      const std::size_t end = std::min(begin + bucket, row + columns);
+      double squares = 0;
+      for (std::size_t i = begin; i < end; ++i) squares += double{x[i]} * x[i];  // small integers: exact in any order
+      const auto norm = static_cast<float>(std::sqrt(squares));
+      std::uint8_t bytes[4];
+      std::memcpy(bytes, &norm, 4);
+      sent.bytes.insert(sent.bytes.end(), bytes, bytes + 4);
+      for (std::size_t i = begin; i < end; ++i) {
+        const float y = std::fabs(x[i]) / (norm > 0 ? norm : 1) * levels, whole = std::floor(y);
+        const float level = std::min(levels, whole + (random.uniform(i) < y - whole ? 1.0f : 0.0f)), signed_level = x[i] < 0 ? -level : level;
+        codes.push_back(static_cast<std::uint8_t>(static_cast<std::int8_t>(signed_level)));
+        sent.decoded.push_back(norm / levels * signed_level);
+      }
+    }
+  sent.bytes.insert(sent.bytes.end(), codes.begin(), codes.end());
+  return sent;
+}
+
+TEST(Qsgd, IsTheFormulaToTheBitOnEveryTargetWithAnyThreads) {
+  const int before = omp_get_max_threads();
+  for (const int levels : {3, 127})
+    for (const int bucket : {16, 128, 4096})
+      for (const Shape& shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 1003}, Shape{41, 1600}, Shape{2, 9001}}) {
+        Floats x = normal_numbers(shape.elements(), static_cast<std::uint64_t>(levels));
+        for (float& v : x) v = std::nearbyint(100 * v);
+        const std::string expression = "qsgd:levels=" + std::to_string(levels) + ",bucket=" + std::to_string(bucket);
+        SCOPED_TRACE(expression + " " + shape.to_string());
+        const testing::SentPayload wanted = by_elements(x, shape, static_cast<std::size_t>(bucket), static_cast<float>(levels));
+        for (const int threads : {1, 3}) {
+          omp_set_num_threads(threads);
+          testing::on_every_simd_target([&] {
+            const auto sent = send_payload(expression, x, shape);
+            EXPECT_EQ(sent.bytes, wanted.bytes);
+            EXPECT_EQ(sent.decoded, wanted.decoded);
+          });
+        }
+      }
+  omp_set_num_threads(before);
 }
 
 TEST(Qsgd, HasNoBiasAndTheVarianceOfItsFractions) {

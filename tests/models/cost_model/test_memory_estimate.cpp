@@ -34,6 +34,17 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
                                    {"zero 3, prefetch 3, no overlap", {1, 1, 4}, [](TrainConfig& c) { c.zero_stage = 3, c.zero_prefetch = 3, c.overlap = false; }},
                                    {"zero 3, copies in nodes", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 3, c.mesh.dp_nodes = 2, c.zero_node_shards = true; }},
                                    {"zero 3, all splits", {2, 2, 2}, [](TrainConfig& c) { c.zero_stage = 3; }},
+                                   {"bf16 on every wire", {1, 1, 8}, [](TrainConfig& c) { c.comm_dtype = DType::bf16; }},
+                                   {"parameters read in bf16", {1, 1, 8}, [](TrainConfig& c) { c.param_dtype = DType::bf16; }},
+                                   {"zero 1, parameters read in bf16", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 1, c.param_dtype = DType::bf16; }},
+                                   {"zero 3, parameters read in bf16", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 3, c.param_dtype = DType::bf16; }},
+                                   {"zero 3, both in bf16, a pipeline", {1, 2, 4}, [](TrainConfig& c) { c.zero_stage = 3, c.param_dtype = c.reduce_dtype = DType::bf16; }},
+                                   {"zero 3, both in bf16, nodes", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 3, c.mesh.dp_nodes = 2, c.param_dtype = c.reduce_dtype = DType::bf16; }},
+                                   {"replicas apart", {1, 1, 8, "tp-pp-dp", 8}, [](TrainConfig& c) { c.optimizer = "adamw+diloco:inner_steps=1"; }},
+                                   {"replicas apart, zero 1 inside", {1, 1, 8, "tp-pp-dp", 2}, [](TrainConfig& c) { c.zero_stage = 1, c.optimizer = "adamw+local_sgd:inner_steps=1"; }},
+                                   {"fragments", {1, 1, 4, "tp-pp-dp", 4}, [](TrainConfig& c) { c.optimizer = "adamw+streaming_diloco:inner_steps=4,fragments=2"; }},
+                                   {"replicas apart, residuals", {1, 1, 4, "tp-pp-dp", 4},
+                                    [](TrainConfig& c) { c.optimizer = "adamw+local_sgd:inner_steps=1", c.compress[TrafficClass::outer_gradient].codec = "chunk_topk+ef:beta=0.95"; }},
                                    {"recompute", {2, 2, 2}, [](TrainConfig& c) { c.recompute = true; }},
                                    {"sequence parallel", {4, 1, 2}, [](TrainConfig& c) { c.sequence_parallel = true; }}};
   for (const Case& one : cases) {

@@ -330,6 +330,24 @@ TEST(TwoLevels, CodedGradientsAndWeightsLearn) {
   EXPECT_LT(coded.loss.back(), dense.loss.front());
 }
 
+// A rule may code what stays inside a node and nothing else.
+TEST(TwoLevels, ACodecInsideAloneActsThere) {
+  TrainConfig c = config_of({1, 1, 4}, 3);
+  c.dtype = c.comm_dtype = DType::f32, c.mesh.dp_nodes = 2;
+  const auto gradients = [&] {
+    std::map<ChannelLevel, std::int64_t> bytes;
+    for (const TrafficRecord& r : ParallelTrainer::make(world(), c, corpus())->step().traffic)
+      if (r.traffic == TrafficClass::grad_reduce_scatter) bytes[r.level] += r.total.link_bytes;
+    return bytes;
+  };
+  const auto dense = gradients();
+  c.compress[TrafficClass::grad_reduce_scatter] = {.inside = "group:bits=8,group=32"};
+  c.check();
+  const auto coded = gradients();
+  EXPECT_LT(coded.at(ChannelLevel::inside), dense.at(ChannelLevel::inside) / 2);
+  EXPECT_EQ(coded.at(ChannelLevel::across), dense.at(ChannelLevel::across));
+}
+
 TEST(ShardedTraining, GoesOnBitEqualFromACheckpoint) {
   const std::string path = scratch_file();
   for (const int stage : {2, 3}) {
@@ -418,6 +436,7 @@ TEST(ShardedTraining, WhatDoesNotGoTogetherIsRefusedWithTheMend) {
   refused("--embedding-sync fused does not go with --zero-stage 3", [](TrainConfig& c) { c.embedding_sync = "fused"; });
   refused("does not go with --zero-stage 2", [](TrainConfig& c) { c.zero_stage = 2, c.zero_keep = "auto", c.mesh = {4, 1, 1}, c.tensor_parallel = "2d", c.micro_batch = 2; });
   refused("weights are gathered several times", [](TrainConfig& c) { c.compress[TrafficClass::param_all_gather] = {.codec = "quantize:bits=4+ef"}; });
+  refused("4 bytes per parameter beside the 16 / W = 8 that this stage keeps on W = 2 ranks", [](TrainConfig& c) { c.compress[TrafficClass::param_all_gather] = {.codec = "group:bits=4+ef21"}; });
   refused("--zero-keep layer", [](TrainConfig& c) { c.zero_stage = 2, c.zero_keep = "layer"; });
   refused("--zero-reduce step", [](TrainConfig& c) { c.zero_stage = 1, c.zero_reduce = "step"; });
   refused("--zero-node-shards true", [](TrainConfig& c) { c.zero_node_shards = true; });

@@ -1,6 +1,7 @@
 // labels: gpu, mpi
 // ranks: 1,2
 // devices: cuda, emulated, lazy
+// slow: lazy
 // timeout: 180
 // Passes as graphs give the bits that queued kernels give, whatever happens between their launches; and they are launched.
 #include <cstdlib>

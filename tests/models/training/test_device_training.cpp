@@ -1,6 +1,7 @@
 // labels: gpu, mpi
 // ranks: 1
 // devices: cuda, emulated, lazy
+// slow: lazy
 // timeout: 180
 // A trainer whose tensors lie on a device follows the one on the host step by step, and goes on bit-equal from its own checkpoints and from
 // the host's.

@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "kernels/codec/payload/wire_values.h"
+#include "kernels/simd/codes/uniform_codes.h"
 #include "kernels/simd/magnitude.h"
-#include "kernels/simd/uniform_codes.h"
 #include "kernels/threads.h"
 
 namespace thinwire {
@@ -38,6 +38,7 @@ struct BlockCodec::Cut : BlockCut {
         Unit unit;
         unit.element = static_cast<std::size_t>(row * columns + from);
         unit.count = static_cast<std::size_t>(count);
+        unit.column = from;
         unit.block = static_cast<std::size_t>(block);
         unit.blocks = static_cast<std::size_t>((count + block - 1) / block);
         unit.code_bytes = static_cast<std::size_t>((count * bits + 7) / 8);
@@ -62,7 +63,12 @@ void BlockCodec::make_scratch() {
   if (scratch_.size() < static_cast<std::size_t>(omp_get_max_threads())) scratch_.resize(static_cast<std::size_t>(omp_get_max_threads()));
 }
 
-std::size_t BlockCodec::write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
+bool BlockCodec::has_stripes(const Shape& shape, std::int64_t neighbours) const {
+  const bool alone = layout_.head_bytes == 0 && layout_.table_bytes == 0 && !layout_.reads_twice && !layout_.flat;  // no unit needs what others have
+  return alone && Cut(shape, layout_).stripe % neighbours == 0;
+}
+
+std::size_t BlockCodec::shrink(ConstTensorView x, const MessageKey& key, const StripeMap* before, std::span<std::byte> payload) {
   const Cut cut(x.shape(), layout_);
   TW_ASSERT(payload.size() >= cut.payload_bytes());
   make_scratch();
@@ -78,13 +84,33 @@ std::size_t BlockCodec::write_payload(ConstTensorView x, const MessageKey& key, 
     head = write_head(std::bit_cast<float>(largest), payload.data());
   }
   cut.for_units(head, false, [&](const Unit& unit, std::size_t scales, std::size_t codes, int thread) {
-    if (!encode_unit(values + unit.element, unit, key, payload.data() + scales, reinterpret_cast<std::uint8_t*>(payload.data() + codes), scratch_[static_cast<std::size_t>(thread)]))
-      check_finite(x, text_of(key));
+    Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+    const float* from = values + unit.element;
+    if (before != nullptr) {
+      float* const mapped = scratch.stripe.as<float>(unit.count);
+      before->apply(from, unit.column, unit.count, mapped);
+      from = mapped;
+    }
+    if (encode_unit(from, unit, key, payload.data() + scales, reinterpret_cast<std::uint8_t*>(payload.data() + codes), scratch)) return;
+    check_finite(x, text_of(key));
+    throw RuntimeFailure(name_ + ": what a transform made of " + text_of(key) + " near element " + std::to_string(unit.element) + " is beyond f32; scale the tensor");
   });
   return cut.payload_bytes();
 }
 
-void BlockCodec::expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
+bool BlockCodec::decode_mapped(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, const StripeMap& behind, bool add, float* out, Scratch& scratch) const {
+  Unit cached = unit;
+  cached.stream = false;  // the map reads it; and bursts of stores past the caches, a stripe at a time, were measured to take twice as long as decoding into them
+  float* const values = add ? scratch.stripe.as<float>(unit.count) : out;
+  if (!decode_unit(scales, codes, cached, values, false, scratch)) return false;
+  behind.apply(values, unit.column, unit.count, values);
+  if (!add) return true;
+#pragma omp simd
+  for (std::size_t i = 0; i < unit.count; ++i) out[i] += values[i];
+  return true;
+}
+
+void BlockCodec::expand(std::span<const std::byte> payload, const MessageKey& key, const StripeMap* behind, bool add, TensorView out) {
   const Cut cut(out.shape(), layout_);
   check_payload_size(payload.size(), cut.payload_bytes(), name_.c_str(), out.shape(), key);
   if (cut.units() == 0) return;
@@ -96,7 +122,10 @@ void BlockCodec::expand(std::span<const std::byte> payload, const MessageKey& ke
     const std::size_t scale_bytes = unit.blocks * layout_.scale_bytes, soon = scales + units_ahead * scale_bytes;
     for (std::size_t at = soon; at < std::min(soon + scale_bytes, payload.size()); at += 64) __builtin_prefetch(payload.data() + at);
     const auto* const from = reinterpret_cast<const std::uint8_t*>(payload.data() + codes);
-    if (!decode_unit(payload.data() + scales, from, unit, values + unit.element, add, scratch_[static_cast<std::size_t>(thread)]))
+    Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+    float* const to = values + unit.element;
+    const bool written = behind != nullptr ? decode_mapped(payload.data() + scales, from, unit, *behind, add, to, scratch) : decode_unit(payload.data() + scales, from, unit, to, add, scratch);
+    if (!written)
       throw CorruptData(name_ + ": a scale or a code of " + text_of(key) + " near element " + std::to_string(unit.element) + " is none that is ever written: the payload is damaged");
   });
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/codec/codecs/block/block_codec.h"
-#include "kernels/simd/mini_floats.h"
+#include "kernels/simd/codes/mini_floats.h"
 
 namespace thinwire {
 

@@ -18,9 +18,9 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
-#include "kernels/simd/book_codes.h"
+#include "kernels/simd/codes/book_codes.h"
+#include "kernels/simd/codes/mini_floats.h"
 #include "kernels/simd/magnitude.h"
-#include "kernels/simd/mini_floats.h"
 
 namespace thinwire {
 namespace {

@@ -1,6 +1,6 @@
 // CUDA implementation of blockwise8.cpp: the same bytes, on a stream. The code book and the table by which its nearest value is found are the host's.
 #include "kernels/codec/codecs/block/block_kernels.cuh"
-#include "kernels/simd/book_codes.h"
+#include "kernels/simd/codes/book_codes.h"
 
 using namespace thinwire;
 using namespace thinwire::cuda;
@@ -31,7 +31,7 @@ struct Blockwise8Format {
 
   BlockCut cut;
   const std::uint8_t* book;
-  const std::uint32_t* cells;  ///< kernels/simd/book_codes.h
+  const std::uint32_t* cells;  ///< kernels/simd/codes/book_codes.h
   std::uint32_t first_cell, zero, negatives;
 
   __device__ bool low_first() const { return true; }

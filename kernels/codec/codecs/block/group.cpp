@@ -27,9 +27,9 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
-#include "kernels/simd/group_codes.h"
+#include "kernels/simd/codes/group_codes.h"
+#include "kernels/simd/codes/mini_floats.h"
 #include "kernels/simd/magnitude.h"
-#include "kernels/simd/mini_floats.h"
 #include "kernels/simd/philox.h"
 
 namespace thinwire {
@@ -235,13 +235,11 @@ class Group final : public BlockCodec {
     // Draws and codes in turn: while little is drawn, what codes fetch ahead is on its way.
     std::uint16_t* const draws = scratch.more.as<std::uint16_t>(drawn_at_once + 16);
     const std::uint64_t stream = key.rounding_stream();
-    const std::size_t several = std::max<std::size_t>(1, drawn_at_once / unit.block) * unit.block;  // whole blocks, or a part of one
-    for (std::size_t begin = 0; begin < unit.count; begin += several)
-      for (std::size_t i = begin, end = std::min(begin + several, unit.count); i < end; i += drawn_at_once) {
-        const std::size_t count = std::min(drawn_at_once, end - i), b = i / unit.block;
-        simd::encode_group_codes(x + i, count, unit.block, factors + b, offsets == nullptr ? nullptr : offsets + b, options_.low(), options_.high(), mask,
-                                 draws_of(unit.element + i, count, stream, draws), packing_of(options_), codes + i * (options_.bits == 4 ? 4 : 8) / 8);
-      }
+    for_pieces(unit, drawn_at_once, [&](std::size_t i, std::size_t count) {
+      const std::size_t b = i / unit.block;
+      simd::encode_group_codes(x + i, count, unit.block, factors + b, offsets == nullptr ? nullptr : offsets + b, options_.low(), options_.high(), mask,
+                               draws_of(unit.element + i, count, stream, draws), packing_of(options_), codes + i * (options_.bits == 4 ? 4 : 8) / 8);
+    });
   }
 
   /// Of elements first ..., whatever thread asks: eight of 16 bits from each block of the generator. Room for up to 16 more in `draws`.

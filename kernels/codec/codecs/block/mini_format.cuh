@@ -1,8 +1,8 @@
-// Small floats on a device (kernels/simd/mini_floats.h says what they are), one at a time, and as a format of block_kernels.cuh to which codecs add their scales.
+// Small floats on a device (kernels/simd/codes/mini_floats.h says what they are), one at a time, and as a format of block_kernels.cuh to which codecs add their scales.
 #pragma once
 
 #include "kernels/codec/codecs/block/block_kernels.cuh"
-#include "kernels/simd/mini_floats.h"
+#include "kernels/simd/codes/mini_floats.h"
 
 namespace thinwire::cuda {
 

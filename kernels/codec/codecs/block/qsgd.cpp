@@ -13,12 +13,15 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
+#include "kernels/simd/codes/group_codes.h"
+#include "kernels/simd/codes/level_codes.h"
 #include "kernels/simd/philox.h"
 #include "kernels/simd/signs.h"
 
 namespace thinwire {
 namespace {
 
+constexpr std::size_t drawn_at_once = 512;
 constexpr std::uint64_t draws_seed = 0x71736764ull;  // "qsgd"
 
 /// Whether every level times v / s is a finite number; false of NaN.
@@ -31,7 +34,7 @@ class Qsgd final : public BlockCodec {
 
  private:
   bool encode_unit(const float* x, const Unit& unit, const MessageKey& key, std::byte* norms, std::uint8_t* codes, Scratch& scratch) const override {
-    std::uint32_t* const draws = draws_of(unit.element, unit.count, key.rounding_stream(), scratch);
+    float* const divisors = scratch.factors.as<float>(unit.blocks);
     for (std::size_t b = 0; b < unit.blocks; ++b) {
       const std::size_t begin = b * unit.block, count = std::min(unit.block, unit.count - begin);
       const double squares = simd::sum_of_squares(x + begin, count);
@@ -39,38 +42,34 @@ class Qsgd final : public BlockCodec {
       const auto norm = static_cast<float>(std::sqrt(squares));
       if (!fits(norm, levels_)) throw RuntimeFailure("qsgd: the norm of a bucket of " + text_of(key) + " is " + std::to_string(std::sqrt(squares)) + ", beyond f32; scale the tensor");
       std::memcpy(norms + b * sizeof norm, &norm, sizeof norm);
-      const float divisor = norm > 0 ? norm : 1;
-#pragma omp simd
-      for (std::size_t i = begin; i < begin + count; ++i) {
-        const float draw = static_cast<float>(draws[i] >> 8) * 0x1p-24f;
-        const float y = std::fabs(x[i]) / divisor * levels_, whole = std::floor(y);
-        const float level = std::min(levels_, whole + (draw < y - whole ? 1.0f : 0.0f));
-        codes[i] = static_cast<std::uint8_t>(static_cast<std::int8_t>(x[i] < 0 ? -level : level));
-      }
+      divisors[b] = norm > 0 ? norm : 1;
     }
+    // Draws and codes in turn: what is drawn stays in the cache.
+    const std::uint64_t stream = key.rounding_stream();
+    for_pieces(unit, drawn_at_once, [&](std::size_t i, std::size_t count) {
+      simd::encode_levels(x + i, count, unit.block, divisors + i / unit.block, levels_, draws_of(unit.element + i, count, stream, scratch), codes + i);
+    });
     return true;
   }
 
-  bool decode_unit(const std::byte* norms, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch&) const override {
-    int beyond = 0;
+  bool decode_unit(const std::byte* norms, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const override {
+    float* const steps = scratch.factors.as<float>(unit.blocks);
     for (std::size_t b = 0; b < unit.blocks; ++b) {
       float norm = 0;
       std::memcpy(&norm, norms + b * sizeof norm, sizeof norm);
       if (!fits(norm, levels_)) return false;
-      const float step = norm / levels_;
-      const std::size_t begin = b * unit.block, end = std::min(begin + unit.block, unit.count);
-#pragma omp simd reduction(+ : beyond)
-      for (std::size_t i = begin; i < end; ++i) {
-        const auto level = static_cast<float>(static_cast<std::int8_t>(codes[i]));
-        beyond += std::fabs(level) > levels_ ? 1 : 0;
-        out[i] = (add ? out[i] : 0.0f) + step * level;
-      }
+      steps[b] = norm / levels_;
     }
-    return beyond == 0;
+    std::uint8_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (std::size_t i = 0; i < unit.count; ++i) largest = std::max(largest, static_cast<std::uint8_t>(codes[i] < 128 ? codes[i] : 256 - codes[i]));
+    if (static_cast<float>(largest) > levels_) return false;
+    simd::decode_group_codes(codes, unit.count, unit.block, steps, nullptr, 8, simd::CodePacking::bytes, out, add, unit.stream);
+    return true;
   }
 
-  /// Of elements first ..., whatever thread asks.
-  static std::uint32_t* draws_of(std::size_t first, std::size_t count, std::uint64_t stream, Scratch& scratch) {
+  /// Of elements first ..., whatever thread asks: four from each block of the generator.
+  static const std::uint32_t* draws_of(std::size_t first, std::size_t count, std::uint64_t stream, Scratch& scratch) {
     const std::size_t block = first / 4, blocks = (first + count + 3) / 4 - block;
     auto* const words = scratch.more.as<std::uint32_t>(4 * blocks);
     simd::philox_blocks(draws_seed, stream, block, blocks, words);

@@ -18,7 +18,7 @@
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
 #include "kernels/convert.h"
-#include "kernels/simd/group_codes.h"
+#include "kernels/simd/codes/group_codes.h"
 #include "kernels/simd/magnitude.h"
 
 namespace thinwire {

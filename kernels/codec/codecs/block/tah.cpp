@@ -22,9 +22,9 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
-#include "kernels/simd/group_codes.h"
+#include "kernels/simd/codes/group_codes.h"
+#include "kernels/simd/codes/mini_floats.h"
 #include "kernels/simd/hadamard.h"
-#include "kernels/simd/mini_floats.h"
 #include "kernels/simd/signs.h"
 #include "kernels/threads.h"
 

@@ -12,7 +12,7 @@
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/reference_check.h"
 #include "kernels/codec/registry.h"
-#include "kernels/simd/uniform_codes.h"
+#include "kernels/simd/codes/uniform_codes.h"
 #include "kernels/threads.h"
 
 namespace thinwire {

@@ -18,14 +18,14 @@
 #include <vector>
 
 #include "core/half.h"
-#include "kernels/codec/payload/bit_stream.h"
 #include "kernels/codec/codecs/integer/quantize_entries.h"
 #include "kernels/codec/cuda/cuda_codec.h"
-#include "kernels/codec/reference_check.h"
+#include "kernels/codec/payload/bit_stream.h"
 #include "kernels/codec/payload/wire_values.h"
+#include "kernels/codec/reference_check.h"
 #include "kernels/convert.h"
+#include "kernels/simd/codes/uniform_codes.h"
 #include "kernels/simd/magnitude.h"
-#include "kernels/simd/uniform_codes.h"
 #include "kernels/threads.h"
 
 namespace thinwire {

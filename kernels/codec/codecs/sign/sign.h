@@ -8,7 +8,7 @@
 #include "core/device/device.h"
 #include "kernels/codec/capabilities.h"
 #include "kernels/codec/codecs/sign/sign_cut.h"
-#include "kernels/simd/uniform_codes.h"
+#include "kernels/simd/codes/uniform_codes.h"
 #include "kernels/threads.h"
 
 namespace thinwire {

@@ -136,6 +136,9 @@ TEST(TrainOptions, ACodecIsWrittenShortOrAsATable) {
   EXPECT_EQ(everything(flags), everything(table));
   EXPECT_TRUE(make_train_config({{"compress.tp_forward", "none"}, {"compress.tp_forward.layers", "1"}})
                   .compress.empty());
+  const TrainConfig inside = make_train_config({{"compress.grad_reduce_scatter.inside", "group"}});
+  EXPECT_EQ(inside.compress.at(TrafficClass::grad_reduce_scatter).inside, "group");
+  EXPECT_EQ(everything(from_file(print_config(inside))), everything(inside));
 }
 
 TEST(TrainOptions, SizesThatFollowOthersAreFilledIn) {

@@ -1,10 +1,10 @@
-#include "kernels/simd/uniform_codes.h"
+#include "kernels/simd/codes/uniform_codes.h"
 
 #include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd/uniform_codes.cpp"
+#define HWY_TARGET_INCLUDE "kernels/simd/codes/uniform_codes.cpp"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"

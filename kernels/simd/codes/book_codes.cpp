@@ -1,9 +1,9 @@
-#include "kernels/simd/book_codes.h"
+#include "kernels/simd/codes/book_codes.h"
 
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd/book_codes.cpp"
+#define HWY_TARGET_INCLUDE "kernels/simd/codes/book_codes.cpp"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"

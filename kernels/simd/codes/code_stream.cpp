@@ -1,7 +1,7 @@
-#include "kernels/simd/code_stream.h"
+#include "kernels/simd/codes/code_stream.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd/code_stream.cpp"
+#define HWY_TARGET_INCLUDE "kernels/simd/codes/code_stream.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 

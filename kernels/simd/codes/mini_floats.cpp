@@ -1,17 +1,17 @@
-#include "kernels/simd/mini_floats.h"
+#include "kernels/simd/codes/mini_floats.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd/mini_floats.cpp"
+#define HWY_TARGET_INCLUDE "kernels/simd/codes/mini_floats.cpp"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/simd/block_trees-inl.h"
+#include "kernels/simd/codes/block_trees-inl.h"
+#include "kernels/simd/codes/nibbles-inl.h"
 #include "kernels/simd/fetch-inl.h"
-#include "kernels/simd/nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {

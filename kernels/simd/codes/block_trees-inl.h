@@ -1,9 +1,9 @@
 // One number for each block of neighbours, of as many blocks as a vector has lanes, for the files of this folder that are compiled once per target.
-#if defined(THINWIRE_KERNELS_SIMD_BLOCK_TREES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef THINWIRE_KERNELS_SIMD_BLOCK_TREES_INL_H_
-#undef THINWIRE_KERNELS_SIMD_BLOCK_TREES_INL_H_
+#if defined(THINWIRE_KERNELS_SIMD_CODES_BLOCK_TREES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef THINWIRE_KERNELS_SIMD_CODES_BLOCK_TREES_INL_H_
+#undef THINWIRE_KERNELS_SIMD_CODES_BLOCK_TREES_INL_H_
 #else
-#define THINWIRE_KERNELS_SIMD_BLOCK_TREES_INL_H_
+#define THINWIRE_KERNELS_SIMD_CODES_BLOCK_TREES_INL_H_
 #endif
 
 #include <cstddef>

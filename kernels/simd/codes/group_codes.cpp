@@ -1,4 +1,4 @@
-#include "kernels/simd/group_codes.h"
+#include "kernels/simd/codes/group_codes.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,13 +10,13 @@
 #include "kernels/simd/magnitude.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd/group_codes.cpp"
+#define HWY_TARGET_INCLUDE "kernels/simd/codes/group_codes.cpp"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/simd/block_trees-inl.h"
+#include "kernels/simd/codes/block_trees-inl.h"
+#include "kernels/simd/codes/nibbles-inl.h"
 #include "kernels/simd/fetch-inl.h"
-#include "kernels/simd/nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::simd::HWY_NAMESPACE {

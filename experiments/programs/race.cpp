@@ -1,0 +1,131 @@
+// race: which training configuration reaches a loss first on a link. run | plan.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/process/log.h"
+#include "core/process/main_guard.h"
+#include "experiments/race/race_cells.h"
+#include "experiments/race/race_report.h"
+#include "results/files/files.h"
+#include "results/provenance.h"
+#include "results/record.h"
+
+namespace {
+
+using namespace thinwire;
+using namespace thinwire::race;
+
+struct Options {
+  std::string course, out, bin, lab, if_code_changed = "error";
+  std::vector<std::string> more;  ///< files of further entrants
+};
+
+Course course_of(const Options& options) {
+  Course course = read_course(options.course);
+  for (const std::string& file : options.more) add_entrants(course, file);
+  return course;
+}
+
+/// The baseline's target: as it was registered in this folder, or tuned and registered now.
+Registered registered(const Course& course, const Options& options, const TrainRuns& train) {
+  const std::string path = options.out + "/registered.json";
+  if (std::filesystem::exists(path)) {
+    Registered r = registered_from(results::read_file(path), path);
+    if (r.course != course.registered_text())
+      throw UsageError(options.course + ": its baseline, horizon, rates, seeds or settings are not those under which " + path + " registered a target; race in another folder (--out)");
+    return r;
+  }
+  Registered r{course.registered_text(), none, tune(course, course.baseline(), none, train), results::timestamp_now()};
+  r.target = target_of(course, r.baseline, train);
+  results::write_file_atomically(path, to_json(r));
+  return r;
+}
+
+int run(const Options& options) {
+  const Course course = course_of(options);
+  sweep::RunPaths paths;
+  paths.out = std::filesystem::absolute(options.out);
+  paths.bin = options.bin.empty() ? sweep::default_bin() : std::string(std::filesystem::absolute(options.bin));
+  paths.lab = options.lab.empty() ? sweep::default_lab(paths.bin) : std::string(std::filesystem::absolute(options.lab));
+  const std::vector<std::string> known = {"keep", "redo", "error"};
+  const auto found = std::find(known.begin(), known.end(), options.if_code_changed);
+  if (found == known.end()) throw UsageError("--if-code-changed " + options.if_code_changed + ": keep, redo or error");
+  results::make_folder(options.out);
+  claims::CellRunner runner(paths, static_cast<sweep::IfCodeChanged>(found - known.begin()));
+  RaceCells cells(course, runner);
+  const TrainRuns train = [&](std::span<const LossRequest> requests) { return cells.train(requests); };
+  const Registered r = registered(course, options, train);
+  char target[96];
+  std::snprintf(target, sizeof target, "target %.4f nats per token, registered %s", r.target, r.date.c_str());
+  log_info(course.name + ": " + target);
+  std::vector<Performance> performances;
+  for (const Entrant& entrant : course.entrants) {
+    log_info(course.name + ": " + entrant.name);
+    Performance p = &entrant == &course.baseline() ? tune(course, entrant, none, train) : tune(course, entrant, r.target, train);
+    run_seeds(course, entrant, r.target, p, train);
+    performances.push_back(std::move(p));
+  }
+  const Leaderboard board = rank(course, r.target, performances, cells.time(performances));
+  results::write_file_atomically(options.out + "/race.json", to_json(board, r, performances));
+  const std::vector<RaceRow> rows = rows_of(board);
+  results::write_h5_atomically(options.out + "/race.h5", [&](h5::File& file) { file.write_table("race", results::to_table(std::span<const RaceRow>(rows), race_columns())); });
+  results::write_file_atomically(options.out + "/race.txt", to_text(board));
+  std::fputs(to_text(board).c_str(), stdout);
+  return 0;
+}
+
+/// Runs are counted in horizons, since only the runs tell how many an entrant takes.
+int plan(const Options& options) {
+  const Course course = course_of(options);
+  const double tuning = static_cast<double>(course.rates.size()) / 2 + 2, seeds = static_cast<double>(course.seeds.size());
+  double least = 0, most = 0;
+  for (const Entrant& e : course.entrants) {
+    const bool first = &e == &course.baseline();
+    least += e.rate > 0 ? seeds * e.horizons : course.rates.size() == 1 ? 1 + seeds : tuning + seeds;
+    most += e.rate > 0 ? seeds * e.horizons : (course.rates.size() == 1 ? 1 : tuning + 1.5) + (first ? seeds : 2 * course.longest - 2 + seeds * course.longest);
+  }
+  std::printf("%s: %zu entrants, %zu seeds, %zu links\n%.1f to %.1f runs of %d steps, %zu timed cells\n", course.name.c_str(), course.entrants.size(), course.seeds.size(), course.links.size(), least, most,
+              course.horizon, course.entrants.size() * course.links.size() * static_cast<std::size_t>(course.windows));
+  return 0;
+}
+
+int dispatch(int argc, char** argv) {
+  Options options;
+  CLI::App app("Races training configurations to a loss: steps to the target x time of a step, by link (docs/race.md).", "race");
+  app.require_subcommand(1);
+  CLI::App* run_command = app.add_subcommand("run", "run what is missing, rank the entrants; the same command goes on after a kill");
+  CLI::App* plan_command = app.add_subcommand("plan", "how many runs that takes; starts nothing");
+  for (CLI::App* command : {run_command, plan_command}) {
+    command->add_option("course", options.course, "a course (experiments/race/courses/*.toml)")->required();
+    command->add_option("--entrants", options.more, "a file of further [[entrant]] tables (again for more)")->allow_extra_args(false);
+  }
+  run_command->add_option("--out", options.out, "result folder")->required();
+  run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
+  run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
+  run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError("race: " + std::string(error.what()) + ". All options: race --help, race COMMAND --help");
+  }
+  if (plan_command->parsed()) return plan(options);
+  try {
+    return run(options);
+  } catch (const claims::Interrupted& interrupted) {
+    log_error("interrupted; the same command goes on from what is finished");
+    std::signal(interrupted.signal, SIG_DFL);
+    std::raise(interrupted.signal);
+    return 0;  // not reached: the signal ends the process
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return guarded_main(argc, argv, dispatch);
+}

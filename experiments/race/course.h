@@ -1,0 +1,56 @@
+// A course: the model, text and batch that are raced on, the loss to reach, and the links; with it the entrants, training configurations of a few lines each. Read from TOML
+// (docs/race.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/cell.h"
+
+namespace thinwire::race {
+
+/// What an entrant changes of the course's settings: options of train_gpt. The first one of a course is the baseline.
+struct Entrant {
+  std::string name;
+  results::Parameters settings;
+  double rate = 0;    ///< learning rate chosen before, over `horizons`: nothing is tuned; 0: tuned here
+  int horizons = 1;
+  std::vector<int> seeds = {};  ///< its own instead of the course's: the baseline once more, as a control; compared without pairs
+  std::string where;  ///< file:line
+};
+
+/// How a kind of run is started: ranks, and options of train_gpt for all entrants.
+struct RunShape {
+  int ranks = 1;
+  results::Parameters parameters;
+};
+
+struct Course {
+  std::string name, description;
+  int horizon = 0;             ///< steps of a run, over which the learning rate rises and falls; target and rates belong to it
+  int longest = 4;             ///< horizons that a run may be stretched over until an entrant counts as not arriving
+  int validate_every = 0;      ///< steps between validations, of which the first at or below the target ends the race
+  double target_at = 0.9;      ///< the target is the baseline's mean validation loss at this part of the horizon
+  double target = 0;           ///< nats per token, stated beforehand; 0: the baseline's, by target_at
+  double warmup = 0.1;         ///< part of a run over which the learning rate rises
+  std::vector<double> rates;   ///< learning rates that every entrant is tried at, rising
+  int tuning_seed = 0;         ///< of runs that choose a rate; none of `seeds`
+  std::vector<int> seeds;      ///< of the race: initial weights and order of the data, the same for all entrants
+  std::vector<std::string> links;
+  int windows = 3;             ///< timed runs per entrant and link
+  RunShape loss, time;         ///< runs that are trained to the target; runs whose steps are timed
+  std::vector<Entrant> entrants;
+
+  const Entrant& baseline() const { return entrants.front(); }
+  const std::vector<int>& seeds_of(const Entrant& entrant) const { return entrant.seeds.empty() ? seeds : entrant.seeds; }
+  /// All that the target depends on: the course without links, windows, timed runs and entrants but the baseline, as canonical text.
+  std::string registered_text() const;
+};
+
+/// UsageError naming file and line: unknown or missing keys, numbers out of range, a horizon that validations do not divide, entrants of one name, an entrant that sets what the
+/// course or the race itself sets.
+Course read_course(const std::string& path);
+/// Adds the [[entrant]] tables of another file. UsageError as above.
+void add_entrants(Course& course, const std::string& path);
+
+}  // namespace thinwire::race

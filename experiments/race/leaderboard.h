@@ -1,0 +1,59 @@
+// What came of a race: T = steps to the target x steady step time for every entrant and link, its interval, and who leads.
+//
+// Intervals are of logarithms, two-sided 95 % by Student's t. Steps vary over seeds, step times over windows; they are independent, so their variances add:
+// var(log T) = s^2(log steps) / seeds + s^2(log step) / windows. Against the baseline steps are paired over seeds. With one seed or one window there is no interval: the result is an
+// indication.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/race/race.h"
+
+namespace thinwire::race {
+
+/// A positive number with its interval; NaN bounds: none.
+struct Spread {
+  double value = none, low = none, high = none;
+};
+
+/// An entrant on a link.
+struct Standing {
+  std::string entrant, link;
+  double rate = none;
+  int steps = 0, arrived = 0, seeds = 0;
+  double steps_to_target = none;  ///< geometric mean of the seeds that arrived
+  Spread step_ms;
+  Spread seconds;                 ///< T; where some seeds did not arrive a lower bound, their steps counted as those of the whole run
+  Spread sooner;                  ///< T of the baseline over T: 2 reaches the target in half the time
+  double link_bytes = none;       ///< of a step, all ranks
+  double final_loss = none;       ///< mean over seeds
+  std::string remark;             ///< "2 of 3 seeds arrived", why its times say little
+  bool all_arrived() const { return seeds > 0 && arrived == seeds; }
+};
+
+using Times = std::map<std::pair<std::string, std::string>, TimedStep>;  ///< by entrant and link
+
+struct Leaderboard {
+  std::string course, baseline;
+  double target = none;
+  int horizon = 0;
+  std::vector<std::string> links;   ///< as the course names them
+  std::vector<Standing> standings;  ///< link by link, the soonest first; those that did not arrive last
+  std::vector<Standing> on(const std::string& link) const;
+};
+
+Leaderboard rank(const Course& course, double target, const std::vector<Performance>& performances, const Times& times);
+
+/// One sentence per link: who reaches the target how many times sooner than the baseline, or that nobody does. An entrant counts as sooner where its interval lies above 1, or, of one
+/// seed or window, its value by a tenth, as an indication.
+std::vector<std::string> answers(const Leaderboard& board);
+/// Links, in the order of the course, between which the first of an entrant and the baseline changes: {"int8", "emulated:1gbit", "emulated:100mbit"}.
+struct Flip {
+  std::string entrant, loses_on, wins_on;
+};
+std::vector<Flip> flips(const Leaderboard& board);
+
+}  // namespace thinwire::race

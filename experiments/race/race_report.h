@@ -1,0 +1,37 @@
+// A race as text, as JSON (OUT/race.json) and as the table /race of OUT/race.h5 (docs/race.md).
+#pragma once
+
+#include <span>
+
+#include "experiments/race/leaderboard.h"
+#include "results/hdf5/table.h"
+
+namespace thinwire::race {
+
+/// What was fixed before any entrant but the baseline ran (OUT/registered.json).
+struct Registered {
+  std::string course;  ///< Course::registered_text()
+  double target = none;
+  Performance baseline;  ///< rate and steps
+  std::string date;
+};
+std::string to_json(const Registered& registered);
+/// CorruptData naming `where`.
+Registered registered_from(const std::string& json, const std::string& where);
+
+/// One row of /race: an entrant on a link.
+struct RaceRow {
+  std::string course, baseline, entrant, link;
+  std::int64_t place = 0, horizon = 0, steps = 0, seeds = 0, arrived = 0;
+  double target = none, learning_rate = none, steps_to_target = none, final_loss = none, step_ms = none, step_ms_low = none, step_ms_high = none, seconds = none, seconds_low = none,
+         seconds_high = none, sooner = none, sooner_low = none, sooner_high = none, link_bytes = none;
+  std::string remark;
+};
+std::span<const results::ColumnOf<RaceRow>> race_columns();
+std::vector<RaceRow> rows_of(const Leaderboard& board);
+
+/// The answers, then a table per link.
+std::string to_text(const Leaderboard& board);
+std::string to_json(const Leaderboard& board, const Registered& registered, const std::vector<Performance>& performances);
+
+}  // namespace thinwire::race

@@ -1,0 +1,247 @@
+#include "models/update/outer/outer_loop.h"
+
+#include <algorithm>
+
+#include "core/clock.h"
+#include "core/tensor_names.h"
+#include "kernels/codec/registry.h"
+#include "models/training/config/train_config.h"
+
+namespace thinwire {
+namespace {
+
+constexpr const char* exchange_name = "outer_gradient";
+
+MessageKey key_of(const std::string& tensor, std::int64_t step) {
+  MessageKey key;
+  key.tensor = tensor_id(tensor);
+  key.step = step;
+  return key;
+}
+
+}  // namespace
+
+template <typename T>
+OuterLoop<T>::OuterLoop(const UpdateContext<T>& c, const OuterSettings& settings)
+    : parts_(c.store.parts()),
+      clock_(c.clock),
+      place_(c.mesh.data_coordinates()),
+      replicas_(c.mesh.shape().data().replicas),
+      stage_(c.mesh.coordinates().pp),
+      first_stage_(c.mesh.first_stage()),
+      outer_(settings.step),
+      schedule_(settings.schedule),
+      mixing_(settings.mixing),
+      exchange_(find_channel(c.channels, exchange_name)),
+      inner_(make_update_policy<T>(*c.inner, c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock)),
+      fragments_(static_cast<std::size_t>(settings.schedule.fragments())),
+      offsets_(parts_.size()) {
+  std::vector<std::int64_t> elements(fragments_.size()), in_vectors(fragments_.size());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const OwnedPart<T>& part = parts_[i];
+    copy_bytes(global_.emplace_back(part.weights.shape(), dtype_of<T>).view().data(), part.weights.data(), part.weights.bytes());
+    if (outer_.momentum > 0) momentum_.emplace_back(part.weights.shape(), dtype_of<T>).fill_zero();
+    const auto f = static_cast<std::size_t>(fragment_of(part.unit, c.config.model.layers, schedule_.fragments(), settings.layout));
+    fragments_[f].parts.push_back(i);
+    offsets_[i] = elements[f];
+    elements[f] += (part.weights.elements() + 15) / 16 * 16;  // on cache lines
+    if (!is_matrix(*part.parameter)) in_vectors[f] += part.weights.elements();
+  }
+  if (schedule_.overlaps()) under_way_.reshape({*std::ranges::max_element(elements)}, dtype_of<T>);
+  for (std::size_t f = 0; f < fragments_.size(); ++f) fragments_[f].vectors.reshape({exchange_ ? in_vectors[f] : 0}, dtype_of<T>);
+}
+
+template <typename T>
+void OuterLoop<T>::begin_step(std::int64_t step) {
+  step_ = step;
+  inner_->begin_step(step);
+}
+
+template <typename T>
+void OuterLoop<T>::finish_reduction() {
+  inner_->finish_reduction();
+  count_waiting_inside();
+}
+
+// A replica's gradient is what its own step is made of, so it is clipped by its own norm.
+template <typename T>
+NormScope OuterLoop<T>::clip_scope() const {
+  return inner_->clip_scope() == NormScope::all ? NormScope::replica : inner_->clip_scope();
+}
+
+template <typename T>
+void OuterLoop<T>::finish_step(const StepContext& step) {
+  inner_->finish_step(step);
+  count_waiting_inside();
+  // Durations for a replay are measured over a few steps, which must have one of everything.
+  if (clock_.mode() == ComputeMode::serial) {
+    for (int f = 0; f < schedule_.fragments(); ++f) wait(f), begin(f), end(f);
+    return;
+  }
+  const std::int64_t done = step.step + 1;
+  if (const int f = schedule_.begins(done); f >= 0) begin(f);
+  if (const int f = schedule_.ends(done); f >= 0) end(f);
+}
+
+template <typename T>
+void OuterLoop<T>::begin(int fragment) {
+  Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
+  clock_.run("pseudo-gradient", fragment, -1, [&] {
+    T* packed = data_of<T>(f.vectors);
+    for (const std::size_t i : f.parts) {
+      const OwnedPart<T>& part = parts_[i];
+      const std::int64_t n = part.weights.elements();
+      const bool packs = exchange_ && !is_matrix(*part.parameter);
+      pseudo_gradient<T>(n, data_of<T>(global_[i]), static_cast<const T*>(part.weights.data()), packs ? packed : moved(i));
+      if (packs) packed += n;
+    }
+  });
+  if (!exchange_) return;
+  for (const std::size_t i : f.parts) {
+    const OwnedPart<T>& part = parts_[i];
+    const Parameter<T>& p = *part.parameter;
+    if (!is_matrix(p)) continue;
+    const MessageKey key = key_of(p.name(), step_);
+    // A tied table's copies on two stages stay equal bits only if both arrive as one and the same rule would have it: they travel whole.
+    Channel& channel = part.tied_table ? exchange_->dense() : exchange_->at(part.unit, stage_, key, p.elements());
+    const TensorView d(moved(i), dtype_of<T>, part.weights.shape());
+    f.sums.push_back(channel.all_reduce(d, d, key));
+  }
+  if (f.vectors.elements() > 0) f.sums.push_back(exchange_->dense().all_reduce(f.vectors.view(), f.vectors.view(), key_of("vectors of fragment " + std::to_string(fragment), step_)));
+}
+
+template <typename T>
+void OuterLoop<T>::wait(int fragment) {
+  Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
+  if (f.sums.empty()) return;
+  const std::int64_t begin = now_ns();
+  for (Operation& sum : f.sums) sum.wait();
+  const std::int64_t end = now_ns();
+  this->waited_us += static_cast<double>(end - begin) * 1e-3;
+  Trace::add(TraceCategory::wait, "outer gradient", begin, end);
+  f.sums.clear();
+  const T* packed = data_of<T>(f.vectors);
+  for (const std::size_t i : f.parts) {
+    if (is_matrix(*parts_[i].parameter)) continue;
+    copy_bytes(moved(i), packed, parts_[i].weights.bytes());
+    packed += parts_[i].weights.elements();
+  }
+}
+
+template <typename T>
+void OuterLoop<T>::end(int fragment) {
+  wait(fragment);
+  clock_.run("outer step", fragment, -1, [&] {
+    for (const std::size_t i : fragments_[static_cast<std::size_t>(fragment)].parts) {
+      const std::int64_t n = parts_[i].weights.elements();
+      outer_step<T>(outer_, n, moved(i), momentum_.empty() ? nullptr : data_of<T>(momentum_[i]), data_of<T>(global_[i]));
+      take_over<T>(mixing_, n, data_of<T>(global_[i]), static_cast<T*>(parts_[i].weights.data()));
+    }
+  });
+}
+
+// Local weights wait in the memory of the global ones.
+template <typename T>
+bool OuterLoop<T>::begin_evaluation() {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    T *const global = data_of<T>(global_[i]), *const local = static_cast<T*>(parts_[i].weights.data());
+    std::swap_ranges(global, global + parts_[i].weights.elements(), local);
+  }
+  return true;
+}
+
+template <typename T>
+StateSlot OuterLoop<T>::slot_of(std::size_t i, const char* name, TensorView value) const {
+  const OwnedPart<T>& part = parts_[i];
+  StateSlot slot;
+  slot.name = name, slot.value = value;
+  slot.owner = part.sharded ? Owner::sharded : Owner::replicated;
+  slot.layout = part.parameter->layout, slot.first_row = part.rows.first;
+  slot.copy = part.tied_table && !first_stage_;
+  return slot;
+}
+
+template <typename T>
+StateSlot OuterLoop<T>::of_replica(StateSlot slot) const {
+  slot.copy = slot.copy || (slot.owner == Owner::replicated && place_.within_replica != 0);
+  slot.owner = Owner::per_replica;
+  slot.replica = place_.replica, slot.replicas = replicas_;
+  return slot;
+}
+
+template <typename T>
+std::vector<StateSlot> OuterLoop<T>::weights(std::vector<StateSlot> of_store) {
+  std::vector<StateSlot> slots;
+  for (StateSlot& slot : of_store) {
+    slot = of_replica(std::move(slot));
+    slot.name = "local_" + slot.name;
+    slot.sources = {"weights"};
+    slots.push_back(std::move(slot));
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(i, "weights", global_[i].view()));
+  return slots;
+}
+
+template <typename T>
+std::vector<StateSlot> OuterLoop<T>::state() {
+  std::vector<StateSlot> slots;
+  for (StateSlot& slot : inner_->state()) slots.push_back(of_replica(std::move(slot)));
+  for (std::size_t i = 0; i < momentum_.size(); ++i) slots.push_back(slot_of(i, "outer_momentum", momentum_[i].view()));
+  if (!schedule_.overlaps()) return slots;
+  // What is under way arrives first, and lies where gradients do between two steps. Which fragment it is follows from the number of the step.
+  const int fragment = schedule_.under_way(step_ + 1);
+  for (std::size_t i = 0; i < parts_.size(); ++i) std::fill_n(static_cast<T*>(parts_[i].gradient.data()), parts_[i].gradient.elements(), T{0});
+  if (fragment >= 0) {
+    wait(fragment);
+    for (const std::size_t i : fragments_[static_cast<std::size_t>(fragment)].parts) copy_bytes(parts_[i].gradient.data(), moved(i), parts_[i].gradient.bytes());
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(i, "outer_gradient", parts_[i].gradient));
+  return slots;
+}
+
+template <typename T>
+void OuterLoop<T>::loaded(std::int64_t steps) {
+  inner_->loaded(steps);
+  step_ = steps - 1;
+  if (const int fragment = schedule_.under_way(steps); fragment >= 0)
+    for (const std::size_t i : fragments_[static_cast<std::size_t>(fragment)].parts) copy_bytes(moved(i), parts_[i].gradient.data(), parts_[i].gradient.bytes());
+}
+
+template class OuterLoop<float>;
+template class OuterLoop<double>;
+
+std::set<TrafficClass> outer_classes(const TrainConfig&) { return {TrafficClass::outer_gradient}; }
+
+std::vector<ChannelSpec> outer_channels(const TrainConfig&, ProcessMesh&) {
+  return {{.name = exchange_name, .traffic = TrafficClass::outer_gradient, .group = "replica", .average = true}};
+}
+
+void check_outer_loop(const TrainConfig& c) {
+  const auto refuse = [&](const std::string& what, const std::string& why) { throw UsageError(what + " does not go with --optimizer " + parse_update(c.optimizer).name() + ": " + why); };
+  if (c.device != DeviceKind::host) refuse("--device cuda", "the outer step exists on the host only; use --device host");
+  if (c.error_interval > 0)
+    refuse("--error-interval " + std::to_string(c.error_interval), "it compares messages of every so many steps, and the outer gradient has steps of its own; use --error-interval 0");
+  const auto gathered = c.compress.find(TrafficClass::param_all_gather);
+  if (gathered == c.compress.end()) return;
+  for (const std::string& codec : {gathered->second.codec, gathered->second.inside}) {
+    if (!compresses(codec)) continue;
+    const CodecStack stack = make_codec(codec, c.form);
+    if (stack.codec->traits().stateful || !stack.wrappers.empty())
+      refuse("compress.param_all_gather = " + codec, "an evaluation gathers the global weights, others than those that are trained, and a codec that remembers what it sent would mix the two; take one without state");
+  }
+}
+
+std::vector<ParameterSpec> outer_parameters(const char* default_rate, std::vector<ParameterSpec> more) {
+  std::vector<ParameterSpec> all = {
+      {.name = "inner_steps", .kind = ParameterSpec::Kind::integer, .default_value = "30", .minimum = 1, .maximum = 1e9, .help = "steps that replicas take apart"},
+      {.name = "rate", .default_value = default_rate, .minimum = 0, .maximum = 100, .help = "outer learning rate: share of the mean movement that the global weights follow"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::vector<ParameterSpec> momentum_parameters() {
+  return {{.name = "momentum", .default_value = "0.9", .minimum = 0, .maximum = 1, .help = "share of the sum of outer gradients that an outer step keeps"},
+          {.name = "nesterov", .kind = ParameterSpec::Kind::flag, .default_value = "true", .help = "step along d + momentum u instead of u"}};
+}
+
+}  // namespace thinwire

@@ -1,0 +1,92 @@
+// An outer loop around an update policy (local SGD: Stich, ICLR 2019, arXiv 1805.09767; DiLoCo: Douillard et al. 2023, arXiv 2311.08105; Streaming DiLoCo: arXiv 2501.18512). Each replica
+// (--dp-replicas) trains by itself with the policy inside: its own samples, clipping and optimizer state, gradients summed over the ranks of that replica alone. Every so many steps what replicas
+// have moved is averaged, in class outer_gradient, and one step of gradient descent is taken with it on weights that all share (outer_step.h).
+//
+// The global weights are the run's: they are evaluated and are a checkpoint's "weights". A checkpoint holds besides, of each replica, its local weights and the inner state, so that a run goes on bit
+// for bit in the middle of a round.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "collectives/communicator/process_mesh.h"
+#include "models/update/outer/fragment_schedule.h"
+#include "models/update/outer/outer_step.h"
+#include "models/update/update_policy.h"
+
+namespace thinwire {
+
+struct OuterSettings {
+  OuterStep step;
+  FragmentSchedule schedule;
+  double mixing = 0;
+  FragmentLayout layout = FragmentLayout::blocks;
+};
+
+template <typename T>
+class OuterLoop : public UpdatePolicy<T> {
+ public:
+  OuterLoop(const UpdateContext<T>& context, const OuterSettings& settings);
+
+  void begin_step(std::int64_t step) override;
+  void expect(int unit) override { inner_->expect(unit); }
+  void reduce(int unit, int micro, bool last) override { inner_->reduce(unit, micro, last); }
+  void finish_reduction() override;
+  NormScope clip_scope() const override;
+  void add_sum_of_squares(double* sum) const override { inner_->add_sum_of_squares(sum); }
+  void check_finite() const override { inner_->check_finite(); }
+  void finish_step(const StepContext& step) override;
+  bool begin_evaluation() override;
+  bool end_evaluation() override { return begin_evaluation(); }
+  std::vector<StateSlot> state() override;
+  std::vector<StateSlot> weights(std::vector<StateSlot> of_store) override;
+  void loaded(std::int64_t steps) override;
+
+ private:
+  /// Of the store's parts, by their numbers.
+  struct Fragment {
+    std::vector<std::size_t> parts;
+    Tensor vectors;  ///< travel as one message
+    std::vector<Operation> sums;
+  };
+
+  void begin(int fragment);
+  void wait(int fragment);
+  void end(int fragment);
+  /// Where part i's pseudo-gradient lies between begin and end.
+  T* moved(std::size_t i) { return schedule_.overlaps() ? data_of<T>(under_way_) + offsets_[i] : static_cast<T*>(parts_[i].gradient.data()); }
+  StateSlot slot_of(std::size_t i, const char* name, TensorView value) const;
+  StateSlot of_replica(StateSlot slot) const;
+  void count_waiting_inside() { this->waited_us += std::exchange(inner_->waited_us, 0); }
+
+  const std::vector<OwnedPart<T>>& parts_;
+  ComputeClock& clock_;
+  DataCoordinates place_;
+  int replicas_, stage_;
+  bool first_stage_;
+  OuterStep outer_;
+  FragmentSchedule schedule_;
+  double mixing_;
+  ChannelPair* exchange_;  ///< null: one replica
+  std::unique_ptr<UpdatePolicy<T>> inner_;
+  std::int64_t step_ = -1;  ///< the last one begun
+  std::vector<Fragment> fragments_;
+  std::vector<Tensor> global_, momentum_;  ///< by part; no momentum where its factor is 0
+  Tensor under_way_;                       ///< of an exchange that overlaps inner steps: their gradients need the memory
+  std::vector<std::int64_t> offsets_;      ///< in it, by part
+};
+
+// What an outer loop registers.
+std::set<TrafficClass> outer_classes(const TrainConfig& config);
+std::vector<ChannelSpec> outer_channels(const TrainConfig& config, ProcessMesh& mesh);
+/// UsageError for what no outer loop goes with.
+void check_outer_loop(const TrainConfig& config);
+
+/// Parameters that all have: inner_steps, rate.
+std::vector<ParameterSpec> outer_parameters(const char* default_rate, std::vector<ParameterSpec> more = {});
+/// Of those with momentum.
+std::vector<ParameterSpec> momentum_parameters();
+
+}  // namespace thinwire

@@ -1,0 +1,133 @@
+// labels: unit
+// Over communicators whose collectives must start in one order on all ranks (collectives/communicator/issue_order.h) they do, whenever transfers end and in
+// whatever order operations are asked. The ranks are played: one program runs over and over, each time with other transfers that are slow and
+// with other operations asked first, and says in which order its collectives began.
+#include "collectives/communicator/issue_order.h"
+
+#include <cstring>
+
+#include "tests/collectives/world.h"
+
+namespace thinwire {
+namespace {
+
+constexpr int ranks = 2;
+
+struct Play {
+  std::vector<std::string> begun;  ///< "2 all_reduce": the communicator's number, and what it began
+  std::uint64_t slowness = 0;
+  int communicators = 0;
+} play;
+
+/// A transfer that ends at so many questions.
+class Slow final : public Request {
+ public:
+  explicit Slow(std::uint64_t questions) : questions_(questions) {}
+  bool test() override { return questions_ == 0 || --questions_ == 0; }
+
+ private:
+  std::uint64_t questions_;
+};
+
+/// Rank 0 of two, which hold equal tensors.
+class Played : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return ranks; }
+  std::unique_ptr<Communicator> duplicate() override { return std::make_unique<Played>(); }
+  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  std::string transport() const override { return "played"; }
+  bool supports(DType, ReduceOp) const override { return true; }
+  RequestPtr all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp) override {
+    return begin("all_reduce", receive, send, elements * static_cast<std::int64_t>(size_of(dtype)));
+  }
+  RequestPtr reduce_scatter(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp) override {
+    return begin("reduce_scatter", receive, send, elements * static_cast<std::int64_t>(size_of(dtype)));
+  }
+  RequestPtr reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp, int) override {
+    return begin("reduce", receive, send, elements * static_cast<std::int64_t>(size_of(dtype)));
+  }
+  RequestPtr all_gather(const void* send, std::int64_t bytes, void* receive) override {
+    std::memcpy(static_cast<std::byte*>(receive) + bytes, send, static_cast<std::size_t>(bytes));
+    return begin("all_gather", receive, send, bytes);
+  }
+  RequestPtr all_gather_v(const void* send, std::int64_t bytes, void* receive, std::span<const std::int64_t>,
+                          std::span<const std::int64_t> offsets) override {
+    std::memcpy(static_cast<std::byte*>(receive) + offsets[1], send, static_cast<std::size_t>(bytes));
+    return begin("all_gather_v", static_cast<std::byte*>(receive) + offsets[0], send, bytes);
+  }
+  RequestPtr all_to_all_v(const void* send, std::span<const std::int64_t>, std::span<const std::int64_t> from, void* receive, std::span<const std::int64_t> counts,
+                          std::span<const std::int64_t> to) override {
+    return begin("all_to_all_v", static_cast<std::byte*>(receive) + to[1], static_cast<const std::byte*>(send) + from[0], counts[1]);
+  }
+  RequestPtr broadcast(void* data, std::int64_t, int) override { return begin("broadcast", data, data, 0); }
+  RequestPtr send(const void*, std::int64_t, int, int) override { throw UsageError("not played"); }
+  RequestPtr receive(void*, std::int64_t, int, int, std::int64_t*) override { throw UsageError("not played"); }
+  void barrier() override {}
+
+ private:
+  RequestPtr begin(const char* what, void* to, const void* from, std::int64_t bytes) {
+    if (bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
+    play.begun.push_back(std::to_string(number_) + " " + what);
+    return std::make_unique<Slow>(Random(play.slowness, 1).below(play.begun.size(), 9));
+  }
+  const int number_ = play.communicators++;
+};
+
+class PlayedInOrder final : public Played, public OneIssueOrder {
+ public:
+  std::unique_ptr<Communicator> duplicate() override { return std::make_unique<PlayedInOrder>(); }
+};
+
+/// What three steps over four channels began, in this order. `rank`: which transfers are slow and who is asked first.
+template <typename Group>
+std::vector<std::string> begun_on(std::uint64_t rank) {
+  play = Play{{}, rank, 0};
+  Group group;
+  Channel dense(group, {.comm_dtype = DType::f32}),
+      two_shot(group, {.traffic = TrafficClass::dp_gradient, .codec = "quantize:bits=8", .protocol = Protocol::two_shot}),
+      rounds(group, {.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2"}),
+      gather(group, {.traffic = TrafficClass::tp_forward, .codec = "topk:fraction=0.25", .protocol = Protocol::gather});
+  const Shape shape{8, 6};
+  Tensor x(shape);
+  for (std::int64_t i = 0; i < shape.elements(); ++i) x.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>(i % 7) - 3;
+  std::vector<Tensor> results;
+  results.reserve(16);
+  std::vector<Operation> under_way;
+  const auto key = [](int step) { return MessageKey{.tensor = hash_name("x"), .step = step}; };
+  for (int step = 0; step < 3; ++step) {
+    for (Channel* channel : {&two_shot, &dense, &rounds, &gather}) {
+      results.emplace_back(shape);
+      under_way.push_back(channel->all_reduce(std::as_const(x).view(), results.back().view(), key(step)));
+    }
+    results.emplace_back(shape);
+    copy_bytes(results.back().view().data(), x.view().data(), x.bytes());
+    under_way.push_back(gather.broadcast(results.back().view(), 0, key(step)));
+  }
+  // One operation, chosen anew each turn, is asked over and over before all are.
+  const Random choices(rank, 2);
+  for (std::uint64_t turn = 0; !under_way.empty(); ++turn) {
+    EXPECT_LT(turn, 100'000u) << "nothing goes on";
+    if (turn == 100'000) return {};
+    const auto chosen = static_cast<std::size_t>(choices.below(turn, under_way.size()));
+    for (std::uint64_t again = choices.below(turn + 1'000'000, 6); again > 0; --again) (void)under_way[chosen].test();
+    std::erase_if(under_way, [](Operation& operation) { return operation.test(); });
+  }
+  return play.begun;
+}
+
+TEST(IssueOrder, IsOneOnAllRanksWhateverTheyAskFirst) {
+  const std::vector<std::string> first = begun_on<PlayedInOrder>(0);
+  ASSERT_GT(first.size(), 20u);
+  for (std::uint64_t rank = 1; rank < 50; ++rank) ASSERT_EQ(begun_on<PlayedInOrder>(rank), first) << "rank " << rank;
+}
+
+TEST(IssueOrder, DiffersWhereTheLibraryAsksForNone) {
+  const std::vector<std::string> first = begun_on<Played>(0);
+  int different = 0;
+  for (std::uint64_t rank = 1; rank < 50; ++rank) different += begun_on<Played>(rank) != first ? 1 : 0;
+  EXPECT_GT(different, 40) << "the ranks of this test ask for so little that any order would be one";
+}
+
+}  // namespace
+}  // namespace thinwire

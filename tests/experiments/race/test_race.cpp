@@ -1,0 +1,279 @@
+// labels: unit
+// The race over made-up curves: what is tried, the target, steps to it, ranking, intervals, flips, and what a course's file is refused for.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+#include "experiments/race/race_report.h"
+#include "results/record.h"
+#include "support/temporary_folder.h"
+
+namespace thinwire::race {
+namespace {
+
+using testing::TemporaryFolder;
+
+const std::string head = R"(
+[race]
+name = "test"
+horizon = 100
+longest = 4
+validate_every = 10
+rates = [0.01, 0.03, 0.1]
+tuning_seed = 9
+seeds = [1, 2, 3]
+links = ["fast", "slow"]
+[loss]
+parameters = {hidden = 8}
+[time]
+ranks = 4
+parameters = {pp = 4}
+)";
+
+Course course_with(const std::string& entrants) {
+  const TemporaryFolder folder;
+  return read_course(folder.write("course.toml", head + entrants));
+}
+
+// A training in numbers: the loss falls from 5 towards `floor` as steps x speed over the run's length do, the faster the nearer its rate is to `best`.
+struct MadeUp {
+  double speed = 1, best = 0.03, floor = 1;
+  bool diverges_above = false;
+};
+
+class Trainer {
+ public:
+  std::map<std::string, MadeUp> of;
+  std::vector<LossRequest> asked;
+  std::vector<LossRun> operator()(std::span<const LossRequest> requests) {
+    std::vector<LossRun> runs;
+    for (const LossRequest& r : requests) {
+      asked.push_back(r);
+      const MadeUp& m = of[r.entrant->name];
+      LossRun run;
+      run.diverged = m.diverges_above && r.rate > m.best;
+      const double off = std::abs(std::log(r.rate / m.best)), pace = m.speed / (1 + off);
+      for (int step = 10; !run.diverged && step <= r.steps; step += 10) run.curve.push_back({step, m.floor + 4 * std::exp(-pace * step / 50.0) + 0.001 * (r.seed % 4)});
+      runs.push_back(std::move(run));
+    }
+    return runs;
+  }
+  TrainRuns runs() {
+    return [this](std::span<const LossRequest> requests) { return (*this)(requests); };
+  }
+};
+
+TEST(Race, TunesOnASeedThatDoesNotRaceAndTakesTheRateThatArrivesFirst) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n");
+  Trainer trainer;
+  const Performance p = tune(c, c.baseline(), none, trainer.runs());
+  EXPECT_EQ(p.rate, 0.03);
+  EXPECT_EQ(p.steps, 100);
+  ASSERT_EQ(trainer.asked.size(), 5u);  // three rates over half, two over the whole
+  for (const LossRequest& r : trainer.asked) EXPECT_EQ(r.seed, 9);
+  EXPECT_EQ(trainer.asked[2].steps, 50);
+  EXPECT_EQ(trainer.asked[3].steps, 100);
+}
+
+TEST(Race, GoesBeyondAnEdgeOfTheRatesAsFarAsItGetsBetter) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n");
+  Trainer trainer;
+  trainer.of["dense"].best = 0.4;
+  const Performance p = tune(c, c.baseline(), none, trainer.runs());
+  EXPECT_NEAR(p.rate, 0.1 * std::pow(10.0 / 3, 1), 1e-9);  // of 0.1, 0.333, 1.11 the nearest to 0.4
+  trainer.of["dense"] = {.best = 0.03, .diverges_above = true};
+  EXPECT_EQ(tune(c, c.baseline(), none, trainer.runs()).rate, 0.03);
+}
+
+TEST(Race, StretchesARunUntilItArrivesOrTheCourseEnds) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"slow\"\n[[entrant]]\nname = \"never\"\n");
+  Trainer trainer;
+  trainer.of["slow"].speed = 0.4, trainer.of["never"].floor = 2;
+  Performance dense = tune(c, c.baseline(), none, trainer.runs());
+  const double target = target_of(c, dense, trainer.runs());
+  EXPECT_NEAR(target, 1 + 4 * std::exp(-90 / 50.0) + 0.002, 1e-12);
+  run_seeds(c, c.baseline(), target, dense, trainer.runs());
+  EXPECT_EQ(dense.steps_to_target, (std::vector<double>{90, 90, 100}));  // the third seed's losses lie above the mean's
+  Performance slow = tune(c, c.entrants[1], target, trainer.runs());
+  EXPECT_EQ(slow.steps, 400);
+  run_seeds(c, c.entrants[1], target, slow, trainer.runs());
+  EXPECT_EQ(slow.steps_to_target, (std::vector<double>{230, 230, 230}));
+  Performance never = tune(c, c.entrants[2], target, trainer.runs());
+  EXPECT_EQ(never.steps, 0);
+  const std::size_t before = trainer.asked.size();
+  run_seeds(c, c.entrants[2], target, never, trainer.runs());
+  EXPECT_EQ(trainer.asked.size(), before);
+  EXPECT_EQ(never.arrived(), 0);
+}
+
+TEST(Race, AStatedRateAndTargetAreNotTuned) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\nrate = 0.02\nhorizons = 2\n");
+  c.target = 1.5;
+  Trainer trainer;
+  const Performance p = tune(c, c.baseline(), none, trainer.runs());
+  EXPECT_EQ(p.rate, 0.02);
+  EXPECT_EQ(p.steps, 200);
+  EXPECT_EQ(target_of(c, p, trainer.runs()), 1.5);
+  EXPECT_TRUE(trainer.asked.empty());
+}
+
+Performance performance(const std::string& name, std::vector<double> steps, int run) {
+  Performance p;
+  p.entrant = name, p.rate = 0.01, p.steps = run, p.steps_to_target = std::move(steps), p.final_loss.assign(p.steps_to_target.size(), 1.5);
+  return p;
+}
+
+TEST(Leaderboard, RanksByStepsTimesStepTimeWithIntervalsOfBoth) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n[[entrant]]\nname = \"never\"\n");
+  const std::vector<Performance> all = {performance("dense", {80, 90, 100}, 100), performance("coded", {96, 108, 120}, 200), performance("never", {}, 0)};
+  Times times;
+  for (const char* link : {"fast", "slow"}) {
+    times[{"dense", link}] = {{10, 10, 10}, 1000, ""};
+    times[{"coded", link}] = {{10, 10, 10}, 100, ""};
+    times[{"never", link}] = {{1, 1, 1}, 1, ""};
+  }
+  times[{"dense", "slow"}].step_ms = {99, 100, 101};
+  times[{"coded", "slow"}].step_ms = {20, 20, 20};
+  const Leaderboard board = rank(c, 1.6, all, times);
+  const std::vector<Standing> fast = board.on("fast"), slow = board.on("slow");
+  EXPECT_EQ(fast[0].entrant, "dense");
+  EXPECT_EQ(slow[0].entrant, "coded");
+  EXPECT_EQ(fast[2].entrant, "never") << "the shortest T, which is a bound only, comes last";
+  EXPECT_FALSE(fast[2].all_arrived());
+  // Steps are 1.2 times those of each seed: paired, the ratio has no spread at all.
+  EXPECT_NEAR(fast[1].sooner.value, 1 / 1.2, 1e-12);
+  EXPECT_NEAR(fast[1].sooner.high - fast[1].sooner.low, 0, 1e-12);
+  EXPECT_NEAR(fast[0].seconds.value, std::cbrt(80.0 * 90 * 100) / 100, 1e-12);
+  // Student's t of 2 degrees of freedom: 4.302653 s / sqrt(3), of logarithms.
+  const double logs[] = {std::log(80), std::log(90), std::log(100)}, mean = (logs[0] + logs[1] + logs[2]) / 3;
+  double squares = 0;
+  for (const double l : logs) squares += (l - mean) * (l - mean);
+  EXPECT_NEAR(std::log(fast[0].seconds.high / fast[0].seconds.value), 4.302653 * std::sqrt(squares / 2 / 3), 1e-6);
+  EXPECT_NEAR(slow[0].sooner.value, 100 * std::exp((std::log(99) + std::log(101) + std::log(100)) / 3 - std::log(100)) / 20 / 1.2, 1e-9);
+  EXPECT_EQ(answers(board)[0], "On fast nothing reaches 1.6 nats sooner than dense.");
+  EXPECT_TRUE(answers(board)[1].starts_with("On slow coded reaches 1.6 nats 4.17 [")) << answers(board)[1];
+  const std::vector<Flip> turn = flips(board);
+  ASSERT_EQ(turn.size(), 1u);
+  EXPECT_EQ(turn[0].entrant + turn[0].loses_on + turn[0].wins_on, "codedfastslow");
+}
+
+// The baseline once more with other seeds: what differs then is chance, and the interval is that of two independent means.
+TEST(Leaderboard, OtherSeedsAreComparedWithoutPairs) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"dense again\"\nseeds = [4, 5]\n");
+  Trainer trainer;
+  Performance again = tune(c, c.entrants[1], 2, trainer.runs());
+  run_seeds(c, c.entrants[1], 2, again, trainer.runs());
+  EXPECT_EQ(again.steps_to_target.size(), 2u);
+  EXPECT_EQ(trainer.asked.back().seed, 5);
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = times[{"dense again", link}] = {{10, 10, 10}, 1, ""};
+  const Standing s = rank(c, 2, {performance("dense", {80, 90, 100}, 100), performance("dense again", {85, 95}, 100)}, times).on("fast")[1];
+  EXPECT_EQ(s.seeds, 2);
+  const double base = (std::log(80) + std::log(90) + std::log(100)) / 3, own = (std::log(85) + std::log(95)) / 2;
+  EXPECT_NEAR(std::log(s.entrant == "dense" ? 1 : s.sooner.value), s.entrant == "dense" ? 0 : base - own, 1e-12);
+  EXPECT_LT(s.sooner.low, 1);
+  EXPECT_GT(s.sooner.high, 1);
+}
+
+TEST(Leaderboard, OneSeedIsAnIndicationWithoutInterval) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  c.seeds = {1};
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = {{10}, 1, ""}, times[{"coded", link}] = {{5}, 1, "a reason"};
+  const Leaderboard board = rank(c, 2, {performance("dense", {100}, 100), performance("coded", {100}, 100)}, times);
+  EXPECT_TRUE(std::isnan(board.on("fast")[0].sooner.low));
+  EXPECT_EQ(board.on("fast")[0].remark, "a reason");
+  EXPECT_NE(answers(board)[0].find("an indication"), std::string::npos) << answers(board)[0];
+  const std::vector<RaceRow> rows = rows_of(board);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].place, 1);
+  EXPECT_DOUBLE_EQ(rows[0].sooner, 2);
+  EXPECT_NE(to_text(board).find("coded"), std::string::npos);
+}
+
+TEST(Leaderboard, SeedsThatDoNotArriveMakeABoundAndNoWinner) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = {{10, 10, 10}, 1, ""}, times[{"coded", link}] = {{1, 1, 1}, 1, ""};
+  const Leaderboard board = rank(c, 2, {performance("dense", {100, 100, 100}, 100), performance("coded", {90, none, 90}, 200)}, times);
+  const Standing coded = board.on("fast")[1];
+  EXPECT_EQ(coded.entrant, "coded");
+  EXPECT_EQ(coded.remark, "2 of 3 seeds arrived");
+  EXPECT_NEAR(coded.steps_to_target, std::cbrt(90.0 * 200 * 90), 1e-9);
+  EXPECT_EQ(answers(board)[0], "On fast nothing reaches 2 nats sooner than dense.");
+}
+
+TEST(Leaderboard, TheDocumentNamesEveryColumnAsTheCodeDoes) {
+  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
+  const std::string page = TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/race.md");
+  std::string table;
+  for (const auto& column : race_columns()) table += std::string("| ") + column.name + " | " + results::type_name(column) + " | " + column.help + " |\n";
+  EXPECT_NE(page.find(table), std::string::npos) << table;
+}
+
+TEST(Course, WhatIsRegisteredReadsBackAndChangesWithWhatTheTargetDependsOn) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n");
+  Registered r{c.registered_text(), 1.25, performance("dense", {}, 100), "2026-01-02T03:04:05Z"};
+  const Registered back = registered_from(to_json(r), "file");
+  EXPECT_EQ(back.course, r.course);
+  EXPECT_EQ(back.target, 1.25);
+  EXPECT_EQ(back.baseline.steps, 100);
+  EXPECT_THROW(registered_from("{}", "file"), CorruptData);
+  Course other = c;
+  other.links.push_back("third"), other.windows = 9;
+  EXPECT_EQ(other.registered_text(), c.registered_text());
+  std::set<std::string> texts = {c.registered_text()};
+  other.horizon = 200, texts.insert(other.registered_text());
+  other.seeds.push_back(4), texts.insert(other.registered_text());
+  other.entrants[0].settings.set("hidden", 16), texts.insert(other.registered_text());
+  other.loss.parameters.set("layers", 2), texts.insert(other.registered_text());
+  EXPECT_EQ(texts.size(), 5u);
+}
+
+TEST(Course, MistakesNameFileAndLine) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& text, const std::string& words) {
+    const std::string path = folder.write("wrong.toml", text);
+    try {
+      read_course(path);
+      ADD_FAILURE() << "accepted: " << words;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("wrong.toml"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    }
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = head + "[[entrant]]\nname = \"dense\"\n";
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  refused(head, "no [[entrant]]");
+  refused(replaced("horizon = 100", "horizon = 110"), "twice validate_every");
+  refused(replaced("horizon = 100", "horizont = 100"), "did you mean `horizon`");
+  refused(replaced("rates = [0.01, 0.03, 0.1]", "rates = [0.03, 0.01]"), "rates must rise");
+  refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 9]"), "tuning_seed");
+  refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 1]"), "twice");
+  refused(replaced("longest = 4", "longest = 0"), "whole number");
+  refused(replaced("parameters = {hidden = 8}", "parameters = {steps = 8}"), "stated by the race");
+  refused(replaced("name = \"dense\"", "settings = {}"), "needs a `name`");
+  refused(replaced("name = \"dense\"", "name = \"dense\"\nhorizons = 2"), "goes with a `rate`");
+  refused(head + "[[entrant]]\nname = \"a\"\n[[entrant]]\nname = \"a\"\n", "already");
+  refused(head + "[[entrant]]\nname = \"a\"\n[[entrant]]\nname = \"b\"\nseeds = [9]\n", "tuning_seed");
+  refused("[race", "wrong.toml:1");
+}
+
+TEST(Course, EntrantsOfAnotherFileJoin) {
+  const TemporaryFolder folder;
+  Course c = read_course(folder.write("course.toml", head + "[[entrant]]\nname = \"dense\"\n"));
+  add_entrants(c, folder.write("mine.toml", "[[entrant]]\nname = \"mine\"\nsettings = {\"compress.pp_forward\" = \"group\"}\n"));
+  ASSERT_EQ(c.entrants.size(), 2u);
+  EXPECT_EQ(c.entrants[1].settings.text("compress.pp_forward"), "group");
+  EXPECT_THROW(add_entrants(c, folder.write("mine.toml", "[race]\nname = \"x\"\n")), UsageError);
+}
+
+}  // namespace
+}  // namespace thinwire::race

@@ -1,0 +1,288 @@
+// labels: mpi
+// ranks: 4
+// timeout: 900
+// Outer loops: local SGD and DiLoCo are what they are by hand, on every split; degenerate cases are dense training; replicas are equal bits after every outer step; a run goes on bit-equal from the middle
+// of a round; bytes are the closed form's; SparseLoCo is a rule.
+#include "tests/models/training/resume_run.h"
+#include "tests/models/update/outer/by_hand.h"
+
+namespace thinwire {
+namespace {
+
+using namespace testing;
+
+const Corpus& corpus() {
+  static const Corpus text = Corpus::from_text(parity_text(), "outer loops");
+  return text;
+}
+
+/// As many replicas as `mesh.dp` unless it says otherwise.
+TrainConfig config_of(MeshShape mesh, const std::string& optimizer, DType dtype = DType::f64) {
+  TrainConfig c = parity_config();
+  if (mesh.dp_replicas == 1) mesh.dp_replicas = mesh.dp;
+  c.mesh = mesh;
+  c.dtype = dtype;
+  c.model.layers = 2, c.model.hidden = 16;
+  c.steps = 8;
+  c.trainer.schedule = {3e-3, 3e-4, 2, 8};
+  c.trainer.max_norm = 0.5;  // below every replica's norm: all are clipped, each by its own
+  c.optimizer = optimizer;
+  return c;
+}
+
+const char* const diloco = "adamw+diloco:inner_steps=3,rate=0.6,momentum=0.8";
+const OuterByHand diloco_by_hand{.inner_steps = 3, .rate = 0.6, .momentum = 0.8, .nesterov = true};
+
+// Eight steps of rounds of three: the validation loss is that of the global weights after the sixth.
+TEST(OuterLoop, FourReplicasAreWhatTheyAreByHand) {
+  struct Case {
+    const char* optimizer;
+    OuterByHand by_hand;
+  };
+  for (const Case& one : {Case{diloco, diloco_by_hand},
+                          {"adamw+diloco:inner_steps=2,nesterov=false", {.inner_steps = 2, .rate = 0.7, .momentum = 0.9}},
+                          {"sgd:momentum=0.9+local_sgd:inner_steps=2,rate=0.5", {.inner = "sgd:momentum=0.9", .inner_steps = 2, .rate = 0.5}}}) {
+    const TrainConfig c = config_of({1, 1, 4}, one.optimizer);
+    c.check();
+    EXPECT_LT(distance(parallel_curve(world(), c, corpus()), by_hand(c, one.by_hand, corpus())), 1e-10) << one.optimizer;
+  }
+}
+
+TEST(OuterLoop, ASplitOfTheReplicasChangesNothing) {
+  std::vector<TrainConfig> cases = {config_of({2, 1, 2}, diloco), config_of({1, 2, 2}, diloco), config_of({1, 1, 4, "tp-pp-dp", 2}, diloco), config_of({4, 1, 1}, diloco)};
+  cases.push_back(cases[0]);
+  cases.back().sequence_parallel = true;
+  cases.push_back(cases[3]);
+  cases.back().tensor_parallel = "2d", cases.back().micro_batch = 2;
+  for (const int stage : {1, 3}) {
+    cases.push_back(cases[2]);
+    cases.back().zero_stage = stage;
+  }
+  const RunCurve two = by_hand(cases[0], diloco_by_hand, corpus()), one = by_hand(cases[3], diloco_by_hand, corpus());
+  for (const TrainConfig& c : cases) {
+    c.check();
+    EXPECT_LT(distance(parallel_curve(world(), c, corpus()), c.mesh.dp_replicas == 2 ? two : one), 1e-10) << describe_mesh(c.mesh) << c.tensor_parallel << c.zero_stage;
+  }
+}
+
+TEST(OuterLoop, OneStepApartWithPlainDescentInsideIsDenseDescent) {
+  for (const MeshShape& mesh : {MeshShape{1, 1, 4}, MeshShape{1, 2, 2}}) {
+    TrainConfig apart = config_of(mesh, "sgd:momentum=0+local_sgd:inner_steps=1"), dense = config_of(mesh, "sgd:momentum=0");
+    dense.mesh.dp_replicas = 1;
+    for (TrainConfig* c : {&apart, &dense}) c->trainer.max_norm = 1e9, c->trainer.schedule = {0.5, 0.05, 2, 8};
+    const RunCurve a = parallel_curve(world(), apart, corpus()), b = parallel_curve(world(), dense, corpus());
+    for (std::size_t s = 0; s < b.loss.size(); ++s) EXPECT_NEAR(a.loss[s] / b.loss[s], 1, 1e-12) << s;
+    EXPECT_NEAR(a.validation / b.validation, 1, 1e-12);
+    apart.optimizer = "sgd:momentum=0+local_sgd:inner_steps=2";
+    EXPECT_GT(std::abs(parallel_curve(world(), apart, corpus()).validation / b.validation - 1), 1e-6) << "two steps apart are another run";
+  }
+}
+
+/// Largest difference of a kind of slot on any rank from that of its first replica.
+double spread(ParallelTrainer& trainer, const std::string& kind) {
+  const auto group = world().split(trainer.mesh().coordinates().tp + 8 * trainer.mesh().coordinates().pp, world().rank());
+  double most = 0;
+  for (const StateSlot& slot : trainer.state_slots()) {
+    if (slot.name != kind) continue;
+    const std::span<float> own = TensorView(slot.value).as<float>();
+    std::vector<float> first(own.begin(), own.end());
+    group->broadcast(first.data(), static_cast<std::int64_t>(own.size_bytes()), 0)->wait();
+    for (std::size_t i = 0; i < own.size(); ++i) most = std::max<double>(most, std::abs(own[i] - first[i]));
+  }
+  double all = 0;
+  world().all_reduce(&most, &all, 1, DType::f64, ReduceOp::max)->wait();
+  return all;
+}
+
+std::vector<float> values_of(ParallelTrainer& trainer, const std::string& kind) {
+  std::vector<float> all;
+  for (const StateSlot& slot : trainer.state_slots())
+    if (slot.name == kind) {
+      const std::span<float> values = TensorView(slot.value).as<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  return all;
+}
+
+TEST(OuterLoop, ReplicasAreEqualBitsAfterEveryOuterStepAndApartBetween) {
+  for (const MeshShape& mesh : {MeshShape{1, 1, 4}, MeshShape{2, 1, 2}})
+    for (const char* codec : {"none", "quantize:bits=8", "group:bits=4+ef", "chunk_topk:k=64,values=codebook2+ef:beta=0.95", "powersgd:rank=2+ef"}) {
+      TrainConfig c = config_of(mesh, diloco, DType::f32);
+      c.compress[TrafficClass::outer_gradient].codec = codec;
+      c.check();
+      const auto trainer = ParallelTrainer::make(world(), c, corpus());
+      for (int s = 1; s <= 6; ++s) {
+        trainer->step();
+        EXPECT_EQ(spread(*trainer, "weights"), 0) << codec;
+        EXPECT_EQ(spread(*trainer, "outer_momentum"), 0) << codec;
+        if (s % 3 == 0) {
+          EXPECT_EQ(spread(*trainer, "local_weights"), 0) << codec;
+          EXPECT_EQ(values_of(*trainer, "local_weights"), values_of(*trainer, "weights")) << codec;
+        } else {
+          EXPECT_GT(spread(*trainer, "local_weights"), 1e-5) << codec;
+        }
+        EXPECT_GT(spread(*trainer, "first_moment"), 1e-6) << "inner state is each replica's own";
+      }
+    }
+}
+
+/// The tied table on first and last stage.
+TEST(OuterLoop, BothEndsOfAPipelineKeepOneTable) {
+  TrainConfig c = config_of({1, 2, 2}, diloco, DType::f32);
+  c.compress[TrafficClass::outer_gradient].codec = "group:bits=4+ef";
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  const auto group = world().split(trainer->mesh().coordinates().dp, world().rank());
+  for (int s = 0; s < 6; ++s) trainer->step();
+  int tables = 0;
+  for (const StateSlot& slot : trainer->state_slots()) {
+    if (slot.layout.name() != "embedding.token" || (slot.name != "weights" && slot.name != "local_weights")) continue;
+    ++tables;
+    std::vector<float> first(TensorView(slot.value).as<float>().begin(), TensorView(slot.value).as<float>().end()), own = first;
+    group->broadcast(first.data(), static_cast<std::int64_t>(first.size() * sizeof(float)), 0)->wait();
+    EXPECT_EQ(own, first) << slot.name;
+  }
+  EXPECT_EQ(tables, 2);
+}
+
+struct Bytes {
+  std::int64_t link = 0, coded = 0, elements = 0;
+  std::set<std::int64_t> steps;  ///< with outer gradients
+};
+
+/// Of all ranks together, over c.steps steps; elements of all weights.
+Bytes bytes_of(Communicator& group, const TrainConfig& c) {
+  const auto trainer = ParallelTrainer::make(group, c, corpus());
+  Bytes b;
+  for (std::int64_t s = 0; s < c.steps; ++s)
+    for (const TrafficRecord& r : trainer->step().traffic) {
+      EXPECT_NE(r.traffic, TrafficClass::dp_gradient) << "replicas of one rank have nobody to sum with";
+      if (r.traffic != TrafficClass::outer_gradient) continue;
+      b.link += r.total.link_bytes;
+      if (r.codec != uncompressed) b.coded += r.total.link_bytes;
+      b.steps.insert(s);
+    }
+  for (const StateSlot& slot : trainer->state_slots())
+    if (slot.name == "weights") b.elements += slot.value.elements();
+  double own[2] = {static_cast<double>(b.link), static_cast<double>(b.coded)}, all[2] = {};
+  group.all_reduce(own, all, 2, DType::f64, ReduceOp::sum)->wait();
+  b.link = static_cast<std::int64_t>(all[0]), b.coded = static_cast<std::int64_t>(all[1]);
+  return b;
+}
+
+TEST(OuterLoop, BytesAreTheClosedForm) {
+  for (const int replicas : {2, 4}) {
+    const auto group = world().split(world().rank() / replicas, world().rank());
+    TrainConfig c = config_of({1, 1, replicas}, diloco, DType::f32);
+    c.comm_dtype = DType::f32;
+    const Bytes dense = bytes_of(*group, c);
+    EXPECT_EQ(dense.link, 2 * 2 * (replicas - 1) * dense.elements * 4) << "two outer steps of a ring";
+    EXPECT_EQ(dense.steps, (std::set<std::int64_t>{2, 5}));
+    // What SparseLoCo sends: 14 bits for each of 64 values of a chunk, and a book of four f32 for a matrix; matrices alone are coded.
+    c.optimizer = "adamw+local_sgd:inner_steps=4";
+    c.model.hidden = 64;
+    c.compress[TrafficClass::outer_gradient].codec = "chunk_topk:k=64,values=codebook2+ef:beta=0.95";
+    const Bytes sparse = bytes_of(*group, c);
+    EXPECT_EQ(sparse.steps, (std::set<std::int64_t>{3, 7}));
+    std::int64_t payload = 0;
+    const auto add = [&](std::int64_t rows, std::int64_t columns) {
+      std::int64_t kept = 0;
+      for (std::int64_t y = 0; y < rows; y += 64)
+        for (std::int64_t x = 0; x < columns; x += 64) kept += std::min<std::int64_t>(64, std::min<std::int64_t>(64, rows - y) * std::min<std::int64_t>(64, columns - x));
+      payload += (kept * 2 + 7) / 8 + (kept * 12 + 7) / 8 + 16;
+    };
+    for (int layer = 0; layer < 2; ++layer) add(192, 64), add(64, 64), add(256, 64), add(64, 256);
+    add(53, 64), add(parity_seq, 64);
+    EXPECT_EQ(sparse.coded, 2 * replicas * (replicas - 1) * payload) << replicas;
+  }
+}
+
+TEST(OuterLoop, SparseLoCoIsARuleOnLocalSgdAndLearns) {
+  std::string text;  // each byte says the next
+  for (int i = 0; i < 6000; ++i) text += static_cast<char>(7 * i % 53);
+  const Corpus simple = Corpus::from_text(text, "outer loops, simple");
+  TrainConfig c = config_of({1, 1, 4}, "adamw+local_sgd:inner_steps=4", DType::f32);
+  c.steps = 40;
+  c.trainer.schedule = {1e-2, 1e-3, 4, 40};
+  const RunCurve whole = parallel_curve(world(), c, simple);
+  c.compress[TrafficClass::outer_gradient].codec = "chunk_topk:k=64,values=codebook2+ef:beta=0.95";
+  c.check();
+  const RunCurve sparse = parallel_curve(world(), c, simple);
+  EXPECT_LT(sparse.validation, sparse.loss.front() - 0.3);
+  EXPECT_GT(sparse.validation, whole.validation) << "what is sent late is late";
+  // Everything kept, in full precision: nothing is lost, and the residual stays zero.
+  c.compress[TrafficClass::outer_gradient].codec = "chunk_topk:k=4096,values=f32+ef:beta=0.95";
+  EXPECT_NEAR(parallel_curve(world(), c, simple).validation, whole.validation, 1e-3);
+}
+
+TEST(OuterLoop, GoesOnBitEqualFromTheMiddleOfARound) {
+  const std::string path = scratch_file();
+  std::vector<TrainConfig> cases = {config_of({1, 1, 4}, diloco, DType::f32), config_of({1, 2, 2}, diloco, DType::f32)};
+  for (const int stage : {1, 3}) {
+    cases.push_back(config_of({1, 1, 4, "tp-pp-dp", 2}, diloco, DType::f32));
+    cases.back().zero_stage = stage;
+  }
+  for (TrainConfig& c : cases) {
+    c.compress[TrafficClass::outer_gradient].codec = "group:bits=4+ef";
+    EXPECT_EQ(difference(interrupted(c, corpus(), 4, 3, path, c), straight(c, corpus(), 7)), "") << describe_mesh(c.mesh) << c.zero_stage;
+  }
+}
+
+TEST(OuterLoop, OtherReplicasAreRefusedOrBeginAtTheGlobalWeights) {
+  const std::string path = scratch_file();
+  const TrainConfig four = config_of({1, 1, 4}, diloco, DType::f32);
+  TrainConfig two = config_of({1, 1, 4, "tp-pp-dp", 2}, diloco, DType::f32);
+  std::vector<float> global, momentum;
+  double validation = 0;
+  {
+    const auto trainer = ParallelTrainer::make(world(), four, corpus());
+    for (int s = 0; s < 4; ++s) trainer->step();
+    global = values_of(*trainer, "weights"), momentum = values_of(*trainer, "outer_momentum");
+    EXPECT_NE(values_of(*trainer, "local_weights"), global);
+    validation = trainer->validate();
+    save_checkpoint(world(), *trainer, four, path);
+  }
+  {
+    const auto trainer = ParallelTrainer::make(world(), two, corpus());
+    try {
+      load_checkpoint(world(), *trainer, two, path);
+      ADD_FAILURE() << "weights of four replicas were taken for those of two";
+    } catch (const UsageError& error) {
+      for (const char* part : {"local_weights", "4 replicas", "has 2", "--replica-state reset"}) EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+  two.reset_replica_state = true;
+  const auto trainer = ParallelTrainer::make(world(), two, corpus());
+  EXPECT_EQ(load_checkpoint(world(), *trainer, two, path).steps, 4);
+  EXPECT_EQ(values_of(*trainer, "weights"), global);
+  EXPECT_EQ(values_of(*trainer, "local_weights"), global);
+  EXPECT_EQ(values_of(*trainer, "outer_momentum"), momentum);
+  EXPECT_NEAR(trainer->validate(), validation, 1e-6);
+  EXPECT_TRUE(std::isfinite(trainer->step().loss));
+  world().barrier();
+  if (world().rank() == 0) std::filesystem::remove(path);
+}
+
+TEST(OuterLoop, RefusesWhatItsMathsDoesNotAllow) {
+  const auto refused = [](const char* part, auto change) {
+    TrainConfig c = config_of({1, 1, 4}, diloco, DType::f32);
+    change(c);
+    try {
+      c.check();
+      ADD_FAILURE() << part;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+  };
+  refused("replicas cannot train apart with it", [](TrainConfig& c) { c.optimizer = "onebit_adam+diloco"; });
+  refused("replicas cannot train apart with it", [](TrainConfig& c) { c.optimizer = "dgc+local_sgd"; });
+  refused("name that first: adamw+diloco", [](TrainConfig& c) { c.optimizer = "diloco"; });
+  refused("unknown outer loop 'adamw'", [](TrainConfig& c) { c.optimizer = "adamw+adamw"; });
+  refused("'diloco' has no parameter 'steps'", [](TrainConfig& c) { c.optimizer = "adamw+diloco:steps=3"; });
+  refused("use two_step", [](TrainConfig& c) { c.mesh = {1, 2, 2, "tp-pp-dp", 2}, c.embedding_sync = "fused"; });
+  refused("use --error-interval 0", [](TrainConfig& c) { c.error_interval = 2; });
+  refused("no such traffic to compress", [](TrainConfig& c) { c.optimizer = "adamw", c.mesh.dp_replicas = 1, c.compress[TrafficClass::outer_gradient].codec = "group:bits=4"; });
+  refused("take one without state", [](TrainConfig& c) { c.mesh.dp_replicas = 2, c.zero_stage = 1, c.compress[TrafficClass::param_all_gather].codec = "group:bits=8+ef"; });
+}
+
+}  // namespace
+}  // namespace thinwire
