@@ -136,9 +136,10 @@ TEST(OverlappedBlocks, ABlockIsEncodedWhileThoseBeforeItTravel) {
   }
 }
 
-// An operation has words of its own (its state, requests, lanes of its rounds), whatever the size of its tensor; buffers of messages are those of the first steps.
+// An operation has words of its own (its state, requests, lanes of its rounds, a list of elements that a sketch could not resolve), far fewer bytes than its tensor; buffers of messages are those of the
+// first steps.
 TEST(OverlappedBlocks, AllocateNothingOfAMessagesSizeOnceTheyHaveRun) {
-  constexpr std::size_t words = 8192;
+  constexpr std::size_t words = 61 * 1000 * sizeof(float) / 16;
   const int n = world().size();
   for (const char* codec : {"sketch", "sketch:target=0.9,index_bits=4+ef", "cast", "cast:to=bf16+ef", "randomk:fraction=0.3,values=f32+ef"}) {
     const Shape shape{61, 1000};
