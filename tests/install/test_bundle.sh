@@ -61,6 +61,23 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
   on_it /usr/bin/env PATH=/bin HOME=/ OMP_NUM_THREADS=1 /thinwire-gpu/run /thinwire-gpu/bin/mpirun --oversubscribe --bind-to none -n 2 /thinwire-gpu/bin/train_gpt \
     --dp 2 --text /thinwire-gpu/device.md --steps 2 --hidden 32 --layers 1 --heads 2 --seq 16 --global-batch 2 --micro-batch 1
   expect_status 0
+
+  property "beside the toolkit's runtime libraries, and nothing else, programs load cuBLASLt with all that it needs"
+  blas=$(find -L /usr/local/cuda/lib64 /usr/local/cuda/lib -maxdepth 1 -name 'libcublasLt.so.1[23]' 2>/dev/null | head -1)
+  if [ -n "$blas" ]; then
+    mkdir -p "$scratch/machine/usr/local/cuda/lib"
+    with_toolkit() { # with_toolkit LIBRARY: a program of the bundle, the toolkit's LIBRARY loaded into it with every symbol looked up
+      run unshare --mount bash -c 'mount --bind -o ro "$2" "$1/usr/local/cuda/lib" && m=$1 l=$3 && exec chroot "$m" /bin/env -i PATH=/bin HOME=/ /thinwire-gpu/run /bin/env \
+        LD_BIND_NOW=1 LD_PRELOAD="libolder_glibc.so /usr/local/cuda/lib/$l" /thinwire-gpu/bin/bench_device --help' _ "$scratch/machine" "$(dirname "$blas")" "$1"
+      expect_status 0
+    }
+    with_toolkit libthinwire_has_none.so
+    expect_output "cannot be preloaded"  # what a library that does not load looks like
+    with_toolkit "$(basename "$blas")"
+    [ "$(grep -cE 'cannot be preloaded|cannot open|not found|undefined symbol' <<< "$output")" = 0 ] || fail "$output"
+  else
+    echo "   not looked at: no cuBLASLt in /usr/local/cuda"
+  fi
 else
   echo "   not looked at: that takes root"
 fi
