@@ -6,6 +6,7 @@
 
 #include "bench/training/timeline.h"
 #include "core/error.h"
+#include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "models/cost_model/step_files.h"
 #include "results/files/files.h"
@@ -66,20 +67,13 @@ void write_trace(const Options& options, const ClusterMachine& machine, const Mo
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("Predicts a training step: iteration time, exposed time per traffic class, timeline. docs/step-model.md");
+  CLI::App app("Predicts a training step: iteration time, exposed time per traffic class, timeline. docs/step-model.md", "predict_step");
   app.add_option("--machine", options.machine, "TOML file: nodes, rates inside and between them, compute")->required();
   app.add_option("--model", options.model, "TOML file: layers, hidden, heads, seq, vocabulary; kind of model (gpt)")->required();
   app.add_option("--execution", options.executions, "TOML files: mesh, micro-batches, schedule, codecs; several are compared with the first")->required();
   app.add_option("--trace", options.trace, "write the first execution's timeline to this file (JSON; opens in Chrome or Perfetto)");
   app.add_flag("--json", options.json, "as JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + "; predict_step --help lists what there is");
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   const ClusterMachine machine = read_cluster_machine(options.machine);
   const ModelShape model = read_model_shape(options.model);
   std::vector<Predicted> all;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "models/data/text/wordpiece.h"
 #include "models/metrics/metric.h"
@@ -89,19 +90,12 @@ std::vector<TextTask> chosen(const Options& options) {
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("Tasks of sentences for fine-tuning: lists them, or reads their files and says what is in them. docs/text.md");
+  CLI::App app("Tasks of sentences for fine-tuning: lists them, or reads their files and says what is in them. docs/text.md", "text_tasks");
   app.add_option("--glue", options.folder, "folder with the tasks' folders: GLUE's archive, or what make_tasks.py wrote");
   app.add_option("--task", options.tasks, "these alone")->needs("--glue");
   app.add_option("--vocab", options.vocabulary, "vocab.txt: also lengths in ids")->needs("--glue");
   app.add_flag("--cased", options.cased, "keep capitals and accents")->needs("--vocab");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + "; text_tasks --help lists what there is");
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (options.folder.empty()) {
     print_list();
     return 0;

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "core/error.h"
+#include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "models/data/corpus.h"
 #include "models/data/text/learn_vocabulary.h"
@@ -48,7 +49,7 @@ void encode(const Options& options) {
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("WordPiece as BERT uses it: learns a vocabulary from a text, turns text into ids. docs/text.md");
+  CLI::App app("WordPiece as BERT uses it: learns a vocabulary from a text, turns text into ids. docs/text.md", "wordpiece");
   app.require_subcommand(1);
   const auto common = [&](CLI::App* sub) {
     sub->add_flag("--cased", options.cased, "keep capitals and accents");
@@ -69,14 +70,7 @@ int run(int argc, char** argv) {
   encoding->add_flag("--pieces", options.pieces, "the pieces themselves instead of their ids");
   common(learning);
   common(encoding);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs((learning->parsed() ? learning : encoding->parsed() ? encoding : &app)->help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + "; wordpiece --help lists what there is");
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (learning->parsed())
     learn(options);
   else

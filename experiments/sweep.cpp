@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "experiments/cli/command.h"
 
@@ -51,13 +52,7 @@ int dispatch(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(known.name, known.help);
     command->parse_complete_callback([&chosen, body = known.add(*command)] { chosen = body; });
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError("sweep: " + std::string(error.what()) + ". All options: sweep --help, sweep COMMAND --help");
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   return chosen();
 }
 

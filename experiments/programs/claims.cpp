@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "core/process/log.h"
 #include "experiments/claims/claim_report.h"
@@ -200,13 +201,7 @@ int dispatch(int argc, char** argv) {
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
   run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError("claims: " + std::string(error.what()) + ". All options: claims --help, claims COMMAND --help");
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (list_command->parsed()) return list(options);
   if (lock_command->parsed()) return lock(options);
   if (plan_command->parsed()) return plan(options);
