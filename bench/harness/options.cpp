@@ -31,6 +31,14 @@ void list_parameters(std::ostringstream& text, const std::vector<ParameterSpec>&
   }
 }
 
+/// What a wrapper may stand around.
+std::string rules_of(const WrapperInfo& wrapper) {
+  std::string text = wrapper.point_to_point_only ? "messages between stages" : "messages and sums over ranks";
+  if (wrapper.needs_loss) text += "; not around a lossless codec";
+  if (wrapper.remembers_loss) text += "; once in an expression";
+  return text;
+}
+
 std::string nearest_option(const std::string& given, const BenchProgram& program) {
   std::vector<std::string> names = {"cells", "out", "json", "link", "check", "list", "help"};
   for (const BenchOption& option : all_options(program)) names.push_back(option.name);
@@ -54,12 +62,14 @@ std::string list_of_codecs() {
   text << "Codecs (NAME[:key=value,...][+WRAPPER[:key=value,...]]...):\n";
   for (const CodecInfo* codec : all_codecs()) {
     text << "  " << codec->name << (codec->has_released_form ? " [fair, released]" : "") << (has_cuda(codec->name) ? " [cuda]" : "") << ": " << codec->summary << "\n      source: " << codec->source << "\n";
+    text << "      wire: " << codec->wire << "\n      traits: " << text_of(make_codec(codec->name).codec->traits()) << "\n";
     list_parameters(text, codec->parameters);
     for (std::size_t i = 0; i < codec->presets.size(); ++i) text << (i ? ", " : "      presets: ") << codec->presets[i] << (i + 1 < codec->presets.size() ? "" : "\n");
   }
   text << "Wrappers:\n";
   for (const WrapperInfo* wrapper : all_wrappers()) {
     text << "  " << wrapper->name << ": " << wrapper->summary << "\n      source: " << wrapper->source << "\n";
+    text << "      wire: " << wrapper->wire << "\n      around: " << rules_of(*wrapper) << "\n";
     list_parameters(text, wrapper->parameters);
   }
   return text.str();
@@ -74,7 +84,7 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   app.add_option("--out", line.out, "result folder: records and journal go there (none: nothing is recorded)")->group("Run");
   app.add_option("--link", line.link, "name of the link that the launcher made, for the record (default shm)")->group("Run");
   app.add_flag("--check", line.check_only, "verify against the references only; no timing")->group("Run");
-  app.add_flag("--list", list, "codecs, wrappers and their parameters")->group("Run");
+  app.add_flag("--list", list, "codecs and wrappers: source, wire format, traits, parameters")->group("Run");
   app.add_option("--json", line.json, "rows as JSON lines to this file, - for stdout (the table then goes to stderr)")->group("Run");
   const std::vector<BenchOption> options = all_options(program);
   std::vector<std::string> texts(options.size());

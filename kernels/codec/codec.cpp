@@ -1,5 +1,6 @@
 #include "kernels/codec/codec.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/values.h"
@@ -18,9 +19,34 @@ Form parse_form(std::string_view name) {
       "'; forms are: fair (our best implementation), released (literally what the authors' code does)");
 }
 
+std::string text_of(const CodecTraits& traits) {
+  std::string text = traits.lossless ? "lossless" : "lossy";
+  if (!traits.fixed_size) text += "; size goes by the values";
+  text += "; reduces ";
+  if (traits.rounds > 0) {
+    const auto needs = [&](ReduceOp op) {
+      return std::find(traits.operators.begin(), traits.operators.end(), op) != traits.operators.end();
+    };
+    text += "by " + std::to_string(traits.rounds) + (traits.rounds == 1 ? " round" : " rounds") +
+            " of dense reductions" + (needs(ReduceOp::bit_or) ? " (one by OR)" : "") +
+            (traits.gather ? ", " : "");
+  }
+  if (traits.gather) text += traits.rounds > 0 ? "a gather or two shots" : "by a gather or two shots";
+  text += traits.backward == BackwardRule::masked       ? "; backward: the gradient at kept elements"
+          : traits.backward == BackwardRule::linear_map ? "; backward: the gradient of the code"
+                                                        : "; backward: the gradient as it is";
+  if (traits.stateful) text += "; remembers earlier messages";
+  if (traits.by_sample) text += "; goes by sample";
+  if (traits.by_token) text += "; goes by token";
+  if (traits.needs_fit) text += "; is fitted before its first message";
+  if (traits.takes_bf16) text += "; takes bf16 as it is";
+  return text;
+}
+
 bool Codec::takes(DType dtype) const {
   if (dtype == DType::f32) return true;
-  if (dtype != DType::bf16) throw UsageError("a codec takes tensors of f32 or bf16, not " + std::string(name_of(dtype)));
+  if (dtype != DType::bf16)
+    throw UsageError("a codec takes tensors of f32 or bf16, not " + std::string(name_of(dtype)));
   return traits().takes_bf16;
 }
 

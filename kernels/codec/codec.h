@@ -71,6 +71,8 @@ struct CodecTraits {
   /// Share of the device's copy rate that encode and decode should reach; 0: no goal.
   double device_goal = 0;
 };
+/// One line for lists: what is lost, how it reduces over ranks, what travels backward, what it remembers.
+std::string text_of(const CodecTraits& traits);
 
 /// A codec instance serves one channel: one message at a time. Tensors lie on the codec's device and are seen as
 /// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady

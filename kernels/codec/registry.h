@@ -46,6 +46,7 @@ struct CodecInfo {
   std::string name;
   std::string summary;  ///< one line
   std::string source;   ///< where the maths comes from
+  std::string wire = {};  ///< what a payload consists of, in order, one line; its file says it to the byte
   std::vector<ParameterSpec> parameters = {};
   /// Settings worth a look beside the defaults, as they stand behind "NAME:", e.g. "bits=2": what `bench_codec --all` runs.
   std::vector<std::string> presets = {};
@@ -58,6 +59,7 @@ struct CodecInfo {
 };
 struct WrapperInfo {
   std::string name, summary, source;
+  std::string wire = {};  ///< what it makes of the codec's payload, one line
   std::vector<ParameterSpec> parameters = {};
   bool needs_loss = false;          ///< works on what a message lost: no use around a lossless codec
   bool point_to_point_only = false;  ///< made for messages from stage to stage, not for sums over ranks

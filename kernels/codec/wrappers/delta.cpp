@@ -105,6 +105,7 @@ const bool registered = register_wrapper(
     {.name = "delta",
      .summary = "AQ-SGD: both ends remember each sample's tensor, and the codec sees the change since its last epoch",
      .source = "Wang et al., NeurIPS 2022 (arXiv 2206.01299); released code, compress/delta_modules.py",
+     .wire = "a byte, then the codec's payload of the change (1), or the tensor in full where a sample is new (0), f32 or f16",
      .parameters = {{"full", ParameterSpec::Kind::choice, "f32", 0, 0, {"f32", "f16"}, "type of a tensor that travels in full, as those of the first epoch do"},
                     {"samples", ParameterSpec::Kind::integer, "20000", 1, 1e12, {}, "samples of a tensor that are remembered at most"},
                     {"store", ParameterSpec::Kind::choice, "f16", 0, 0, {"f32", "f16", "int8", "int4"}, "type of what is remembered; integers have a step per channel and sample"},

@@ -71,6 +71,7 @@ const bool registered = register_wrapper(
     {.name = "ef21",
      .summary = "EF21: both ends keep what arrived so far, and the change to it is sent",
      .source = "Richtarik, Sokolov, Fatkhullin, NeurIPS 2021 (arXiv 2106.05203)",
+     .wire = "what the codec sends of the change",
      .remembers_loss = true,
      .make = [](const Parameters&, const CodecTraits& traits) -> std::unique_ptr<Wrapper> { return std::make_unique<Ef21>(traits.feedback); }});
 

@@ -38,6 +38,7 @@ const bool registered = register_wrapper(
     {.name = "ef",
      .summary = "error feedback: what a message lost is added to the next message of the same tensor",
      .source = "Karimireddy et al., ICML 2019 (arXiv 1901.09847); PowerSGD's residual: Vogels et al. 2019",
+     .wire = "the codec's",
      .parameters = {{"beta", ParameterSpec::Kind::real, "1", 0, 1, {}, "share of the residual that is kept; below 1 the lost part is forgotten"},
                     store_parameter("type of the residual in memory; bf16 and int8 are rounded stochastically")},
      .remembers_loss = true,

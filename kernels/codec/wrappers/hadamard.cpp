@@ -85,6 +85,7 @@ const bool registered = register_wrapper(
     {.name = "hadamard",
      .summary = "the codec sees blocks of neighbours through an orthonormal Hadamard transform, which spreads outliers",
      .source = "SDP4Bit (arXiv 2410.15526) and TAH-Quant: blocks of 32 and 64; THC: random signs",
+     .wire = "the codec's, of the transformed tensor",
      .parameters = {{"block", ParameterSpec::Kind::choice, "32", 0, 0, {"2", "4", "8", "16", "32", "64", "128", "256", "512", "1024"}, "neighbours of a row in one transform"},
                     {"signs", ParameterSpec::Kind::choice, "none", 0, 0, {"none", "keyed"}, "random signs of the columns before the transform, drawn for each message"}},
      .decorate = [](const Parameters& p, std::unique_ptr<Codec> inside) -> std::unique_ptr<Codec> {

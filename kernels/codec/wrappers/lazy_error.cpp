@@ -59,6 +59,7 @@ const bool registered = register_wrapper(
     {.name = "lep",
      .summary = "lazy error propagation: what a micro-batch's message lost is added to the next micro-batch's",
      .source = "Song et al., Optimus-CC, ASPLOS 2023 (arXiv 2301.09830); released code, megatron/p2p_communication.py",
+     .wire = "the codec's",
      .parameters = {{"leftover", ParameterSpec::Kind::choice, "carry", 0, 0, {"carry", "drop"},
                      "residual of a mini-batch's last message: added to the next mini-batch's first, or forgotten"}},
      .needs_loss = true,

@@ -63,6 +63,7 @@ const bool registered = register_wrapper(
     {.name = "loco",
      .summary = "LoCo: a moving average of what messages lost is added to the next message of the same tensor",
      .source = "LoCo (arXiv 2407.04480), as in DeepSpeed: beta 0.8, a reset every 1024 messages, errors in int8",
+     .wire = "the codec's",
      .parameters = {{"beta", ParameterSpec::Kind::real, "0.8", 0, 1, {}, "share of the average that a message keeps; 1: nothing is ever fed back"},
                     {"reset", ParameterSpec::Kind::integer, "1024", 0, 1e9, {}, "messages of a tensor after which its error is forgotten; 0: never"},
                     store_parameter("type of the errors in memory, rounded to the nearest")},

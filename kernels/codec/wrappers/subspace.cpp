@@ -171,6 +171,7 @@ const bool registered = register_wrapper(
     {.name = "subspace",
      .summary = "SSN: the codec sends coordinates [rows, k] in a fixed orthonormal basis, once what both ends know of a row's token is taken off; gradients travel in the same basis",
      .source = "Protocol Models (arXiv 2506.01260, v3 \"Subspace Networks\"); released code: PluralisResearch/ProtocolNanoGPT",
+     .wire = "the codec's, of a tensor [rows, k]",
      .parameters = schema(),
      .point_to_point_only = true,
      .decorate = [](const Parameters& p, std::unique_ptr<Codec> inside) -> std::unique_ptr<Codec> {

@@ -105,6 +105,7 @@ TEST(Registry, EveryEntryIsCompleteAndItsDefaultsAreValid) {
     SCOPED_TRACE(info.name);
     EXPECT_FALSE(info.summary.empty());
     EXPECT_FALSE(info.source.empty());
+    EXPECT_FALSE(info.wire.empty());
     for (const ParameterSpec& p : info.parameters) {
       SCOPED_TRACE(p.name);
       EXPECT_FALSE(p.help.empty());
@@ -130,6 +131,17 @@ TEST(Registry, EveryEntryIsCompleteAndItsDefaultsAreValid) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   for (const char* name : {"autoencoder", "cast", "none", "powersgd", "quantize", "randomk", "topk"})
     EXPECT_TRUE(std::binary_search(names.begin(), names.end(), std::string(name))) << name;
+}
+
+TEST(Registry, TraitsReadAsWhatTheySay) {
+  const auto line = [](const char* codec) { return text_of(make_codec(codec).codec->traits()); };
+  EXPECT_EQ(line("none").substr(0, 8), "lossless");
+  EXPECT_NE(line("topk").find("the gradient at kept elements"), std::string::npos);
+  EXPECT_NE(line("powersgd").find("by 2 rounds of dense reductions"), std::string::npos);
+  EXPECT_NE(line("powersgd").find("remembers earlier messages"), std::string::npos);
+  EXPECT_NE(line("sketch").find("one by OR"), std::string::npos);
+  EXPECT_NE(line("sampled_topk").find("size goes by the values"), std::string::npos);
+  EXPECT_EQ(line("group").find("rounds"), std::string::npos);
 }
 
 TEST(Registry, PresetsAreSettingsThatACodecTakesAndEachExpressionComesOnce) {

@@ -187,6 +187,7 @@ std::string check_nearest(const CodecStack&, ConstTensorView tensor, std::span<c
 const bool registered = register_codec({.name = "blockwise8",
                                         .summary = "8 bits, a dynamic code book scaled by the largest of 4096 neighbours",
                                         .source = "Dettmers et al. (arXiv 2110.02861); bitsandbytes; SWARM (2301.11913)",
+                                        .wire = "largest magnitude of each block f32, then a code byte an element; released: number of blocks and 256 as int64, magnitudes, the book f32 [256], codes",
                                         .has_released_form = true,
                                         .make = [](const Parameters&, Form form) { return std::make_unique<Blockwise8>(form == Form::released); },
                                         .check = check_nearest});

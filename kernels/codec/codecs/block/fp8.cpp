@@ -149,6 +149,7 @@ const bool registered = register_codec(
     {.name = "fp8",
      .summary = "floats of 8 bits, an f32 scale for the tensor, a row or a block",
      .source = "Micikevicius et al. (arXiv 2209.05433); blocks: DeepSeek-V3 (arXiv 2412.19437)",
+     .wire = "scales f32, then a byte an element",
      .parameters = {{.name = "element", .kind = ParameterSpec::Kind::choice, .default_value = "e4m3", .choices = {"e4m3", "e5m2"}, .help = "exponent and mantissa bits"},
                     {.name = "scale", .kind = ParameterSpec::Kind::choice, .default_value = "block", .choices = {"tensor", "row", "block"}, .help = "what shares a scale"},
                     {.name = "block", .kind = ParameterSpec::Kind::integer, .default_value = "128", .minimum = 16, .maximum = 4096, .help = "neighbours of a row that share a scale; a multiple of 16"}},

@@ -301,6 +301,7 @@ const bool registered =
     register_codec({.name = "group",
                     .summary = "integers of 1 to 8 bits, a scale for a group of neighbours",
                     .source = "SDP4Bit (arXiv 2410.15526), ZeRO++ (2306.10209), QSDP (2302.02390), FBGEMM, QuickReduce",
+                    .wire = "of each group its step, and its offset where it has one; then codes in two's complement, one stream of bits, first code highest",
                     .parameters = {{.name = "bits", .kind = ParameterSpec::Kind::integer, .default_value = "4", .minimum = 1, .maximum = 8, .help = "bits per element"},
                                    {.name = "group", .kind = ParameterSpec::Kind::integer, .default_value = "128", .minimum = 32, .maximum = 8192, .help = "neighbours of a row that share a scale; a multiple of 16"},
                                    {.name = "range",

@@ -170,6 +170,7 @@ std::string check_nearest(const CodecStack& stack, ConstTensorView tensor, std::
 const bool registered = register_codec({.name = "mx",
                                         .summary = "floats of 4, 6 or 8 bits, a power of two as scale for 32 neighbours (MXFP4, MXFP6, MXFP8)",
                                         .source = "OCP Microscaling Formats v1.0; scale rules of torchao prototype/mx_formats",
+                                        .wire = "a scale byte for each 32 elements, then codes; of 4 bits the first in the low half of a byte, of 6 bits one stream, first code highest",
                                         .parameters = {{.name = "element", .kind = ParameterSpec::Kind::choice, .default_value = "e4m3", .choices = mini_float_names(), .help = "exponent and mantissa bits of an element"},
                                                        {.name = "scale",
                                                         .kind = ParameterSpec::Kind::choice,

@@ -127,6 +127,7 @@ const bool registered =
     register_codec({.name = "nvfp4",
                     .summary = "floats of 4 bits (e2m1), an e4m3 scale for 16 neighbours, an f32 scale for the tensor",
                     .source = "NVIDIA's NVFP4; arithmetic of torchao prototype/mx_formats",
+                    .wire = "f32 scale of the tensor (levels=2), a scale byte for each 16 elements, then codes, first in the low half of a byte",
                     .parameters = {{.name = "levels", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 2, .help = "2: block and tensor have scales; 1: blocks alone"}},
                     .make = [](const Parameters& p, Form) { return std::make_unique<Nvfp4>(p.integer("levels") == 2); },
                     .check = check_formula});

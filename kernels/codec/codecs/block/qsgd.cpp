@@ -100,6 +100,7 @@ const bool registered =
     register_codec({.name = "qsgd",
                     .summary = "integers drawn without bias, scaled by the norm of a bucket of neighbours",
                     .source = "QSGD (Alistarh et al., NeurIPS 2017, arXiv 1610.02132); GRACE",
+                    .wire = "norm of each bucket f32, then a signed byte an element",
                     .parameters = {{.name = "levels", .kind = ParameterSpec::Kind::integer, .default_value = "127", .minimum = 1, .maximum = 127, .help = "levels of a magnitude beside zero"},
                                    {.name = "bucket", .kind = ParameterSpec::Kind::integer, .default_value = "128", .minimum = 16, .maximum = 4096, .help = "neighbours of a row that share a norm; a multiple of 16"}},
                     .presets = {"levels=16"},

@@ -203,6 +203,7 @@ const bool registered =
     register_codec({.name = "spike",
                     .summary = "integers of 1 to 8 bits in groups whose least and largest element travel apart, as floats",
                     .source = "spike reserving: Flash Communication v2 (abstract); the layout is ours",
+                    .wire = "of each group step, least, minimum and maximum in f16 and two places; then codes in one stream of bits, first highest",
                     .parameters = {{.name = "bits", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 8, .help = "bits per element"},
                                    {.name = "group", .kind = ParameterSpec::Kind::integer, .default_value = "32", .minimum = 16, .maximum = 4096, .help = "neighbours of a row that share a scale; a multiple of 16"}},
                     .presets = {"bits=4"},

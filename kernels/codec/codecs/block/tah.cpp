@@ -323,6 +323,7 @@ const bool registered = register_codec(
     {.name = "tah",
      .summary = "TAH-Quant: 3 or 4 bits by a token's entropy, in tiles, those with an outlier through a Hadamard transform",
      .source = "TAH-Quant (arXiv 2506.01352), first version; released code, compress/tah_modules.py",
+     .wire = "a bit a token and a bit a tile; zeros and scales f16 of all tiles; places of the largest in transformed tiles; codes of each token in a stream of bits",
      .parameters = {{.name = "low", .kind = ParameterSpec::Kind::integer, .default_value = "3", .minimum = 1, .maximum = 8, .help = "bits of the tokens with the lowest entropy"},
                     {.name = "high", .kind = ParameterSpec::Kind::integer, .default_value = "4", .minimum = 1, .maximum = 8, .help = "bits of the others"},
                     {.name = "share", .kind = ParameterSpec::Kind::real, .default_value = "0.8", .minimum = 0, .maximum = 1, .help = "share of tokens with high bits"},

@@ -157,6 +157,7 @@ const bool registered = register_codec(
     {.name = "cast",
      .summary = "values rounded to a 16-bit float type",
      .source = "IEEE 754 binary16 and bfloat16, round to nearest even",
+     .wire = "16 bits an element, no header; adds up over ranks",
      .parameters = {{.name = "to",
                      .kind = ParameterSpec::Kind::choice,
                      .default_value = "f16",

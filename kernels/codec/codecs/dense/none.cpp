@@ -67,6 +67,7 @@ const bool registered =
     register_codec({.name = "none",
                     .summary = "no compression: the f32 values as they are",
                     .source = "the uncompressed baseline, sent through the codec path",
+                    .wire = "the f32 values",
                     .parameters = {},
                     .has_released_form = false,
                     .make = [](const Parameters&, Form) { return std::make_unique<None>(); }});

@@ -157,6 +157,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
 const bool registered = register_codec({.name = "codebook",
                                         .summary = "codes of 2, 4 or 8 bits and the mean of every bin (minimum-maximum codes: group:range=minmax)",
                                         .source = "INTELLECT-1 (arXiv 2412.01152), SparseLoCo (2508.15706), MuLoCo (2505.23725)",
+                                        .wire = "books f32 [bins], row by row, then codes of 2, 4 or 8 bits",
                                         .parameters = schema(),
                                         .presets = {"bins=4", "bins=16"},
                                         .has_released_form = true,

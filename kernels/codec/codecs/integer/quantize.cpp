@@ -347,6 +347,7 @@ const bool registered =
                     .summary = "uniform codes of 1 to 8 bits with one f16 scale per channel",
                     .source = "Bian et al. (arXiv 2301.02654) as released in MCBench; packing=neighbour: "
                               "AQ-SGD (arXiv 2206.01299)",
+                    .wire = "scale of each channel f16, then codes; packing=chunk: column i of each of 8 / bits chunks of a row in a byte; neighbour: one stream of bits",
                     .parameters = {{.name = "bits",
                                     .kind = ParameterSpec::Kind::integer,
                                     .default_value = "8",

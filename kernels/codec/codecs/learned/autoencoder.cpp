@@ -325,6 +325,7 @@ const bool registered = register_codec(
     {.name = "autoencoder",
      .summary = "trained linear code: X E^T sent, (X E^T) D^T decoded; codes add up over ranks",
      .source = "Bian et al., arXiv 2301.02654; Xavier start: Glorot and Bengio 2010; PCA optimum: Eckart and Young 1936",
+     .wire = "the code [rows, width] in f16 (wire=f32: f32), no header; adds up over ranks",
      .parameters = {{"width", Kind::integer, "0", 0, 1 << 20, {}, "columns of the code; 0: from fraction"},
                     {"fraction", Kind::real, "0.05", 1e-6, 1, {}, "width as a fraction of the tensor's columns"},
                     {"wire", Kind::choice, "f16", 0, 0, {"f16", "f32"}, "type of the code on the wire"},

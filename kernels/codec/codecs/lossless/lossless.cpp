@@ -203,6 +203,7 @@ std::string check_bits(const CodecStack&, ConstTensorView x, std::span<const flo
 const bool registered = register_codec({.name = "lossless",
                                         .summary = "every bit comes back: exponents as 3-bit distances from a block's largest",
                                         .source = "exponent window, after ZipCCL",
+                                        .wire = "bytes per value; largest exponent of each block; three planes of exponent codes; sign and mantissa bytes; lower 16 bits of f32; escaped exponents",
                                         .parameters = {{.name = "window",
                                                         .kind = ParameterSpec::Kind::choice,
                                                         .default_value = "best",

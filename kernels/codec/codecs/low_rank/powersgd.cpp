@@ -312,6 +312,7 @@ const bool registered = register_codec(
     {.name = "powersgd",
      .summary = "rank-r factors P, Q by one warm-started power iteration; two dense sums",
      .source = "Vogels et al., NeurIPS 2019 (arXiv 1905.13727); as a message: Optimus-CC, ASPLOS 2023",
+     .wire = "P [rows, rank] and Q [columns, rank] in f32 or f16, over ranks a sum of each; the tensor where that would not be smaller",
      .parameters = {{"rank", Kind::integer, "4", 1, 65536, {}, "columns of P and Q; clipped to min(rows, columns)"},
                     {"warm_start", Kind::flag, "true", 0, 0, {}, "start from the last training message's Q"},
                     {"orthogonalise", Kind::choice, "automatic", 0, 0, {"automatic", "both", "p"},

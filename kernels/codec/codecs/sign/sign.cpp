@@ -112,6 +112,7 @@ const bool registered =
     register_codec({.name = "sign",
                     .summary = "1 bit per element and the mean magnitude",
                     .source = "signSGD (arXiv 1802.04434), EF-SGD (1901.09847), 1-bit Adam (2102.02888)",
+                    .wire = "scales f32, then a bit an element, 1 = negative, lowest first; vote=majority: a count a byte, added up over ranks",
                     .parameters = {{.name = "scale", .kind = ParameterSpec::Kind::choice, .default_value = "l1", .choices = {"l1", "l2", "none"}, .help = "mean magnitude, root mean square, or 1"},
                                    {.name = "scope", .kind = ParameterSpec::Kind::choice, .default_value = "tensor", .choices = {"tensor", "row", "block"}, .help = "what shares a scale"},
                                    {.name = "block", .kind = ParameterSpec::Kind::integer, .default_value = "4096", .minimum = 8, .maximum = 1 << 24, .help = "neighbours that share a scale, across rows; a multiple of 8"},

@@ -164,6 +164,7 @@ const bool registered = register_codec(
     {.name = "sketch",
      .summary = "the largest elements in hashed counters, and where they are: both add up over ranks; decoded by peeling",
      .source = "Lossless homomorphic compression (arXiv 2402.07529); TAGC, EuroMLSys 2025 (arXiv 2504.05638)",
+     .wire = "counters f32 [rows / ratio, 1024], added up over ranks, and index bits, joined by OR; the tensor where that would not be smaller",
      .parameters = {{"ratio", Kind::real, "2", 1, 1e6, {}, "elements per counter"},
                     {"target", Kind::real, "0.8", 0, 1, {}, "share of the elements that is left out"},
                     {"threshold", Kind::choice, "automatic", 0, 0, {"automatic", "quantile", "ladder"},

@@ -233,6 +233,7 @@ const bool registered = register_codec(
     {.name = "chunk_topk",
      .summary = "the k largest elements of every 64 x 64 chunk, or of its cosine transform",
      .source = "SparseLoCo (arXiv 2508.15706), DeMo (2411.19870)",
+     .wire = "values of all chunks, k each, then positions in the chunk: two in three bytes, or Rice's code; released: int64 positions",
      .parameters = {{.name = "chunk", .kind = ParameterSpec::Kind::integer, .default_value = "64", .minimum = 2, .maximum = largest_chunk, .help = "rows and columns of a chunk"},
                     {.name = "k", .kind = ParameterSpec::Kind::integer, .default_value = "64", .minimum = 1, .maximum = largest_area, .help = "kept elements of a chunk"},
                     {.name = "transform", .kind = ParameterSpec::Kind::choice, .default_value = "none", .choices = {"none", "dct"}, .help = "dct: coefficients are kept instead of elements"},

@@ -357,6 +357,7 @@ const bool registered = register_codec(
     {.name = "randomk",
      .summary = "k random elements; positions from a shared seed, not sent",
      .source = "Bian et al. (arXiv 2301.02654); shared-seed positions make it reducible by a sum",
+     .wire = "kept values in f16 or f32, no positions; adds up over ranks",
      .parameters = schema(),
      .presets = {"fraction=0.1"},
      .has_released_form = true,

@@ -103,6 +103,7 @@ const bool registered =
     register_codec({.name = "sampled_topk",
                     .summary = "the elements above a threshold that a sample gives",
                     .source = "Deep gradient compression (arXiv 1712.01887)",
+                    .wire = "number kept int64, values in f16 or f32, then positions (compact: Elias-Fano); released: int64 positions",
                     .parameters = {{.name = "fraction", .kind = ParameterSpec::Kind::real, .default_value = "0.001", .minimum = 0, .maximum = 1, .help = "largest kept share of the elements of a message"},
                                    {.name = "ramp_steps",
                                     .kind = ParameterSpec::Kind::integer,

@@ -260,6 +260,7 @@ const bool registered =
     register_codec({.name = "topk",
                     .summary = "the k elements of largest magnitude and their positions",
                     .source = "Bian et al. (arXiv 2301.02654): global top-k of |x|; positions: Elias-Fano",
+                    .wire = "k values in f16 or f32 in order of position, then positions (compact: Elias-Fano); released: int64 positions",
                     .parameters = schema(),
                     .presets = {"fraction=0.1", "fraction=0.3"},
                     .has_released_form = true,
