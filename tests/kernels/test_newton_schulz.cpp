@@ -32,7 +32,8 @@ TEST(NewtonSchulz, GivesThePagesMatrices) {
   }
 }
 
-// A diagonal matrix whose entries are its singular values, beside what fills its norm up to 1; all of it a thousandfold, so that what is added to the norm is nothing.
+// A diagonal matrix whose entries are its singular values, beside what fills its norm up to 1; all of it a
+// thousandfold, so that what is added to the norm is nothing.
 TEST(NewtonSchulz, TakesSingularValuesWhereThePageSays) {
   const std::vector<std::pair<std::string, Matrix>> expected = {
       {"muon", {.6964, .7121, .6989, .4705}},
