@@ -31,7 +31,7 @@ std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
 struct RankParameters {
   std::vector<std::int64_t> matrices;  ///< one by one, without a tied table
   std::int64_t in_matrices = 0, vectors = 0, table = 0;
-  std::int64_t least_of_layers = 0, most_of_layers = 0;  ///< matrices of layers
+  std::int64_t least_of_layers = 0, most_of_layers = 0, in_layers = 0;  ///< matrices of layers
 
   std::int64_t all() const { return in_matrices + vectors + table; }
 };
@@ -50,6 +50,7 @@ RankParameters parameters_of(const std::vector<Geometry>& chunks) {
           all.matrices.push_back(numbers);
           all.in_matrices += numbers;
           if (!unit.recomputed) continue;
+          all.in_layers += numbers;
           all.least_of_layers = all.least_of_layers == 0 ? numbers : std::min(all.least_of_layers, numbers);
           all.most_of_layers = std::max(all.most_of_layers, numbers);
         }
@@ -170,7 +171,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   MemoryEstimate m;
   // A table that two stages hold stays whole.
   const std::int64_t splittable = p.in_matrices + (pipeline ? 0 : p.table);
-  const StoredBytes stored = stored_bytes(c, splittable, p.all() - splittable, size);
+  const StoredBytes stored = stored_bytes(c, splittable, p.in_layers, p.all() - splittable, size);
   const std::int64_t in_node = c.zero_node_shards ? splittable / c.mesh.data().inside * size : 0;
   m.weights = stored.weights + in_node, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
   m.codecs = remembered_bytes(c, at.pp, chunks);

@@ -84,6 +84,7 @@ struct UpdateInfo {
   bool drives_another = false;  ///< an outer loop
   int state_per_element = 0;  ///< numbers that it keeps for each element that a rank owns
   std::function<double(const Parameters&)> more_per_element = {};  ///< and besides, by its options
+  std::function<double(const Parameters&)> state_per_layer_element = {};  ///< of layers' matrices; empty: as many as of all others
   /// Classes that it sends and a compression rule may cover.
   std::function<std::set<TrafficClass>(const TrainConfig&)> classes = {};
   std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};
@@ -115,6 +116,7 @@ struct UpdateExpression {
   std::set<std::string> factors() const;
   bool reduces_every_micro_batch() const;
   double state_per_element() const;
+  double state_per_layer_element() const;  ///< of matrices of layers
   std::set<TrafficClass> classes(const TrainConfig& config) const;
   std::vector<ChannelSpec> channels(const TrainConfig& config, ProcessMesh& mesh) const;
   void check(const TrainConfig& config) const;

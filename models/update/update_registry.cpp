@@ -74,6 +74,11 @@ double UpdateExpression::state_per_element() const {
   return own + (inner ? inner->state_per_element() : 0);
 }
 
+double UpdateExpression::state_per_layer_element() const {
+  const double others = state_per_element() - (inner ? inner->state_per_element() : 0);
+  return (info->state_per_layer_element ? info->state_per_layer_element(options) : others) + (inner ? inner->state_per_layer_element() : 0);
+}
+
 std::set<TrafficClass> UpdateExpression::classes(const TrainConfig& config) const {
   std::set<TrafficClass> all = info->classes(config);
   if (inner) all.merge(inner->classes(config));

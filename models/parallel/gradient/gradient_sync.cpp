@@ -43,7 +43,7 @@ std::set<TrafficClass> gradient_classes(const TrainConfig& config) {
 
 template <typename T>
 GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, ParameterStore<T>& store, const NamedChannels& channels,
-                              Channel& tensor_control, ComputeClock& clock)
+                              Channel& tensor_control, ComputeClock& clock, const std::function<bool(const OwnedPart<T>&)>& reduces)
     : config_(config),
       store_(store),
       at_(mesh.coordinates()),
@@ -58,7 +58,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
     if (part.tied_table) continue;
     Parameter<T>& p = *part.parameter;
     const bool late = replicated_.add(p);
-    if (!gradient_) continue;
+    if (!gradient_ || (reduces && !reduces(part))) continue;
     const bool coded = is_matrix(p) && gradient_->codes(part.unit, at_.pp, settled, p.elements());
     const bool large = static_cast<double>(p.elements()) * sizeof(T) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;

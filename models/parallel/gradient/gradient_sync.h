@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -49,9 +50,10 @@ struct GradientBucket {
 template <typename T>
 class GradientSync {
  public:
-  /// All of it outlives this object; `channels` are those of gradient_channels(), `tensor_control` is exact over the tensor group.
+  /// All of it outlives this object; `channels` are those of gradient_channels(), `tensor_control` is exact over the tensor group. `reduces`: which parts are averaged; empty: all. The
+  /// gradients of others stay each rank's own.
   GradientSync(const TrainConfig& config, ProcessMesh& mesh, ParameterStore<T>& store, const NamedChannels& channels, Channel& tensor_control,
-               ComputeClock& clock);
+               ComputeClock& clock, const std::function<bool(const OwnedPart<T>&)>& reduces = {});
 
   void begin_step(std::int64_t step);
   /// A backward pass of this unit comes next: what travels of its gradients has arrived, and those that are lent have memory.

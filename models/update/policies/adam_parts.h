@@ -6,14 +6,17 @@
 
 namespace thinwire {
 
-/// The store's parts. In a norm over all ranks each element counts once.
+/// These parts, or all of the store. In a norm over all ranks each element counts once.
 template <typename T>
-std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c) {
+std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c, const std::vector<OwnedPart<T>>& of) {
   std::vector<OptimizerPart<T>> parts;
   const bool first = c.mesh.data_coordinates().within_replica == 0;
-  for (const OwnedPart<T>& part : c.store.parts())
-    parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && (part.sharded || first)});
+  for (const OwnedPart<T>& part : of) parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && (part.sharded || first)});
   return parts;
+}
+template <typename T>
+std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c) {
+  return adam_parts(c, c.store.parts());
 }
 
 /// First and second moments of `parts`, which the optimizer was made of.
