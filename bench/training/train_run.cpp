@@ -334,7 +334,12 @@ class Training {
         throw UsageError(file->second + " has no link \"" + context_.link + "\"; measure it: bench_collective --link " + context_.link + " --fit " + file->second);
       link = found->second;
     } else if (EmulatedLink::is_emulated(context_.link)) {
-      machine = machine_of(EmulatedLink::parse(context_.link));
+      const EmulatedLink emulated = EmulatedLink::parse(context_.link);
+      if (emulated.meter == LinkMeter::inbound) {
+        if (world_.rank() == 0) std::fputs("step model         none: it does not know a meter's one wire for two neighbours\n", context_.text);
+        return;
+      }
+      machine = machine_of(emulated);
     } else if (std::isnan(nominal_link_gbps(context_.link))) {
       return;  // of memory that all ranks share no link model is known
     } else {
