@@ -12,11 +12,13 @@ OTHERS = ("course", "baseline", "entrant", "link", "place", "horizon", "steps", 
 
 @dataclass
 class Race:
-    """`standings`: one dictionary per entrant and link with the columns of /race; NaN where there is no number. Empty: nobody raced."""
+    """`standings`: one dictionary per entrant and link with the columns of /race; NaN where there is no number. Empty: nobody raced. `curves`: of each entrant that raced, (steps, mean validation loss) of
+    its race runs."""
 
     folder: str
     standings: list = field(default_factory=list)
     answers: list = field(default_factory=list)
+    curves: dict = field(default_factory=dict)
     sha256: str = "none"
 
     @property
@@ -26,6 +28,11 @@ class Race:
     @property
     def baseline(self):
         return self.standings[0]["baseline"] if self.standings else ""
+
+    @property
+    def entrants(self):
+        """The baseline first."""
+        return [self.baseline] + sorted({s["entrant"] for s in self.standings} - {self.baseline}) if self.standings else []
 
     def on(self, link):
         return [s for s in self.standings if s["link"] == link]
@@ -47,6 +54,9 @@ def load(folder):
     try:
         parsed = json.loads(content)
         standings = [{**{k: s[k] for k in OTHERS}, **{k: float("nan") if s[k] is None else float(s[k]) for k in NUMBERS}} for s in parsed["standings"]]
-        return Race(folder, standings, [str(a) for a in parsed["answers"]], hashlib.sha256(content).hexdigest())
+        # Races of older programs have no curves.
+        curves = {e["entrant"]: [(int(steps), float(loss)) for steps, loss in e.get("curve", []) if loss is not None] for e in parsed.get("entrants", [])}
+        curves = {entrant: curve for entrant, curve in curves.items() if curve}
+        return Race(folder, standings, [str(a) for a in parsed["answers"]], curves, hashlib.sha256(content).hexdigest())
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptData(f"{path} is no race ({error!r}); `race run` writes one") from error

@@ -22,7 +22,9 @@ def standing(entrant, at, seeds=3):
 def write(folder, seeds=3):
     """A race of three entrants on two links, one of which never arrives; the folder."""
     answers = [f"On {LINKS[0]} nothing reaches 2.5 nats sooner than dense.", f"On {LINKS[1]} 8 bits reaches 2.5 nats 2.92 [2.66, 3.21] times sooner than dense."]
-    race = {"schema": 1, "answers": answers, "standings": [standing(e, at, seeds) for at in range(2) for e in STEPS]}
+    # Losses fall from 5 as steps do, to 2.5 at the end of what each takes; who does not arrive has no curve.
+    curves = [{"entrant": e, "curve": [[20 * i, 5 - 2.5 * 20 * i / STEPS[e]] for i in range(1, int(STEPS[e] // 20) + 2)] if e != "top 5 %" else []} for e in STEPS]
+    race = {"schema": 1, "answers": answers, "entrants": curves, "standings": [standing(e, at, seeds) for at in range(2) for e in STEPS]}
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "race.json"), "w", encoding="utf-8") as file:
         json.dump(race, file)

@@ -73,7 +73,7 @@ class Programs(unittest.TestCase):
         out = scratch_folder()
         done = run("report.py", "--claims", folder, "--out", out)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("left out (the report says why): race_times, margins, optimus_cc_learning_rate, optimus_cc_trend, optimus_cc_curves", done.stdout)
+        self.assertIn("left out (the report says why): race_times, race_loss_seconds, race_loss_bytes, margins, optimus_cc_learning_rate, optimus_cc_trend, optimus_cc_curves", done.stdout)
         figures = {name.split(".")[0] for name in os.listdir(os.path.join(out, "figures"))}
         self.assertEqual(figures, {"optimus_cc_stacks", "optimus_cc_breakdown", "optimus_cc_cluster"})
         with open(os.path.join(out, "report.html"), encoding="utf-8") as stream:

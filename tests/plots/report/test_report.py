@@ -199,7 +199,7 @@ class BadInput(unittest.TestCase):
         self.fails(2, "--collected")
         self.fails(
             2,
-            "unknown figure nosuch; there are race_times, speedup_map",
+            "unknown figure nosuch; there are race_times, race_loss_seconds, race_loss_bytes, speedup_map",
             "--collected",
             self.good,
             "--out",
