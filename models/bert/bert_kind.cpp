@@ -18,10 +18,15 @@ std::vector<std::string> load(const std::string& folder, const ModelConfig& conf
   return load_hugging_face(folder, bert_config(config, options), part);
 }
 
+template <typename T>
+void save(const std::string& folder, const ModelConfig& config, const std::string& options, Stage<T>& whole) {
+  save_hugging_face(folder, bert_config(config, options), whole);
+}
+
 const RegisterModel bert({"bert",
                           "BERT: attention in both directions over padded sequences; task=masked, pretraining, classification or regression, norm=post or pre, gelu=erf or tanh, "
                           "types=N, classes=N",
-                          make<float>, make<double>, {}, {hugging_face_sizes, load<float>, load<double>}});
+                          make<float>, make<double>, {}, {hugging_face_sizes, load<float>, load<double>, hugging_face_content, save<float>, save<double>}});
 
 }  // namespace
 }  // namespace thinwire

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/sha256.h"
 #include "models/data/safetensors.h"
 
 namespace thinwire {
@@ -199,6 +200,19 @@ std::vector<std::string> load_hugging_face(const std::string& folder, const Bert
       p->initialise = read;
   }
   return missing;
+}
+
+std::string hugging_face_content(const std::string& folder) {
+  Sha256 hash;
+  for (const char* name : {"/config.json", "/model.safetensors"}) {
+    std::ifstream file(folder + name, std::ios::binary);
+    std::vector<char> block(1 << 20);
+    if (!file) throw EnvironmentError("'" + folder + name + "' cannot be read. Give a folder as transformers' save_pretrained writes it.");
+    while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
+      hash.update(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
+    hash.update(std::string_view("\n"));
+  }
+  return hash.hex();
 }
 
 template <typename T>

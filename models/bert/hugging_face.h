@@ -20,6 +20,9 @@ std::vector<std::string> load_hugging_face(const std::string& folder, const Bert
 /// Sets vocabulary, hidden size, layers and heads to what config.json states. EnvironmentError where it cannot be read, CorruptData where one is missing.
 void hugging_face_sizes(const std::string& folder, ModelConfig& sizes);
 
+/// SHA-256 (hex) of config.json and model.safetensors. EnvironmentError where one cannot be read.
+std::string hugging_face_content(const std::string& folder);
+
 /// Writes config.json and model.safetensors (F32) of a whole model on one rank into an existing folder. UsageError for a form that transformers has not.
 template <typename T>
 void save_hugging_face(const std::string& folder, const BertConfig& config, Stage<T>& stage);

@@ -11,20 +11,31 @@
 
 namespace thinwire {
 
+/// What stands around and instead of a text's tokens.
+struct MaskedTokens {
+  std::int32_t class_token, separator, mask, padding;
+  std::int64_t drawn;  ///< a token that stands for another one at random is below it
+};
+
 /// Bytes are their own tokens; behind them the special ones.
 inline constexpr std::int32_t masked_text_class = 256, masked_text_separator = 257, masked_text_mask = 258;
 inline constexpr std::int64_t masked_text_vocabulary = 259;
+inline constexpr MaskedTokens masked_bytes{masked_text_class, masked_text_separator, masked_text_mask, 0, byte_vocabulary};
+
+/// How much of a sample is asked, and how long samples are.
+struct MaskedRates {
+  double asked = 0.15;   ///< of a sample's text, one position at least: 8 of 10 show the mask, 1 some token, 1 themselves
+  double shorter = 0.1;  ///< of the samples: any length from 8 to seq
+};
 
 /// Fields "tokens", "types" (0 up to the first separator, then 1, padding 0), "masked_labels" [batch, seq] (-1: not asked) and "labels" [batch] (1: A and B
-/// are exchanged); lengths: some samples are shorter than seq. A batch weighs its masked positions.
-class MaskedText final : public Dataset {
+/// are exchanged); lengths: some samples are shorter than seq. A batch weighs its masked positions. Token: a byte, or the id of a piece of a word.
+template <typename Token>
+class MaskedSegments final : public Dataset {
  public:
-  struct Rates {
-    double asked = 0.15;    ///< of a sample's text, one position at least: 8 of 10 show the mask, 1 some byte, 1 themselves
-    double shorter = 0.1;  ///< of the samples: any length from 8 to seq
-  };
+  using Rates = MaskedRates;
   /// `text` outlives the dataset.
-  MaskedText(std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream, const Rates& rates, std::int64_t global_batch);
+  MaskedSegments(std::span<const Token> text, std::uint64_t seed, const char* stream, const Rates& rates, std::int64_t global_batch, const MaskedTokens& special = masked_bytes);
   /// UsageError when seq is below 8, or the text shorter than it.
   Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const override;
   double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const override;
@@ -32,10 +43,14 @@ class MaskedText final : public Dataset {
 
  private:
   std::int64_t masks_of(std::int64_t length) const;
-  std::span<const std::uint8_t> text_;
+  std::span<const Token> text_;
   std::uint64_t seed_, stream_;
   Rates rates_;
   std::int64_t global_batch_;
+  MaskedTokens special_;
 };
+
+using MaskedText = MaskedSegments<std::uint8_t>;
+using MaskedPieces = MaskedSegments<std::int32_t>;
 
 }  // namespace thinwire

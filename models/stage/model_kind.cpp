@@ -69,6 +69,20 @@ ModelConfig pretrained_sizes(const std::string& model, const std::string& folder
   return sizes;
 }
 
+std::string pretrained_content(const std::string& model, const std::string& folder) {
+  return pretrained_of(model, folder).content(folder);
+}
+
+template <typename T>
+void save_pretrained(const std::string& model, const std::string& folder, const ModelConfig& config, Stage<T>& whole) {
+  const Pretrained& pretrained = model_kind(model).pretrained;
+  if (!pretrained.save_f32) throw UsageError("--model " + model + " has no form that other programs read; its weights stay in checkpoints of train_gpt");
+  if constexpr (std::is_same_v<T, double>)
+    pretrained.save_f64(folder, config, options_of(model), whole);
+  else
+    pretrained.save_f32(folder, config, options_of(model), whole);
+}
+
 Geometry model_geometry(const std::string& model, const ModelConfig& config, const ModelPart& part, const TensorSplit& split) {
   const ModelKind& kind = model_kind(model);
   if (!kind.geometry)
@@ -80,5 +94,7 @@ template std::unique_ptr<Stage<float>> make_stage(const std::string&, const Mode
 template std::unique_ptr<Stage<double>> make_stage(const std::string&, const ModelConfig&, const ModelPart&, const StageRuntime<double>&);
 template std::vector<std::string> load_pretrained(const std::string&, const std::string&, const ModelConfig&, Stage<float>&);
 template std::vector<std::string> load_pretrained(const std::string&, const std::string&, const ModelConfig&, Stage<double>&);
+template void save_pretrained(const std::string&, const std::string&, const ModelConfig&, Stage<float>&);
+template void save_pretrained(const std::string&, const std::string&, const ModelConfig&, Stage<double>&);
 
 }  // namespace thinwire

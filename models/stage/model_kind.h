@@ -30,7 +30,7 @@ using StageMaker = std::function<std::unique_ptr<Stage<T>>(const ModelConfig& co
 
 using GeometryMaker = std::function<Geometry(const ModelConfig& config, const std::string& options, const ModelPart& part, const TensorSplit& split)>;
 
-/// How a model begins with what another program has trained: a folder, as `--from` names it.
+/// How a model begins with what another program has trained, and becomes what other programs read: a folder, as `--from` names it.
 struct Pretrained {
   /// Sets those of `sizes` that the folder states.
   std::function<void(const std::string& folder, ModelConfig& sizes)> sizes;
@@ -39,6 +39,13 @@ struct Pretrained {
   using Loader = std::function<std::vector<std::string>(const std::string& folder, const ModelConfig& config, const std::string& options, Stage<T>& part)>;
   Loader<float> load_f32;
   Loader<double> load_f64;
+  /// SHA-256 (hex) of what the folder holds of a model.
+  std::function<std::string(const std::string& folder)> content = {};
+  /// Writes a whole model on one rank into an existing folder.
+  template <typename T>
+  using Saver = std::function<void(const std::string& folder, const ModelConfig& config, const std::string& options, Stage<T>& whole)>;
+  Saver<float> save_f32 = {};
+  Saver<double> save_f64 = {};
 };
 
 /// Some kind of model. Makers throw UsageError for options and runtimes that the model does not know.
@@ -66,6 +73,11 @@ template <typename T>
 std::vector<std::string> load_pretrained(const std::string& model, const std::string& folder, const ModelConfig& config, Stage<T>& part);
 /// `sizes` with those that the folder states. UsageError likewise.
 ModelConfig pretrained_sizes(const std::string& model, const std::string& folder, ModelConfig sizes);
+/// SHA-256 (hex) of the model in the folder: equal folders have equal ones, wherever they lie. UsageError likewise; EnvironmentError where a file cannot be read.
+std::string pretrained_content(const std::string& model, const std::string& folder);
+/// Writes a whole model into an existing folder, for --from and for other programs. UsageError for a kind of model that has no form of theirs.
+template <typename T>
+void save_pretrained(const std::string& model, const std::string& folder, const ModelConfig& config, Stage<T>& whole);
 
 /// What that part is in numbers, on one of the ranks that split it. UsageError for a kind of model that declares none.
 Geometry model_geometry(const std::string& model, const ModelConfig& config, const ModelPart& part = {}, const TensorSplit& split = {});

@@ -226,6 +226,9 @@ class Trainer3d final : public ParallelTrainer {
     if (config_.from.empty()) return;
     std::string fresh;
     run_in_agreement(world_, [&] {
+      if (const std::string& wanted = config_.from_sha256; !wanted.empty())
+        if (const std::string content = pretrained_content(config_.model_kind, config_.from); content != wanted)
+          throw UsageError("--from " + config_.from + " holds a model of SHA-256 " + content + ", not the one that --from-sha256 " + wanted + " names");
       for (auto& chunk : chunks_)
         for (const std::string& name : load_pretrained<T>(config_.model_kind, config_.from, config_.model, *chunk)) fresh += " " + name;
     });

@@ -220,8 +220,10 @@ def tagc(rates=(1.0, 2.5, 5.0, 10.0, 25.0, 100.0)):
 
 def everything(seed=1):
     """Every claim that a figure draws."""
+    import make_activations  # which stands on this module
+
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), tagc(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng)]
+    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), tagc(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng), *make_activations.everything()]
 
 
 # ---- tensor parallelism -------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ class WordPiece {
   explicit WordPiece(Vocabulary vocabulary, Case letters = Case::dropped, std::size_t longest_word = 100);
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  Case letters() const { return letters_; }
   /// Ids of a text, without [CLS] and [SEP]. A "[MASK]" in the text is text: five pieces or so, no mask.
   std::vector<Vocabulary::Id> encode(std::string_view text) const;
   /// Appends the ids of one word of words().

@@ -13,7 +13,7 @@
 namespace thinwire {
 namespace {
 
-constexpr const char* kind = "thinwire-checkpoint";
+constexpr const char* kind = checkpoint_kind;
 constexpr const char* remedy = "resume from another checkpoint, or start anew without --resume";
 constexpr int state_tag = 73;
 

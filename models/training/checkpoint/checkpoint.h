@@ -16,6 +16,7 @@
 namespace thinwire {
 
 inline constexpr int checkpoint_version = 2;
+inline constexpr const char* checkpoint_kind = "thinwire-checkpoint";  ///< of its seal (results/sealed_file.h)
 
 /// Collective over `world`, between steps. Rank 0 gathers the parameters one by one (its memory: one whole parameter) and writes;
 /// the file appears complete or not at all. Throws the same error on all ranks: RuntimeFailure (disk full), EnvironmentError (no

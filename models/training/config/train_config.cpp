@@ -301,6 +301,7 @@ void TrainConfig::check() const {
   at_least("error-interval", error_interval, 0);
   at_least("zero-prefetch", zero_prefetch, 0);
   at_least("checkpoint-interval", save_interval, 0);
+  if (from.empty() && !from_sha256.empty()) throw UsageError("--from-sha256 says what the folder of --from must hold, and there is no --from");
   at_least("serial-steps", serial_steps, 1);
   within("compute-scale", compute_scale, compute_scale > 0 && compute_scale <= 1e6, "above 0, at most 1e6");
   if (compute == ComputeMode::real && compute_scale != 1)

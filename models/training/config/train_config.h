@@ -20,6 +20,7 @@ struct TrainConfig {
   std::string model_kind = "gpt";  ///< NAME[:options] of models/stage/model_kind.h
   ModelConfig model;               ///< sizes; model.max_seq >= seq
   std::string from;                ///< folder of another program's weights, which training begins with; empty: drawn by the seed
+  std::string from_sha256;         ///< what pretrained_content() must say of it; empty: anything
   std::string data = "text";       ///< NAME[:options] of models/data/dataset.h
   std::string text;  ///< file or folder; empty: the Python standard library's sources
   std::string vocabulary;  ///< vocab.txt, for data of words

@@ -191,6 +191,8 @@ std::vector<TrainOption> make_table() {
       option("model.from", "from", OnResume::told,
              "folder of another program's checkpoint (Hugging Face's, of --model bert): its weights fill what it has of the model, whose sizes are its own where none are given", "",
              TW_MEMBER(from)),
+      option("model.from_sha256", "from-sha256", OnResume::free, "SHA-256 of the model in that folder, which must be this one: a path does not say what a cell of a sweep begins with", "",
+             TW_MEMBER(from_sha256)),
       option("model.hidden", "hidden", OnResume::refused, "hidden size", "", TW_MEMBER(model.hidden)),
       option("model.layers", "layers", OnResume::refused, "Transformer blocks", "", TW_MEMBER(model.layers)),
       option("model.heads", "heads", OnResume::refused, "attention heads", "", TW_MEMBER(model.heads)),

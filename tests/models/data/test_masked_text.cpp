@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "models/data/masked_text.h"
+#include "support/temporary_folder.h"
 
 namespace thinwire {
 namespace {
@@ -109,6 +111,68 @@ TEST(MaskedText, RefusesWhatHasNoRoom) {
   EXPECT_THROW(open_data("masked_text:rate=0", "", 1, 1), UsageError);
   EXPECT_THROW(open_data("masked_text:shorter=1.5", "", 1, 1), UsageError);
   EXPECT_THROW(open_data("masked_text:share=0.1", "", 1, 1), UsageError);
+}
+
+// Ids of pieces: neighbours in the text, special tokens of the vocabulary, random ones below its size.
+TEST(MaskedPieces, AreTheSamePairsInAnotherAlphabet) {
+  std::vector<std::int32_t> ids(3000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 100 + static_cast<std::int32_t>(i % 900);
+  const MaskedTokens special{2, 3, 4, 0, 1000};
+  const MaskedPieces samples(ids, 3, "masked.training", {0.3, 0.5}, 64, special);
+  const Batch batch = samples.batch(1, 0, 64, 40);
+  std::int64_t masked = 0, asked = 0;
+  for (std::int64_t b = 0; b < 64; ++b) {
+    const std::int64_t length = batch.lengths[static_cast<std::size_t>(b)];
+    std::vector<std::int32_t> row, a, c;
+    for (std::int64_t t = 0; t < 40; ++t) {
+      const auto at = static_cast<std::size_t>(b * 40 + t);
+      const std::int32_t token = batch.ints("tokens")[at], wanted = batch.ints("masked_labels")[at];
+      masked += wanted != -1 && token == special.mask, asked += wanted != -1;
+      if (wanted != -1) EXPECT_TRUE(token == special.mask || (token >= 0 && token < 1000));
+      if (t >= length) EXPECT_EQ(token, special.padding);
+      row.push_back(wanted == -1 ? token : wanted);
+    }
+    EXPECT_EQ(row[0], special.class_token);
+    EXPECT_EQ(row[static_cast<std::size_t>(length - 1)], special.separator);
+    const auto middle = std::find(row.begin(), row.end(), special.separator);
+    a.assign(row.begin() + 1, middle), c.assign(middle + 1, row.begin() + length - 1);
+    if (batch.ints("labels")[static_cast<std::size_t>(b)] == 1) a.swap(c);
+    a.insert(a.end(), c.begin(), c.end());
+    for (std::size_t i = 1; i < a.size(); ++i) EXPECT_EQ(a[i], 100 + (a[i - 1] - 99) % 900) << b;
+  }
+  EXPECT_EQ(static_cast<double>(asked), batch.weight);
+  EXPECT_EQ(samples.weight(1, 64, 40), batch.weight);
+  const auto n = static_cast<double>(asked);
+  EXPECT_NEAR(static_cast<double>(masked), 0.8 * n, 5 * std::sqrt(0.16 * n));
+}
+
+TEST(MaskedPieces, AreOpenedWithAVocabularyAndKnownByIt) {
+  const testing::TemporaryFolder folder;
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += i % 3 == 0 ? "cat runs\n" : "a dog is here\n";
+  std::ofstream(folder.path() + "/text.txt") << words;
+  const auto vocabulary = [&](const std::string& name, const std::string& more) {
+    std::ofstream(folder.path() + "/" + name) << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\nruns\na\ndog\nis\n" << more;
+    return folder.path() + "/" + name;
+  };
+  const std::string text = folder.path() + "/text.txt", small = vocabulary("small.txt", ""), large = vocabulary("large.txt", "here\n");
+  const DataSource source = open_data("masked_text:tokens=pieces", text, 1, 8, large);
+  EXPECT_EQ(source.vocabulary, 11);
+  const Batch batch = source.training->batch(0, 0, 8, 16);
+  for (const std::int32_t token : batch.ints("tokens")) EXPECT_TRUE(token >= 0 && token < 11) << token;
+  EXPECT_TRUE(std::ranges::count(batch.ints("tokens"), 4) > 0) << "no mask";
+  EXPECT_NE(source.hash, open_data("masked_text:tokens=pieces", text, 1, 8, small).hash);
+  EXPECT_NE(source.hash, open_data("masked_text:tokens=pieces,case=kept", text, 1, 8, large).hash);
+  EXPECT_NE(source.hash, open_data("masked_text", text, 1, 8, large).hash);
+  EXPECT_THROW(open_data("masked_text:tokens=pieces", text, 1, 8), UsageError);
+  // A vocabulary without [MASK] cannot hide anything.
+  std::ofstream(folder.path() + "/none.txt") << "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\n";
+  try {
+    open_data("masked_text:tokens=pieces", text, 1, 8, folder.path() + "/none.txt");
+    ADD_FAILURE() << "a vocabulary without [MASK]";
+  } catch (const CorruptData& error) {
+    EXPECT_NE(std::string(error.what()).find("none.txt:6:1: the vocabulary ends without the piece [MASK]"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

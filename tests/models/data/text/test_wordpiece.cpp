@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "models/data/text/encode_text.h"
 #include "models/data/text/unicode.h"
 #include "models/data/text/wordpiece.h"
 #include "support/temporary_folder.h"
@@ -186,6 +187,26 @@ TEST(WordPiece, AWordAsLongAsAllowedIsCutAndALongerOneIsUnknown) {
   };
   EXPECT_EQ(count(100), 100u);
   EXPECT_EQ(count(101), 1u);
+}
+
+TEST(WordPiece, ALongTextHasTheIdsOfItsLines) {
+  const std::vector<std::string> cases = tricky_corpus();
+  std::mt19937_64 random(11);
+  const WordPiece pieces(Vocabulary(drawn_pieces(cases, Case::dropped, random), "drawn"));
+  std::string text = "\n\n";
+  for (int again = 0; again < 2; ++again)
+    for (const std::string& line : cases) text += line + "\n";
+  text += "the last line has no end";
+  std::vector<Vocabulary::Id> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const auto ids = pieces.encode(text.substr(at, end - at));
+    lines.insert(lines.end(), ids.begin(), ids.end());
+    at = end + 1;
+  }
+  EXPECT_EQ(encode_text(text, pieces), lines);
+  EXPECT_EQ(encode_text(text, pieces), pieces.encode(text));
+  EXPECT_TRUE(encode_text("", pieces).empty());
 }
 
 }  // namespace thinwire::text

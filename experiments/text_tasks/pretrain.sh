@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Pre-trains the BERT that the text study fine-tunes, and makes the tasks: corpus, vocabulary, training, a folder of Hugging Face's layout.
+# Killed at any moment, the same command goes on: each part is there whole or not at all, and training resumes from its last checkpoint.
+#
+# usage: pretrain.sh [--out DIR] [--text FILE|FOLDER] [--pieces N] [--config FILE.toml] [--steps N] [--learning-rate R] [options of train_gpt]
+#   --out DIR       (text_study) gets corpus/ vocab.txt pretrained.h5 bert/ and tasks/
+#   --text PATH     your own text instead of the study's corpus (scripts/setup.sh --study); then no tasks are made
+#   --pieces N      (16000) pieces of the vocabulary that is learnt from the text
+#   --config FILE   recipe (pretraining.toml beside this script); --steps, --learning-rate and other options of train_gpt overrule it
+# THINWIRE_BIN_DIR names a folder of programs to use in place of build/bin. Exit: 0, 2 usage, 3 something is missing, else as the program that failed.
+set -euo pipefail
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+self=${0##*/}
+usage() { sed -n '5,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+die() { echo "$self: $2" >&2; exit "$1"; }
+
+out=text_study text='' pieces=16000 config=$here/pretraining.toml training=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+    --out | --text | --pieces | --config)
+      [ $# -gt 1 ] || die 2 "$1 needs a value"
+      case $1 in --out) out=$2 ;; --text) text=$2 ;; --pieces) pieces=$2 ;; --config) config=$2 ;; esac
+      shift 2 ;;
+    --checkpoint | --resume | --vocabulary | --vocab | --from | --data) die 2 "$1 is this script's own; see --help" ;;
+    --*) [ $# -gt 1 ] || die 2 "$1 needs a value"; training+=("$1" "$2"); shift 2 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+[ -r "$config" ] || die 3 "the recipe $config cannot be read"
+[ -z "$text" ] || [ -e "$text" ] || die 3 "the text $text is not there"
+
+bin=${THINWIRE_BIN_DIR:-}
+for folder in "$here/../../build/bin" "$here/../../../../bin"; do [ -n "$bin" ] || [ ! -x "$folder/train_gpt" ] || bin=$folder; done
+for program in train_gpt wordpiece export_model; do
+  [ -x "$bin/$program" ] || die 3 "${bin:-build/bin}/$program is not built; run: cmake --build --preset default --target train_gpt wordpiece export_model"
+done
+mkdir -p "$out" || exit 3
+exec 9>"$out/lock"
+# What a killed run left of MPI's helpers ends within seconds.
+flock --timeout 20 9 || die 3 "another $self works in $out"
+
+# part NAME COMMAND...: COMMAND writes the folder $out/NAME.partial, which becomes $out/NAME.
+part() {
+  local name=$1
+  shift
+  [ ! -e "$out/$name" ] || return 0
+  rm -rf "$out/$name.partial"
+  "$@" --out "$out/$name.partial"
+  mv "$out/$name.partial" "$out/$name"
+}
+if [ -z "$text" ]; then
+  part corpus /usr/bin/python3 "$here/make_corpus.py"
+  part tasks /usr/bin/python3 "$here/make_tasks.py" --seed 1
+  text=$out/corpus
+fi
+[ -e "$out/vocab.txt" ] || "$bin/wordpiece" learn --text "$text" --size "$pieces" --out "$out/vocab.txt"
+
+if [ ! -e "$out/bert" ]; then
+  checkpoint=$out/pretrained.h5 start=()
+  # Options that come later overrule none that came before: the recipe is the file's, these are the run's.
+  options=(--config "$config" --text "$text" --vocabulary "$out/vocab.txt" --vocab "$(wc -l <"$out/vocab.txt")" --checkpoint "$checkpoint" "${training[@]}")
+  steps=$("$bin/train_gpt" "${options[@]}" --print-config | sed -n 's/^steps = //p')
+  done=0
+  if [ -e "$checkpoint" ]; then
+    done=$("$bin/export_model" --checkpoint "$checkpoint" | sed -n 's/.* after \([0-9]*\) steps.*/\1/p')
+    start=(--resume "$checkpoint")
+    echo "$self: goes on after step $done of $steps"
+  fi
+  [ "$done" -ge "$steps" ] || "$bin/train_gpt" "${options[@]}" "${start[@]}"
+  "$bin/export_model" --checkpoint "$checkpoint" --vocabulary "$out/vocab.txt" --out "$out/bert"
+fi
+echo "$self: $out/bert is there; fine-tune it: train_gpt --from $out/bert --model bert:task=... --data task:name=... --text ${out}/tasks (docs/text.md)"

@@ -1,0 +1,59 @@
+"""Metrics of fine-tuned models as the claims on them keep them (experiments/claims/fine_tuning)."""
+import re
+from dataclasses import dataclass, field
+
+CLAIMS = ("activation_compression.C2",)
+SCRATCH = "from scratch"
+_OF_TASK = re.compile(r"^(\w+) of (\w+), (.*)$")
+
+
+@dataclass
+class TaskResult:
+    """One task. `arms`: {arm: metric by seed}, the dense arm first, the one from scratch apart."""
+
+    metric: str
+    name: str  # of the comparison
+    origin: str
+    arms: dict = field(default_factory=dict)
+    scratch: list = field(default_factory=list)
+    chance: float = 0.0
+    gain: float = 0.0  # of pre-training
+    counts: bool = False
+
+
+def results(claims):
+    """({task: TaskResult}, the tables that they are from). Claims of one comparison share their cells: the first is taken."""
+    found, tables = {}, []
+    for table in claims.tables(*CLAIMS, name=" of "):
+        match = _OF_TASK.match(table.name)
+        if not match or match[2] in found or match[1] in ("gain", "link"):
+            continue
+        tables.append(table)
+        result = found[match[2]] = TaskResult(match[1], match[3], table.claim.origin)
+        for arm, values in table.rows:
+            numbers = [v for v in values.values() if v == v]
+            if arm == SCRATCH:
+                result.scratch = numbers
+            elif numbers:
+                result.arms[arm] = numbers
+    for table in claims.tables(*CLAIMS, name="gain of pre-training"):
+        for task, values in table.rows:
+            if task in found:
+                found[task].chance, found[task].gain = table.number(values, "chance"), table.number(values, "gain")
+                found[task].counts = table.number(values, "counts") == 1
+    return found, tables
+
+
+def ratios(claims):
+    """{arm: bytes of the dense arm over its own}."""
+    found = {}
+    for table in claims.tables(*CLAIMS, name="link bytes of a step's activations"):
+        for arm, values in table.rows:
+            found.setdefault(arm, table.number(values, "dense over sent"))
+    return found
+
+
+def title(of):
+    first = next(iter(of.values()))
+    seeds = len(next(iter(first.arms.values())))
+    return f"{first.name}, {seeds} seeds"

@@ -1,0 +1,72 @@
+# labels: unit
+# timeout: 200
+"""Figures of the claims about compressed activations draw the numbers of their tables, and say what is missing without them."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import close, draw
+import make_activations as made
+from make_claims import load
+
+FIGURES = ("activation_losses", "fine_tuning_drop", "fine_tuning_bytes", "activation_places", "activation_changes", "activation_links")
+
+
+class ActivationFigures(unittest.TestCase):
+    def drawn(self, name, claims):
+        drawing = draw(name, load(claims))
+        self.addCleanup(close, drawing)
+        return drawing
+
+    def test_losses_are_in_nats_and_of_the_same_seed(self):
+        drawing = self.drawn("activation_losses", made.boundaries())
+        self.assertEqual(len(drawing.figure.axes), 2)
+        five = {r["seed"]: r["difference"] for r in drawing.rows if r["arm"] == "Top-5 %, own masks"}
+        for seed, lost in {"seed 1": 0.298, "seed 2": 0.3, "seed 3": 0.302}.items():
+            self.assertAlmostEqual(five[seed], lost, places=9)
+        arms = [tick.get_text() for panel in drawing.figure.axes for tick in panel.get_yticklabels()]
+        self.assertEqual(len(arms), len(set(arms)), "an arm that two claims share is drawn once")
+
+    def test_the_heat_map_has_a_box_for_each_arm_and_task(self):
+        drawing = self.drawn("fine_tuning_drop", [made.fine_tuning()])
+        self.assertEqual(len(drawing.rows), (1 + len(made.KEPT)) * len(made.TASKS))
+        box = next(r for r in drawing.rows if r["arm"] == "T1: Top-K, 0.98 %" and r["task"] == "acc")
+        self.assertAlmostEqual(box["drop"], 100 * 0.8 * 0.4, places=9)
+        self.assertEqual({r["task"] for r in drawing.rows if not r["counts"]}, {"nli"})
+        self.assertIn("NO TEST", drawing.figure.axes[0].get_xticklabels()[3].get_text())
+        self.assertIn("loses 31 points over 3 tasks", " ".join(drawing.seen))
+
+    def test_accuracy_against_bytes_shows_the_tasks_that_count(self):
+        drawing = self.drawn("fine_tuning_bytes", [made.fine_tuning()])
+        self.assertEqual({r["task"] for r in drawing.rows}, {"acc", "par", "sim"})
+        for row in drawing.rows:
+            self.assertAlmostEqual(row["retention"], made.KEPT[row["arm"]], places=9)
+            self.assertEqual(row["ratio"], made.RATIOS[row["arm"]])
+
+    def test_windows_and_last_layers_are_told_apart(self):
+        drawing = self.drawn("activation_places", [made.places(), made.places(8)])
+        of = lambda kind, layers: [r for r in drawing.rows if r["panel"] == kind and r["comparison"].endswith(f"{layers} layers")]
+        self.assertEqual({r["layers"] for r in of("where", 4)}, {"0", "1", "3"})
+        self.assertEqual({r["layers"] for r in of("where", 8)}, {"0 to 1", "3 to 4", "6 to 7"})
+        self.assertEqual(sorted({r["at"] for r in of("how many", 8)}), [2, 4, 6, 8])
+        all_layers = next(r for r in of("how many", 4) if r["at"] == 4 and r["method"] == "Top-5 %")
+        self.assertAlmostEqual(all_layers["difference"], 0.08, places=9)
+
+    def test_changes_by_epoch_and_speed_ups_by_link(self):
+        changes = self.drawn("activation_changes", [made.changes()])
+        self.assertEqual(len(changes.rows), 3 * 3 * 9)
+        self.assertIn("In front of layer 1", changes.seen[0])
+        links = self.drawn("activation_links", made.links())
+        self.assertEqual(len(links.figure.axes), 3)
+        self.assertEqual(len(links.rows), 10 + 4 + 5)
+
+    def test_without_the_claims_each_says_what_is_missing(self):
+        for name in FIGURES:
+            drawing = self.drawn(name, [])
+            self.assertEqual(drawing.rows, [], name)
+            self.assertRegex(" ".join(drawing.gaps), r"activation_compression\.C\d", name)
+
+
+if __name__ == "__main__":
+    unittest.main()
