@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/cost_model/flat_sizes.h"
 #include "models/cost_model/remembered_bytes.h"
 #include "models/cost_model/stored_bytes.h"
 #include "models/stage/model_kind.h"
@@ -36,7 +37,7 @@ struct RankParameters {
   std::int64_t all() const { return in_matrices + vectors + table; }
 };
 
-RankParameters parameters_of(const std::vector<Geometry>& chunks) {
+RankParameters parameters_of(const std::vector<Geometry>& chunks, const FlatSizes* flats) {
   RankParameters all;
   for (const Geometry& chunk : chunks)
     for (const DeclaredUnit& unit : chunk.units)
@@ -54,6 +55,10 @@ RankParameters parameters_of(const std::vector<Geometry>& chunks) {
           all.most_of_layers = std::max(all.most_of_layers, numbers);
         }
       }
+  if (!flats) return all;
+  all.in_matrices = all.vectors = 0, all.matrices.clear();
+  if (!flats->table_apart) all.table = 0;
+  for (const FlatParameter& flat : flats->parameters) all.matrices.push_back(flat.elements()), all.in_matrices += flat.elements();
   return all;
 }
 
@@ -75,17 +80,24 @@ PassMemory passes_of(const std::vector<Geometry>& chunks, const PassShape& pass)
 }
 
 /// Bytes of matrices that a store has whole for a while only, and of the rows of a later micro-batch's gradient on their way to the first's.
-std::int64_t lent_at_once(const TrainConfig& c, const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, bool pipeline, std::int64_t size) {
+std::int64_t lent_at_once(const TrainConfig& c, const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, const FlatSizes* flats, bool pipeline, std::int64_t size) {
   std::map<std::string, int> numbers;
   std::int64_t largest = 0;
   const auto matrices = [&](int chunk, int unit) {
     std::vector<LentMatrix> list;
     std::int64_t bytes = 0;
-    for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters) {
-      if (!p.decays || (p.tied && pipeline)) continue;
-      const int id = numbers.emplace(p.name(), static_cast<int>(numbers.size())).first->second;
-      list.push_back({id, p.local() * size, !p.tied || unit == 0});
-      bytes += p.local() * size;
+    const auto add = [&](const std::string& name, std::int64_t elements, bool completes) {
+      const int id = numbers.emplace(name, static_cast<int>(numbers.size())).first->second;
+      list.push_back({id, elements * size, completes});
+      bytes += elements * size;
+    };
+    if (flats) {
+      const int place = flats->place(chunk, unit);
+      for (const FlatParameter& flat : flats->parameters)
+        if (std::ranges::find(flat.readers, place) != flat.readers.end()) add(flat.name, flat.elements(), place == flat.home());
+    } else {
+      for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters)
+        if (p.decays && !(p.tied && pipeline)) add(p.name(), p.local(), !p.tied || unit == 0);
     }
     largest = std::max(largest, bytes);
     return list;
@@ -162,7 +174,9 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   std::vector<Geometry> chunks;
   for (int chunk = 0; chunk < c.virtual_stages; ++chunk)
     chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, at.pp, chunk)), split));
-  const RankParameters p = parameters_of(chunks);
+  const std::optional<FlatSizes> flat = flat_sizes(c, chunks);
+  const FlatSizes* flats = flat ? &*flat : nullptr;
+  const RankParameters p = parameters_of(chunks, flats);
   const PassMemory passes = passes_of(chunks, {c.micro_batch, c.seq, c.recompute});
   const bool grid = split.shape.kind != GridKind::one_d, pipeline = c.mesh.pp > 1;
   const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
@@ -177,7 +191,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   m.activations = (live * passes.saved + passes.again) * size;
   // Gradients in flight, and what the model says of itself.
   m.workspace = (passes.scratch + passes.kept + passes.boundary * (pipeline ? 2 : 1)) * size;
-  if (sharded && store_info(c.zero_stage).lends) m.workspace += lent_at_once(c, schedule, at.pp, chunks, pipeline, size);
+  if (sharded && store_info(c.zero_stage).lends) m.workspace += lent_at_once(c, schedule, at.pp, chunks, flats, pipeline, size);
   m.workspace += passes.exact * size + passes.wire * wire + (wire != size ? passes.converted * wire : 0);
   if (grid)
     m.workspace += replica_sums_of_grid(c, p, sharded, size, wire_bytes(c, TrafficClass::dp_gradient));

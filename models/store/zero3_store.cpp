@@ -83,7 +83,7 @@ class Zero3Store final : public ParameterStore<T> {
   void reshard(int unit) override {
     for (auto* entry : of_unit_[unit]) {
       auto& [p, shard] = *entry;
-      if (--shard.users == 0) pool_.give(p->value);
+      if (--shard.users == 0) pool_.give(p->value.own());
     }
   }
   void lend_gradients(int unit) override { gradients_.lend(unit); }

@@ -50,11 +50,14 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
       gradient_(find_channel(channels, gradient_name)),
       scatter_(channels, scatter_name, {mesh.shape().data(), mesh.data_coordinates()}, at_.pp),
       clock_(clock),
-      replicated_(config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
+      replicated_("replicated gradients", config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
+      replicated_parts_("replicated parts of gradients", config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
       table_(table_of(store), channels, config.mesh.data().within_replica(), clock) {
   MessageKey settled;  // a step after any warm-up
   settled.step = std::numeric_limits<std::int64_t>::max();
-  for (const OwnedPart<T>& part : store.parts()) {
+  for (const OwnedPart<T>& part : store.parts())
+    if (part.of_flat) replicated_parts_.add_part(*part.parameter, part.gradient);
+  for (const OwnedPart<T>& part : store.exchanged()) {
     if (part.tied_table) continue;
     Parameter<T>& p = *part.parameter;
     const bool late = replicated_.add(p);
@@ -226,6 +229,7 @@ void GradientSync<T>::finish() {
   table_.start(step_);
   for (GradientBucket<T>& b : buckets_)
     if (b.scattering || b.operation.valid()) complete(b);
+  replicated_parts_.sum(step_, waited_us);
   table_.finish(waited_us);
 }
 

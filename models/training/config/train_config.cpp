@@ -300,6 +300,7 @@ void TrainConfig::check() const {
   at_least("eval-sequences", eval_sequences, 1);
   at_least("error-interval", error_interval, 0);
   at_least("zero-prefetch", zero_prefetch, 0);
+  at_least("zero-wrap", zero_wrap, 0);
   at_least("checkpoint-interval", save_interval, 0);
   at_least("serial-steps", serial_steps, 1);
   within("compute-scale", compute_scale, compute_scale > 0 && compute_scale <= 1e6, "above 0, at most 1e6");
