@@ -42,7 +42,7 @@ double covered_elements(const TrainConfig& c, TrafficClass traffic, const Compre
   for (const Geometry& chunk : chunks)
     for (const DeclaredUnit& unit : chunk.units)
       for (const DeclaredParameter& p : unit.parameters) {
-        const bool apart = p.tied && c.mesh.pp > 1;  // its gradient is summed by itself, dense
+        const bool apart = p.tied && c.mesh.pp > 1 && !(traffic == TrafficClass::grad_reduce_scatter && c.shards_table());  // summed by itself, dense
         if (p.decays && !apart && coverage.covers(unit.layer, stage, settled, p.local()) && counted.insert(p.name()).second) elements += static_cast<double>(p.local());
       }
   return elements;

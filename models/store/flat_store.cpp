@@ -28,8 +28,9 @@ void FlatStore<T>::make_flats(const StoreContext<T>& c) {
   std::map<std::string, Parameter<T>*> by_name;
   for (const UnitParameter<T>& p : c.parameters) by_name[p.parameter->name()] = p.parameter;
   const std::vector<FlatCandidate> candidates = flat_candidates(c.units, [&](Parameter<T>* p, FlatCandidate& candidate) {
-    if (p == c.table) return false;
+    if (c.keeps_whole(p)) return false;
     candidate.name = p->name(), candidate.elements = p->elements(), candidate.matrix = is_matrix(*p);
+    candidate.alone = p == c.table;  // two stages cut it alike
     return true;
   });
   const FlatRule rule{c.mesh.shape().data().within_replica(), c.flat->alone_from, flat_alignment<T>};
@@ -70,14 +71,17 @@ void FlatStore<T>::begin_rows(const Flat& flat, std::int64_t first_row, TensorVi
 
 template <typename T>
 void FlatStore<T>::make_inner(const StoreInfo& info, const StoreContext<T>& c) {
-  StoreContext<T> of_flats{c.config, c.mesh, {}, {}, c.table, c.channels, c.clock, c.node_shards, c.param_dtype};
+  StoreContext<T> of_flats{c.config, c.mesh, {}, {}, c.table, c.channels, c.clock, c.node_shards, c.param_dtype, c.shards_table};
+  if (c.table && c.shards_table)
+    for (Flat& flat : flats_)
+      if (flat.members == std::vector<Parameter<T>*>{c.table}) of_flats.table = &flat.whole;
   for (Flat& flat : flats_) of_flats.parameters.push_back({&flat.whole, c.units[static_cast<std::size_t>(flat.plan.home())].layer});
   for (const Unit<T>& unit : c.units) {
     Unit<T>& of = of_flats.units.emplace_back(Unit<T>{unit.name, unit.layer, {}});
     for (Flat* flat : of_unit_[unit.layer]) of.parameters.push_back(&flat->whole);
   }
   for (const UnitParameter<T>& p : c.parameters)
-    if (p.parameter == c.table) of_flats.parameters.push_back(p);
+    if (c.keeps_whole(p.parameter)) of_flats.parameters.push_back(p);
   inner_ = make_store<T>(info, of_flats);
   for (Flat& flat : flats_) {
     if (flat.whole.has_gradient() && padding_ != 0) fill<T>(flat.whole.gradient.view(), padding_);
@@ -106,7 +110,7 @@ void FlatStore<T>::make_parts(const StoreContext<T>& c) {
       part.parameter = &p, part.unit = homes.at(&p);
       part.rows = {row, (of_member + count + columns - 1) / columns - row}, part.first_column = of_member - row * columns;
       part.weights = whole.weights.flat_slice(at, count), part.gradient = whole.gradient.flat_slice(at, count);
-      part.sharded = part.of_flat = true;
+      part.sharded = part.of_flat = true, part.tied_table = whole.tied_table;
     });
   }
 }

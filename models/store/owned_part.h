@@ -27,7 +27,7 @@ struct OwnedPart {
   bool sharded = false;     ///< the ranks of a replica own other rows: gradients are reduce-scattered; else all own the whole
   bool lent = false;        ///< `gradient` has memory of its own: that of the whole gradient is lent until it was reduced (ParameterStore::gradient_reduced)
   std::vector<int> adders = {};  ///< of a lent gradient: the units whose backward passes add to it
-  bool tied_table = false;  ///< held by the first and the last stage, and synchronised apart
+  bool tied_table = false;  ///< held by the first and the last stage, which add up its gradient (models/parallel/gradient/tied_table.h): whole, or what this rank owns of it
   bool of_flat = false;     ///< reduced and gathered with its neighbours, as a part of ParameterStore::exchanged()
 };
 
@@ -42,7 +42,7 @@ OwnedPart<T> whole_part(const UnitParameter<T>& p) {
   return part;
 }
 
-/// The tied table, which belongs to no unit alone.
+/// The tied table where it stays whole, which belongs to no unit alone.
 template <typename T>
 OwnedPart<T> table_part(Parameter<T>& table) {
   OwnedPart<T> part = whole_part(UnitParameter<T>{&table, -1});

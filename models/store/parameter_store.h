@@ -28,9 +28,12 @@ struct FlatOptions {
   double padding = 0;           ///< what elements hold that are no parameter's: tests put NaN there, which must reach nothing
 };
 
-/// `parameters` in the order of the forward pass. `table`: the tied table where first and last stage both hold it, else null.
+/// `parameters` in the order of the forward pass. `table`: the tied table where first and last stage both hold it, else null; it stays whole, unless `shards_table`.
 template <typename T>
 struct StoreContext {
+  /// A table that the store does not split.
+  bool keeps_whole(const Parameter<T>* p) const { return p == table && !shards_table; }
+
   const TrainConfig& config;
   ProcessMesh& mesh;
   std::vector<UnitParameter<T>> parameters;
@@ -40,6 +43,7 @@ struct StoreContext {
   ComputeClock& clock;
   bool node_shards = false;  ///< TrainConfig::zero_node_shards
   std::optional<DType> param_dtype = {};  ///< TrainConfig::param_dtype; what `channels` gather in
+  bool shards_table = false;  ///< TrainConfig::shards_table(): a matrix like others, whose rows' gradients the two stages add up afterwards
   std::optional<FlatOptions> flat = {};  ///< TrainConfig::zero_layout; without: by rows
 };
 

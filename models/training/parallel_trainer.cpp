@@ -234,6 +234,7 @@ class Trainer3d final : public ParallelTrainer {
 
   void make_update() {
     StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards, config_.param_dtype};
+    context.shards_table = config_.shards_table();
     if (config_.zero_layout == "flat") context.flat = {config_.zero_wrap, config_.flat_padding};
     for (auto& chunk : chunks_) {
       context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());

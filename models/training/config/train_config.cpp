@@ -384,6 +384,8 @@ void TrainConfig::check() const {
                      " without a file; name it with --checkpoint FILE.h5");
 }
 
+bool TrainConfig::shards_table() const { return mesh.pp > 1 && mesh.data().within_replica() > 1 && store_info(zero_stage).shards_gradients && embedding_sync == "two_step"; }
+
 std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices, static_cast<int>(seq)); }
 
 Schedule pipeline_schedule(const TrainConfig& c) {

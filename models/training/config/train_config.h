@@ -89,6 +89,8 @@ struct TrainConfig {
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// Of dense transfers of this class.
   DType wire(TrafficClass traffic) const;
+  /// Whether the tied table of a pipeline is shared out over replicas like any matrix: its gradient is reduce-scattered, and what arrives is summed over {first, last stage}.
+  bool shards_table() const;
   /// Whether param_dtype is another type than weights have.
   bool rounds_parameters() const { return param_dtype.value_or(dtype) != dtype; }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual
