@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/cost_model/flat_sizes.h"
 #include "models/cost_model/remembered_bytes.h"
 #include "models/cost_model/stored_bytes.h"
 #include "models/stage/model_kind.h"
@@ -14,6 +15,9 @@
 
 namespace thinwire {
 namespace {
+
+/// The copies of it that two stages hold, if they are not shared out.
+bool table_is_whole(const TrainConfig& c) { return c.mesh.pp > 1 && !c.shards_table(); }
 
 /// Most micro-batches of a chunk whose activations are alive at once on this stage, summed over its chunks.
 std::int64_t live_micro_batches(const Schedule& schedule, int stage) {
@@ -36,7 +40,7 @@ struct RankParameters {
   std::int64_t all() const { return in_matrices + vectors + table; }
 };
 
-RankParameters parameters_of(const std::vector<Geometry>& chunks) {
+RankParameters parameters_of(const std::vector<Geometry>& chunks, const FlatSizes* flats) {
   RankParameters all;
   for (const Geometry& chunk : chunks)
     for (const DeclaredUnit& unit : chunk.units)
@@ -55,6 +59,10 @@ RankParameters parameters_of(const std::vector<Geometry>& chunks) {
           all.most_of_layers = std::max(all.most_of_layers, numbers);
         }
       }
+  if (!flats) return all;
+  all.in_matrices = all.vectors = 0, all.matrices.clear();
+  if (!flats->table_apart) all.table = 0;
+  for (const FlatParameter& flat : flats->parameters) all.matrices.push_back(flat.elements()), all.in_matrices += flat.elements();
   return all;
 }
 
@@ -76,17 +84,24 @@ PassMemory passes_of(const std::vector<Geometry>& chunks, const PassShape& pass)
 }
 
 /// Bytes of matrices that a store has whole for a while only, and of the rows of a later micro-batch's gradient on their way to the first's.
-std::int64_t lent_at_once(const TrainConfig& c, const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, bool pipeline, std::int64_t size) {
+std::int64_t lent_at_once(const TrainConfig& c, const Schedule& schedule, int stage, const std::vector<Geometry>& chunks, const FlatSizes* flats, std::int64_t size) {
   std::map<std::string, int> numbers;
   std::int64_t largest = 0;
   const auto matrices = [&](int chunk, int unit) {
     std::vector<LentMatrix> list;
     std::int64_t bytes = 0;
-    for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters) {
-      if (!p.decays || (p.tied && pipeline)) continue;
-      const int id = numbers.emplace(p.name(), static_cast<int>(numbers.size())).first->second;
-      list.push_back({id, p.local() * size, !p.tied || unit == 0});
-      bytes += p.local() * size;
+    const auto add = [&](const std::string& name, std::int64_t elements, bool completes) {
+      const int id = numbers.emplace(name, static_cast<int>(numbers.size())).first->second;
+      list.push_back({id, elements * size, completes});
+      bytes += elements * size;
+    };
+    if (flats) {
+      const int place = flats->place(chunk, unit);
+      for (const FlatParameter& flat : flats->parameters)
+        if (std::ranges::find(flat.readers, place) != flat.readers.end()) add(flat.name, flat.elements(), place == flat.home());
+    } else {
+      for (const DeclaredParameter& p : chunks.at(static_cast<std::size_t>(chunk)).units.at(static_cast<std::size_t>(unit)).parameters)
+        if (p.decays && !(p.tied && table_is_whole(c))) add(p.name(), p.local(), !p.tied || c.mesh.pp > 1 || unit == 0);
     }
     largest = std::max(largest, bytes);
     return list;
@@ -118,7 +133,7 @@ std::int64_t replica_sums(const TrainConfig& c, const RankParameters& p, bool sh
     const std::int64_t largest = std::max(std::min(bucket, p.all() * size), p.most_of_layers * size) / size;
     if (summed != size) converted += 2 * largest * summed;
   } else {
-    std::int64_t matrix = c.mesh.pp == 1 ? p.table : 0;
+    std::int64_t matrix = table_is_whole(c) ? 0 : p.table;
     for (const std::int64_t elements : p.matrices) matrix = std::max(matrix, elements);
     if (summed != size) converted += (converted_by_exchange(c, matrix) + 2 * std::min(bucket / size, p.vectors)) * summed;
     if (gathered != size) converted += converted_by_exchange(c, matrix) * gathered;
@@ -163,14 +178,15 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   std::vector<Geometry> chunks;
   for (int chunk = 0; chunk < c.virtual_stages; ++chunk)
     chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, at.pp, chunk)), split));
-  const RankParameters p = parameters_of(chunks);
+  const std::optional<FlatSizes> flat = flat_sizes(c, chunks);
+  const FlatSizes* flats = flat ? &*flat : nullptr;
+  const RankParameters p = parameters_of(chunks, flats);
   const PassMemory passes = passes_of(chunks, {c.micro_batch, c.seq, c.recompute});
   const bool grid = split.shape.kind != GridKind::one_d, pipeline = c.mesh.pp > 1;
   const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
 
   MemoryEstimate m;
-  // A table that two stages hold stays whole.
-  const std::int64_t splittable = p.in_matrices + (pipeline ? 0 : p.table);
+  const std::int64_t splittable = p.in_matrices + (table_is_whole(c) ? 0 : p.table);
   const StoredBytes stored = stored_bytes(c, splittable, p.in_layers, p.all() - splittable, size);
   const std::int64_t in_node = c.zero_node_shards ? splittable / c.mesh.data().inside * size : 0;
   m.weights = stored.weights + in_node, m.gradients = stored.gradients, m.optimizer = stored.optimizer;
@@ -178,7 +194,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   m.activations = (live * passes.saved + passes.again) * size;
   // Gradients in flight, and what the model says of itself.
   m.workspace = (passes.scratch + passes.kept + passes.boundary * (pipeline ? 2 : 1)) * size;
-  if (sharded && store_info(c.zero_stage).lends) m.workspace += lent_at_once(c, schedule, at.pp, chunks, pipeline, size);
+  if (sharded && store_info(c.zero_stage).lends) m.workspace += lent_at_once(c, schedule, at.pp, chunks, flats, size);
   m.workspace += passes.exact * size + passes.wire * wire + (wire != size ? passes.converted * wire : 0);
   if (grid)
     m.workspace += replica_sums_of_grid(c, p, sharded, size, wire_bytes(c, TrafficClass::dp_gradient));

@@ -11,6 +11,7 @@
 
 #include "kernels/codec/registry.h"
 #include "kernels/codec/wrapper_memory.h"
+#include "models/cost_model/flat_sizes.h"
 #include "models/parallel/channels/row_exchange.h"
 #include "models/store/parameter_store.h"
 #include "models/training/config/released_form.h"
@@ -33,10 +34,15 @@ double covered_elements(const TrainConfig& c, TrafficClass traffic, const Compre
   settled.step = std::numeric_limits<std::int64_t>::max();
   std::set<std::string> counted;  // a tied table is read by two units
   double elements = 0;
+  if (const auto flats = flat_sizes(c, chunks); flats && traffic == TrafficClass::grad_reduce_scatter) {
+    for (const FlatParameter& flat : flats->parameters)
+      if (coverage.covers(flats->units.at(static_cast<std::size_t>(flat.home())).layer, stage, settled, flat.elements())) elements += static_cast<double>(flat.elements());
+    return elements;
+  }
   for (const Geometry& chunk : chunks)
     for (const DeclaredUnit& unit : chunk.units)
       for (const DeclaredParameter& p : unit.parameters) {
-        const bool apart = p.tied && c.mesh.pp > 1;  // its gradient is summed by itself, dense
+        const bool apart = p.tied && c.mesh.pp > 1 && !(traffic == TrafficClass::grad_reduce_scatter && c.shards_table());  // summed by itself, dense
         if (p.decays && !apart && coverage.covers(unit.layer, stage, settled, p.local()) && counted.insert(p.name()).second) elements += static_cast<double>(p.local());
       }
   return elements;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/layout/layout.h"
+#include "models/layout/parameter_memory.h"
 
 namespace thinwire {
 
@@ -33,12 +34,12 @@ inline RowInitialiser normal_rows(std::uint64_t seed, double deviation) {
   return [=](const ParameterLayout& layout, std::int64_t first_row, TensorView to) { initialise_normal(layout, seed, deviation, to, first_row); };
 }
 
-/// A store of shards takes value and gradient of a matrix away and lends them for a while: without they are empty, and shapes are the layout's.
+/// A store of shards takes value and gradient away and lends them for a while, of matrices or of all that a flat parameter is made of: without they are empty, and shapes are the layout's.
 template <typename T>
 struct Parameter {
   ParameterLayout layout;
   bool decays = false;  ///< weight decay acts on matrices, not on biases and layernorm vectors
-  Tensor value, gradient;
+  ParameterMemory value, gradient;
   RowInitialiser initialise = {};  ///< of a deferred matrix: how its values begin
 
   Parameter() = default;

@@ -21,12 +21,14 @@ struct OwnedPart {
   Parameter<T>* parameter = nullptr;
   int unit = 0;
   RowBlock rows{0, 0};      ///< of the parameter seen as a matrix
-  TensorView weights;       ///< [rows.count, columns], or the whole vector: what an update changes, in full precision
+  std::int64_t first_column = 0;  ///< of a flat parameter's member, which may be cut inside a row: elements of the first row in front of it
+  TensorView weights;       ///< [rows.count, columns], or the whole vector, or a member's elements in a row: what an update changes, in full precision
   TensorView gradient;      ///< of the same shape: where an update reads the reduced gradient
   bool sharded = false;     ///< the ranks of a replica own other rows: gradients are reduce-scattered; else all own the whole
   bool lent = false;        ///< `gradient` has memory of its own: that of the whole gradient is lent until it was reduced (ParameterStore::gradient_reduced)
   std::vector<int> adders = {};  ///< of a lent gradient: the units whose backward passes add to it
-  bool tied_table = false;  ///< held by the first and the last stage, and synchronised apart
+  bool tied_table = false;  ///< held by the first and the last stage, which add up its gradient (models/parallel/gradient/tied_table.h): whole, or what this rank owns of it
+  bool of_flat = false;     ///< reduced and gathered with its neighbours, as a part of ParameterStore::exchanged()
 };
 
 /// The whole parameter, where it lies.
@@ -40,7 +42,7 @@ OwnedPart<T> whole_part(const UnitParameter<T>& p) {
   return part;
 }
 
-/// The tied table, which belongs to no unit alone.
+/// The tied table where it stays whole, which belongs to no unit alone.
 template <typename T>
 OwnedPart<T> table_part(Parameter<T>& table) {
   OwnedPart<T> part = whole_part(UnitParameter<T>{&table, -1});
@@ -65,6 +67,17 @@ inline StateSlot weights_slot(const ParameterLayout& layout, TensorView value) {
   StateSlot slot;
   slot.name = "weights", slot.layout = layout, slot.value = value;
   slot.sources = {"full_precision_weights", "weights"};
+  return slot;
+}
+
+/// State of kind `name` that a policy keeps of a part: `value` has a number for each element of it.
+template <typename T>
+StateSlot slot_of(const OwnedPart<T>& part, std::string name, TensorView value, bool first_stage) {
+  StateSlot slot;
+  slot.name = std::move(name), slot.value = value;
+  slot.owner = part.sharded ? Owner::sharded : Owner::replicated;
+  slot.layout = part.parameter->layout, slot.first_row = part.rows.first, slot.first_column = part.first_column;
+  slot.copy = part.tied_table && !first_stage;
   return slot;
 }
 

@@ -22,9 +22,18 @@ namespace thinwire {
 struct TrainConfig;
 class ProcessMesh;
 
-/// `parameters` in the order of the forward pass. `table`: the tied table where first and last stage both hold it, else null.
+/// Of the layout of flat parameters (flat_store.h).
+struct FlatOptions {
+  std::int64_t alone_from = 0;  ///< FlatRule
+  double padding = 0;           ///< what elements hold that are no parameter's: tests put NaN there, which must reach nothing
+};
+
+/// `parameters` in the order of the forward pass. `table`: the tied table where first and last stage both hold it, else null; it stays whole, unless `shards_table`.
 template <typename T>
 struct StoreContext {
+  /// A table that the store does not split.
+  bool keeps_whole(const Parameter<T>* p) const { return p == table && !shards_table; }
+
   const TrainConfig& config;
   ProcessMesh& mesh;
   std::vector<UnitParameter<T>> parameters;
@@ -34,6 +43,8 @@ struct StoreContext {
   ComputeClock& clock;
   bool node_shards = false;  ///< TrainConfig::zero_node_shards
   std::optional<DType> param_dtype = {};  ///< TrainConfig::param_dtype; what `channels` gather in
+  bool shards_table = false;  ///< TrainConfig::shards_table(): a matrix like others, whose rows' gradients the two stages add up afterwards
+  std::optional<FlatOptions> flat = {};  ///< TrainConfig::zero_layout; without: by rows
 };
 
 template <typename T>
@@ -41,6 +52,8 @@ class ParameterStore : public UnitGathers {
  public:
   /// In the order in which the backward pass completes gradients; the tied table last. Views stay valid as long as the store.
   virtual const std::vector<OwnedPart<T>>& parts() const = 0;
+  /// What replicas reduce gradients of and gather values of, in the same order: the parts themselves, or the flat parameters that these are pieces of.
+  virtual const std::vector<OwnedPart<T>>& exchanged() const { return parts(); }
   /// The weights of all parts are those of `version`, the number of updates so far. Whole values follow, now or when they are gathered.
   virtual void updated(std::int64_t version) = 0;
   /// A checkpoint filled the slots with the state after `version` updates.

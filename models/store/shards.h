@@ -79,7 +79,7 @@ class LentGradients {
       clock_.run("zero gradient", unit, -1, [&] { p->gradient.fill_zero(); });
     }
   }
-  void reduced(Parameter<T>& p) { pool_.give(p.gradient); }
+  void reduced(Parameter<T>& p) { pool_.give(p.gradient.own()); }
 
  private:
   const std::vector<Unit<T>> units_;

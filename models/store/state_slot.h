@@ -20,8 +20,8 @@ struct StateSlot {
   std::string name;  ///< of the kind of state, "weights" or "first_moment": the folder of the parameter in a checkpoint
   Owner owner = Owner::replicated;
   ParameterLayout layout;  ///< of the parameter that it belongs to
-  TensorView value;        ///< rows [first_row, first_row + value's rows) of this rank's part of the parameter seen as a matrix
-  std::int64_t first_row = 0;
+  TensorView value;        ///< of this rank's part of the parameter seen as a matrix, from element first_column of row first_row on: whole rows but where a flat parameter was cut
+  std::int64_t first_row = 0, first_column = 0;
   bool copy = false;            ///< another rank holds the same values and saves them (tied table)
   int replica = 0, replicas = 1;  ///< of per_replica: whose values these are, and of how many
   /// Kinds of state that a checkpoint may hold this under, the best first; empty: its own name. Of per_replica: what it begins as where the file has it of another number of

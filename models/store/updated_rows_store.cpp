@@ -3,7 +3,7 @@
 //   zero stage 1 (P_os): gradients are whole too.
 //   zero stage 2 (P_os+g): a gradient is whole while backward passes add to it; when it was reduced a rank keeps its rows.
 // A rank keeps its rows of the weights in full precision besides, because what is gathered may be rounded or compressed. Vectors are kept whole,
-// and so is the tied table of a pipeline; with --param-dtype passes read them rounded, too.
+// and so is the tied table of a pipeline where its two copies are summed over stages and replicas at once; with --param-dtype passes read them rounded, too.
 #include <deque>
 
 #include "core/tensor_names.h"
@@ -19,7 +19,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
   explicit UpdatedRowsStore(const StoreContext<T>& c)
       : first_stage_(c.mesh.first_stage()), exchange_(weight_exchange(c)), gradients_(c, pool_), rounded_(c.param_dtype, c.clock) {
     for (auto p = c.parameters.rbegin(); p != c.parameters.rend(); ++p) {
-      if (p->parameter == c.table) continue;
+      if (c.keeps_whole(p->parameter)) continue;
       const bool splits = exchange_ && is_matrix(*p->parameter);
       make_values(*p->parameter);
       if (!(splits && lends)) make_gradient(*p->parameter);
@@ -28,6 +28,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
         rounded_.keep(part);
         continue;
       }
+      part.tied_table = p->parameter == c.table;
       keep_rows(part, exchange_.owners(), kept_.emplace_back());
       rounded_.round(p->parameter->value.view());
       if constexpr (lends)
@@ -35,7 +36,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
       else
         part.gradient = rows_of(part.gradient, part.rows);
     }
-    if (!c.table) return;
+    if (!c.table || c.shards_table) return;
     make_values(*c.table), make_gradient(*c.table);
     rounded_.keep(parts_.emplace_back(table_part(*c.table)));
   }
@@ -78,7 +79,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
       if (!rounded_) slots.back().sources = {"weights"};  // else the rounded full precision, whoever saved it
       StateSlot& kept = slots.emplace_back(weights_slot(part.parameter->layout, part.weights));
       kept.name = "full_precision_weights";
-      kept.owner = Owner::sharded, kept.first_row = part.rows.first;
+      kept.owner = Owner::sharded, kept.first_row = part.rows.first, kept.copy = part.tied_table && !first_stage_;
     }
     return slots;
   }

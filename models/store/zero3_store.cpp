@@ -3,7 +3,7 @@
 // --zero-prefetch); gradients are lent as in stage 2. What is gathered may be rounded or compressed: a rank encodes its rows once per version of the weights, so
 // that forward pass, backward pass, recomputation and evaluation see the same bits, and the owner, too, computes with what it decoded. With --zero-node-shards the first gather of a
 // version leaves a block of each matrix in every node, from which later ones are served without leaving it (Wang et al., ZeRO++, arXiv 2306.10209, hpZ); a block is as old as the
-// weights or not used. Vectors are kept whole, and so is the tied table of a pipeline; with --param-dtype passes read them rounded, as what is gathered is.
+// weights or not used. Vectors are kept whole; with --param-dtype passes read them rounded, as what is gathered is.
 #include <map>
 
 #include "core/tensor_names.h"
@@ -19,7 +19,7 @@ class Zero3Store final : public ParameterStore<T> {
   explicit Zero3Store(const StoreContext<T>& c)
       : first_stage_(c.mesh.first_stage()), exchange_(weight_exchange(c)), node_shards_(c.node_shards), gradients_(c, pool_), rounded_(c.param_dtype, c.clock) {
     for (auto p = c.parameters.rbegin(); p != c.parameters.rend(); ++p) {
-      if (p->parameter == c.table) continue;
+      if (c.keeps_whole(p->parameter)) continue;
       Parameter<T>& parameter = *p->parameter;
       const bool splits = exchange_ && is_matrix(parameter);
       if (!splits) make_values(parameter), make_gradient(parameter);
@@ -30,11 +30,12 @@ class Zero3Store final : public ParameterStore<T> {
       }
       Shard& shard = shards_[&parameter];
       shard.unit = p->unit;
+      part.tied_table = p->parameter == c.table;
       keep_rows(part, exchange_.owners(), shard.rows);
       gradients_.add(part);
       parameter.value = Tensor();
     }
-    if (c.table) {
+    if (c.table && !c.shards_table) {
       make_values(*c.table), make_gradient(*c.table);
       rounded_.keep(parts_.emplace_back(table_part(*c.table)));
     }
@@ -83,7 +84,7 @@ class Zero3Store final : public ParameterStore<T> {
   void reshard(int unit) override {
     for (auto* entry : of_unit_[unit]) {
       auto& [p, shard] = *entry;
-      if (--shard.users == 0) pool_.give(p->value);
+      if (--shard.users == 0) pool_.give(p->value.own());
     }
   }
   void lend_gradients(int unit) override { gradients_.lend(unit); }

@@ -20,7 +20,7 @@
 #include "models/parallel/pipeline/local_boundaries.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/compute/recorded_passes.h"
-#include "models/store/parameter_store.h"
+#include "models/store/flat_store.h"
 #include "models/training/trainer_channels.h"
 #include "models/update/update_policy.h"
 
@@ -237,12 +237,14 @@ class Trainer3d final : public ParallelTrainer {
 
   void make_update() {
     StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards, config_.param_dtype};
+    context.shards_table = config_.shards_table();
+    if (config_.zero_layout == "flat") context.flat = {config_.zero_wrap, config_.flat_padding};
     for (auto& chunk : chunks_) {
       context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());
       for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
       if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
     }
-    store_ = make_store<T>(store_info(config_.zero_stage), context);
+    store_ = make_store_in_layout<T>(store_info(config_.zero_stage), context);
     update_ = make_update_policy<T>(optimizer_, config_, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_);
     std::vector<Stage<T>*> pointers;
     for (auto& chunk : chunks_) pointers.push_back(chunk.get());

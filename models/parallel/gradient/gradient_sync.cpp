@@ -16,9 +16,9 @@ constexpr const char *gradient_name = "dp_gradient", *scatter_name = "grad_reduc
 bool shards(const TrainConfig& config) { return config.mesh.data().within_replica() > 1 && store_info(config.zero_stage).shards_gradients; }
 
 template <typename T>
-Parameter<T>* table_of(const ParameterStore<T>& store) {
-  for (const OwnedPart<T>& part : store.parts())
-    if (part.tied_table) return part.parameter;
+const OwnedPart<T>* table_of(const ParameterStore<T>& store) {
+  for (const OwnedPart<T>& part : store.exchanged())
+    if (part.tied_table) return &part;
   return nullptr;
 }
 
@@ -33,7 +33,7 @@ std::vector<ChannelSpec> gradient_channels(const TrainConfig& config, ProcessMes
   spec.name = scatter_name, spec.traffic = TrafficClass::grad_reduce_scatter;
   if (shards(config))
     for (ChannelSpec& step : row_exchange_channels(spec, config.mesh.data())) specs.push_back(std::move(step));
-  for (ChannelSpec& of_table : tied_table_channels(config, mesh)) specs.push_back(std::move(of_table));
+  for (ChannelSpec& of_table : tied_table_channels(config, mesh, !config.shards_table())) specs.push_back(std::move(of_table));
   return specs;
 }
 
@@ -50,12 +50,15 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
       gradient_(find_channel(channels, gradient_name)),
       scatter_(channels, scatter_name, {mesh.shape().data(), mesh.data_coordinates()}, at_.pp),
       clock_(clock),
-      replicated_(config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
-      table_(table_of(store), channels, config.mesh.data().within_replica(), clock) {
+      replicated_("replicated gradients", config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
+      replicated_parts_("replicated parts of gradients", config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
+      table_(table_of(store), channels, config.shards_table() ? 1 : config.mesh.data().within_replica(), clock) {
   MessageKey settled;  // a step after any warm-up
   settled.step = std::numeric_limits<std::int64_t>::max();
-  for (const OwnedPart<T>& part : store.parts()) {
-    if (part.tied_table) continue;
+  for (const OwnedPart<T>& part : store.parts())
+    if (part.of_flat) replicated_parts_.add_part(*part.parameter, part.gradient);
+  for (const OwnedPart<T>& part : store.exchanged()) {
+    if (part.tied_table && !part.sharded) continue;
     Parameter<T>& p = *part.parameter;
     const bool late = replicated_.add(p);
     if (!gradient_ || (reduces && !reduces(part))) continue;
@@ -222,10 +225,11 @@ void GradientSync<T>::finish() {
     }
     start(b);
   }
-  if (table_.starts() && reducer_zeroes_table()) table_.table()->gradient.fill_zero();
+  if (table_.starts() && reducer_zeroes_table()) table_.table()->parameter->gradient.fill_zero();
   table_.start(step_);
   for (GradientBucket<T>& b : buckets_)
     if (b.scattering || b.operation.valid()) complete(b);
+  replicated_parts_.sum(step_, waited_us);
   table_.finish(waited_us);
 }
 

@@ -83,7 +83,7 @@ class GradientSync {
   ChannelPair* gradient_;
   RowExchange scatter_;
   ComputeClock& clock_;
-  TensorReplicated<T> replicated_;
+  TensorReplicated<T> replicated_, replicated_parts_;
   TiedTable<T> table_;
   std::deque<GradientBucket<T>> buckets_;  ///< in the order of the backward pass
   std::vector<std::pair<int, GradientBucket<T>*>> owner_of_unit_;  ///< (unit, bucket), one entry per parameter

@@ -26,7 +26,7 @@ std::vector<ChannelSpec> tied_table_channels(const TrainConfig& config, ProcessM
 }
 
 template <typename T>
-TiedTable<T>::TiedTable(Parameter<T>* table, const NamedChannels& channels, int copies, ComputeClock& clock)
+TiedTable<T>::TiedTable(const OwnedPart<T>* table, const NamedChannels& channels, int copies, ComputeClock& clock)
     : table_(table),
       first_(find_channel(channels, "embedding")),
       stages_(find_channel(channels, "embedding.stages")),
@@ -47,7 +47,7 @@ template <typename T>
 void TiedTable<T>::start(std::int64_t step) {
   step_ = step;
   if (!starts()) return;
-  const TensorView view = table_->gradient.view();
+  const TensorView view = table_->gradient;
   operation_ = first_->at(-1, 0, key()).all_reduce(view, view, key());
 }
 
@@ -55,14 +55,14 @@ template <typename T>
 void TiedTable<T>::finish(double& waited_us) {
   if (!table_) return;
   wait_reduction(operation_, waited_us);
-  const TensorView view = table_->gradient.view();
+  const TensorView view = table_->gradient;
   if (stages_) {
     Operation second = stages_->at(-1, 0, key()).all_reduce(view, view, key());
     wait_reduction(second, waited_us);
   }
   if (copies_ > 1)
     clock_.run("average table gradient", -1, -1,
-               [&] { nn::scale_in_place<T>(table_->elements(), static_cast<T>(1.0 / copies_), table_->g()); });
+               [&] { nn::scale_in_place<T>(view.elements(), static_cast<T>(1.0 / copies_), static_cast<T*>(view.data())); });
 }
 
 template class TiedTable<float>;

@@ -15,20 +15,20 @@ std::int64_t rows_per_message(std::int64_t row_bytes) {
   return std::max<std::int64_t>(1, message_bytes / std::max<std::int64_t>(1, row_bytes));
 }
 
-/// Nothing when the slot's values hold nothing of the dataset.
+/// Nothing when the slot's values hold nothing of the dataset. A piece is a rectangle: values that begin or end inside a row make up to three.
 void add_piece(std::vector<Piece>& pieces, const std::string& folder, const StateSlot& slot, std::int64_t vocab) {
   const ParameterLayout& layout = slot.layout;
-  const TensorView values = slot.value;
-  const std::int64_t columns = layout.columns().count;
-  if (values.elements() == 0 || columns == 0) return;
-  Piece p{folder + "/" + layout.name(), layout.global(), {layout.rows().begin + slot.first_row, values.elements() / columns}, layout.columns(), values};
-  if (layout.name() == token_table) {
-    p.global = {vocab, layout.global().columns()};
-    p.rows.count = std::clamp<std::int64_t>(vocab - p.rows.begin, 0, p.rows.count);
-    if (p.rows.count == 0) return;
+  const std::int64_t columns = layout.columns().count, elements = columns == 0 ? 0 : slot.value.elements();
+  const bool is_table = layout.name() == token_table;
+  std::int64_t row = slot.first_row, column = slot.first_column;
+  for (std::int64_t done = 0; done < elements;) {
+    const std::int64_t left = elements - done, whole = column == 0 ? left / columns : 0, count = whole > 0 ? columns : std::min(columns - column, left), rows = std::max<std::int64_t>(1, whole);
+    Piece p{folder + "/" + layout.name(), layout.global(), {layout.rows().begin + row, rows}, {layout.columns().begin + column, count}, {}};
+    if (is_table) p.global = {vocab, layout.global().columns()}, p.rows.count = std::clamp<std::int64_t>(vocab - p.rows.begin, 0, rows);
+    p.local = slot.value.flat_slice(done, p.rows.count * count).reshaped({p.rows.count, count});
+    if (p.rows.count > 0) pieces.push_back(p);
+    done += rows * count, row += rows, column = 0;
   }
-  p.local = TensorView(values.data(), values.dtype(), {p.rows.count, columns}, values.device());
-  pieces.push_back(p);
 }
 
 std::string replica_folder(const StateSlot& slot) { return per_replica + std::to_string(slot.replica) + "/" + slot.name; }

@@ -46,6 +46,23 @@ void check_regathered(const TrainConfig& c) {
   }
 }
 
+// One buffer for what were matrices and vectors.
+void check_flat(const TrainConfig& c) {
+  const std::string flat = "--zero-layout flat";
+  if (c.zero_stage == 0) throw UsageError(flat + " says how shards are cut, and --zero-stage 0 shares nothing out; give --zero-stage 1, 2 or 3, or leave it out");
+  if (c.tensor_parallel != "1d")
+    refuse(c, flat + " with --tensor-parallel " + c.tensor_parallel, "the tensor ranks of a grid hold unequal parts of vectors, so their flat parameters differ; use --tensor-parallel 1d, or --zero-layout rows");
+  if (c.graphs) refuse(c, flat + " with --graphs true", "recorded passes know each parameter where it was made; use --zero-layout rows, or --graphs false");
+  for (const TrafficClass traffic : {TrafficClass::param_all_gather, TrafficClass::grad_reduce_scatter}) {
+    const auto rule = c.compress.find(traffic);
+    if (rule == c.compress.end()) continue;
+    for (const std::string& codec : {rule->second.codec, rule->second.inside})
+      if (compresses(codec) && make_codec(codec, c.form).codec->traits().stacks)
+        refuse(c, "compress." + name_of(traffic) + " = " + codec + " with " + flat,
+               "a flat parameter has a row per rank, " + std::to_string(c.mesh.data().within_replica()) + " here, and no matrix to factor; use --zero-layout rows, or a codec of elements, groups or sketches");
+  }
+}
+
 }  // namespace
 
 void check_sharding(const TrainConfig& c, const StoreInfo& store, const UpdateExpression& update) {
@@ -60,6 +77,9 @@ void check_sharding(const TrainConfig& c, const StoreInfo& store, const UpdateEx
                      std::to_string(c.mesh.dp) + " to a node");
   if (!store.lends && c.zero_reduce != "auto")
     throw UsageError("--zero-reduce " + c.zero_reduce + " beside " + stage_of(c) + ", whose gradients travel once per step; leave it out, or take a stage that splits gradients");
+  if (c.zero_layout != "flat" && c.zero_wrap != 0)
+    throw UsageError("--zero-wrap " + std::to_string(c.zero_wrap) + " says which parameters are flat alone, but --zero-layout rows sends each matrix by itself; give --zero-layout flat, or leave it out");
+  if (c.zero_layout == "flat") check_flat(c);
   if (store.lends) check_lending(c);
   if (store.gathers) check_regathered(c);
 }

@@ -300,6 +300,7 @@ void TrainConfig::check() const {
   at_least("eval-sequences", eval_sequences, 1);
   at_least("error-interval", error_interval, 0);
   at_least("zero-prefetch", zero_prefetch, 0);
+  at_least("zero-wrap", zero_wrap, 0);
   at_least("checkpoint-interval", save_interval, 0);
   if (from.empty() && !from_sha256.empty()) throw UsageError("--from-sha256 says what the folder of --from must hold, and there is no --from");
   at_least("serial-steps", serial_steps, 1);
@@ -381,6 +382,8 @@ void TrainConfig::check() const {
     throw UsageError("--checkpoint-interval " + str(save_interval) +
                      " without a file; name it with --checkpoint FILE.h5");
 }
+
+bool TrainConfig::shards_table() const { return mesh.pp > 1 && mesh.data().within_replica() > 1 && store_info(zero_stage).shards_gradients && embedding_sync == "two_step"; }
 
 std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices, static_cast<int>(seq)); }
 

@@ -40,6 +40,9 @@ struct TrainConfig {
   bool sequence_parallel = false;
   bool scatter_gather = false;      ///< each tensor rank sends a part of a boundary tensor; the receivers gather
   int zero_stage = 0;               ///< what data-parallel ranks share out (models/store)
+  std::string zero_layout = "rows"; ///< how what is shared out is cut: "rows" of each matrix, or equal shards of parameters in a row, "flat" (models/store/flat_store.h)
+  std::int64_t zero_wrap = 0;       ///< flat: matrices of so many elements on a rank are gathered and reduced alone, what is left together; 0: each unit together
+  double flat_padding = 0;          ///< flat: what stands behind the last parameter; no option of a program, tests put NaN there
   std::string zero_keep = "auto";   ///< how long gathered values stay: "layer", "micro_batch", "step"; "auto": as the store says, with pipelines for the step
   std::string zero_reduce = "auto"; ///< when gradients of a store that lends them travel: "micro_batch", "step"; "auto" likewise
   bool zero_node_shards = false;    ///< gathers after the first of a step are served from a copy inside the node (ZeRO++'s hpZ)
@@ -87,6 +90,8 @@ struct TrainConfig {
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// Of dense transfers of this class.
   DType wire(TrafficClass traffic) const;
+  /// Whether the tied table of a pipeline is shared out over replicas like any matrix: its gradient is reduce-scattered, and what arrives is summed over {first, last stage}.
+  bool shards_table() const;
   /// Whether param_dtype is another type than weights have.
   bool rounds_parameters() const { return param_dtype.value_or(dtype) != dtype; }
   /// UsageError naming both numbers for the first pair of sizes that does not divide (heads by tp, layers by stages x virtual

@@ -151,17 +151,6 @@ bool OuterLoop<T>::begin_evaluation() {
 }
 
 template <typename T>
-StateSlot OuterLoop<T>::slot_of(std::size_t i, const char* name, TensorView value) const {
-  const OwnedPart<T>& part = parts_[i];
-  StateSlot slot;
-  slot.name = name, slot.value = value;
-  slot.owner = part.sharded ? Owner::sharded : Owner::replicated;
-  slot.layout = part.parameter->layout, slot.first_row = part.rows.first;
-  slot.copy = part.tied_table && !first_stage_;
-  return slot;
-}
-
-template <typename T>
 StateSlot OuterLoop<T>::of_replica(StateSlot slot) const {
   slot.copy = slot.copy || (slot.owner == Owner::replicated && place_.within_replica != 0);
   slot.owner = Owner::per_replica;
@@ -178,7 +167,7 @@ std::vector<StateSlot> OuterLoop<T>::weights(std::vector<StateSlot> of_store) {
     slot.sources = {"weights"};
     slots.push_back(std::move(slot));
   }
-  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(i, "weights", global_[i].view()));
+  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(parts_[i], "weights", global_[i].view(), first_stage_));
   return slots;
 }
 
@@ -186,7 +175,7 @@ template <typename T>
 std::vector<StateSlot> OuterLoop<T>::state() {
   std::vector<StateSlot> slots;
   for (StateSlot& slot : inner_->state()) slots.push_back(of_replica(std::move(slot)));
-  for (std::size_t i = 0; i < momentum_.size(); ++i) slots.push_back(slot_of(i, "outer_momentum", momentum_[i].view()));
+  for (std::size_t i = 0; i < momentum_.size(); ++i) slots.push_back(slot_of(parts_[i], "outer_momentum", momentum_[i].view(), first_stage_));
   if (!schedule_.overlaps()) return slots;
   // What is under way arrives first, and lies where gradients do between two steps. Which fragment it is follows from the number of the step.
   const int fragment = schedule_.under_way(step_ + 1);
@@ -195,7 +184,7 @@ std::vector<StateSlot> OuterLoop<T>::state() {
     wait(fragment);
     for (const std::size_t i : fragments_[static_cast<std::size_t>(fragment)].parts) copy_bytes(parts_[i].gradient.data(), moved(i), parts_[i].gradient.bytes());
   }
-  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(i, "outer_gradient", parts_[i].gradient));
+  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(parts_[i], "outer_gradient", parts_[i].gradient, first_stage_));
   return slots;
 }
 

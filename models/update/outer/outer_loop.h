@@ -57,7 +57,6 @@ class OuterLoop : public UpdatePolicy<T> {
   void end(int fragment);
   /// Where part i's pseudo-gradient lies between begin and end.
   T* moved(std::size_t i) { return schedule_.overlaps() ? data_of<T>(under_way_) + offsets_[i] : static_cast<T*>(parts_[i].gradient.data()); }
-  StateSlot slot_of(std::size_t i, const char* name, TensorView value) const;
   StateSlot of_replica(StateSlot slot) const;
   void count_waiting_inside() { this->waited_us += std::exchange(inner_->waited_us, 0); }
 

@@ -24,15 +24,8 @@ template <typename T>
 std::vector<StateSlot> moment_slots(const std::vector<OwnedPart<T>>& parts, Optimizer<T>& optimizer, bool first_stage) {
   std::vector<StateSlot> slots;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const OwnedPart<T>& part = parts[i];
-    StateSlot slot;
-    slot.owner = part.sharded ? Owner::sharded : Owner::replicated;
-    slot.layout = part.parameter->layout, slot.first_row = part.rows.first;
-    slot.copy = part.tied_table && !first_stage;
-    slot.name = "first_moment", slot.value = optimizer.first_moment(i).view();
-    slots.push_back(slot);
-    slot.name = "second_moment", slot.value = optimizer.second_moment(i).view();
-    slots.push_back(slot);
+    slots.push_back(slot_of(parts[i], "first_moment", optimizer.first_moment(i).view(), first_stage));
+    slots.push_back(slot_of(parts[i], "second_moment", optimizer.second_moment(i).view(), first_stage));
   }
   return slots;
 }

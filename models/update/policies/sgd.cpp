@@ -52,13 +52,7 @@ class Sgd final : public UpdatePolicy<T> {
   std::vector<StateSlot> state() override {
     std::vector<StateSlot> slots;
     const std::vector<OwnedPart<T>>& parts = store_.parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      StateSlot& slot = slots.emplace_back();
-      slot.name = "momentum", slot.value = sums_[i].view();
-      slot.owner = parts[i].sharded ? Owner::sharded : Owner::replicated;
-      slot.layout = parts[i].parameter->layout, slot.first_row = parts[i].rows.first;
-      slot.copy = parts[i].tied_table && !first_stage_;
-    }
+    for (std::size_t i = 0; i < parts.size(); ++i) slots.push_back(slot_of(parts[i], "momentum", sums_[i].view(), first_stage_));
     return slots;
   }
 

@@ -142,6 +142,63 @@ TEST(ShardedTraining, SendsWhatTheClosedFormsSay) {
     }
 }
 
+// Two stages hold the tied table. Each reduce-scatters its gradient over its replicas as any matrix's, and the owners of the same rows add up what arrived (class `embedding`).
+TEST(ShardedTraining, ATiedTableOfAPipelineIsSharedOut) {
+  for (const char* layout : {"rows", "flat"})
+    for (const int stage : {1, 2, 3}) {
+      TrainConfig c = config_of({1, 2, 2}, stage);
+      c.zero_layout = layout;
+      const double h = static_cast<double>(c.model.hidden), table = static_cast<double>(c.model.vocab) * h, layers = static_cast<double>(c.model.layers) * 12 * h * h,
+                   positions = static_cast<double>(c.model.max_seq) * h, vectors = std::string(layout) == "flat" ? static_cast<double>(c.model.layers) * 13 * h + 2 * h : 0;
+      const auto trainer = ParallelTrainer::make(world(), c, corpus());
+      double mine[3] = {}, sum[3];
+      for (const TrafficRecord& r : trainer->step().traffic)
+        for (const auto& [traffic, at] : {std::pair{TrafficClass::embedding, 0}, std::pair{TrafficClass::grad_reduce_scatter, 1}, std::pair{TrafficClass::param_all_gather, 2}})
+          if (r.traffic == traffic) mine[at] += static_cast<double>(r.total.link_bytes);
+      world().all_reduce(mine, sum, 3, DType::f64, ReduceOp::sum)->wait();
+      const std::string name = std::string(layout) + ", zero " + std::to_string(stage);
+      // Of each row one sum over two stages: both owners send it once. f = 1/2 of two replicas, twice the table.
+      EXPECT_EQ(sum[0], 8 * 2 * table) << name;
+      EXPECT_EQ(sum[1], 8 * (layers + vectors + positions + 2 * table)) << name << ", reduced once per step";
+      EXPECT_EQ(sum[2], 8 * (layers + vectors + positions + 2 * table)) << name << ", gathered once per step";
+    }
+}
+
+/// Of all ranks, the table that the first stage's keep in full precision less the last stage's, and its largest element.
+std::pair<double, double> tables_apart(ParallelTrainer& trainer, const TrainConfig& c) {
+  const bool first = trainer.mesh().first_stage();
+  const auto size = static_cast<std::size_t>(c.model.vocab * c.model.hidden);
+  std::vector<float> mine(2 * size), all(mine.size());
+  for (const StateSlot& slot : trainer.state_slots()) {
+    const bool wanted = slot.name == (c.zero_stage == 3 ? "weights" : "full_precision_weights") && slot.layout.name() == "embedding.token";
+    if (!wanted) continue;
+    const auto values = slot.value.as<float>();
+    const std::int64_t from = slot.first_row * c.model.hidden + slot.first_column;
+    for (std::size_t i = 0; i < values.size(); ++i) mine[(first ? 0 : size) + static_cast<std::size_t>(from) + i] = values[i];
+  }
+  world().all_reduce(mine.data(), all.data(), static_cast<std::int64_t>(all.size()), DType::f32, ReduceOp::sum)->wait();
+  double apart = 0, largest = 0;
+  for (std::size_t i = 0; i < size; ++i) apart = std::max(apart, std::abs(double{all[i]} - all[size + i])), largest = std::max(largest, std::abs(double{all[i]}));
+  return {apart, largest};
+}
+
+// Both owners of a row see the same sum and update alike, coded or not.
+TEST(ShardedTraining, BothCopiesOfATiedTableStayEqualBits) {
+  for (const char* layout : {"rows", "flat"})
+    for (const int stage : {1, 2, 3})
+      for (const char* codec : {"none", "group:bits=8,group=32,round=stochastic"}) {
+        TrainConfig c = config_of({1, 2, 2}, stage);
+        c.dtype = DType::f32, c.zero_layout = layout;
+        for (const TrafficClass traffic : {TrafficClass::grad_reduce_scatter, TrafficClass::param_all_gather}) c.compress[traffic] = {.codec = codec};
+        c.check();
+        const auto trainer = ParallelTrainer::make(world(), c, corpus());
+        for (std::int64_t s = 0; s < c.steps; ++s) trainer->step();
+        const auto [apart, largest] = tables_apart(*trainer, c);
+        EXPECT_EQ(apart, 0) << layout << stage << codec;
+        EXPECT_GT(largest, 0.01) << "a table that was never looked at";
+      }
+}
+
 TEST(ShardedTraining, ARankHoldsLessTheMoreShareAndNeverTheWholeModel) {
   TrainConfig c = config_of({1, 1, 1}, 3);
   c.dtype = DType::f32;

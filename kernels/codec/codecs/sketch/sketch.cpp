@@ -13,10 +13,12 @@
 // The residual of +ef is what was not kept (of a sum over ranks; as a message it is what the receiver does not see).
 // Released form: TAGC's ladder of thresholds; the index added as bytes, where with one bit per element 1 + 1 carries into the neighbour; row_sketch.h has the rest.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "core/error.h"
+#include "kernels/codec/codec_parts.h"
 #include "kernels/codec/codecs/sketch/index_bits.h"
 #include "kernels/codec/codecs/sketch/kept_elements.h"
 #include "kernels/codec/codecs/sketch/row_sketch.h"
@@ -49,7 +51,7 @@ void copy_floats(const void* from, void* to, std::size_t count) {
   });
 }
 
-class Sketch final : public Codec, public Rounds {
+class Sketch final : public Codec, public Rounds, public Parts {
  public:
   explicit Sketch(const Options& options) : options_(options), sketch_(options.hash, options.form) {
     traits_.rounds = 2;
@@ -82,6 +84,26 @@ class Sketch final : public Codec, public Rounds {
       copy_floats(sent_values_.data(), out.data(), of.values);
     else
       kept_.expand(out.as<float>());
+  }
+
+  // Counters are added to, and peeling takes back, three times for each element of the index, wherever they lie: 4 bytes read and 4 written each time. What peels reads the index and
+  // writes all of the tensor.
+  std::vector<CodecPart> parts(ConstTensorView x, TensorView out) override {
+    const Layout of = layout(x.shape());
+    if (of.plain) return {};
+    const MessageKey key;
+    write(x, of, key);
+    const std::span<std::uint64_t> words = index_words(of);
+    std::int64_t held = 0;
+    for (const std::uint64_t word : words) held += std::popcount(word);
+    const double dense = static_cast<double>(x.bytes()), bits = static_cast<double>(words.size_bytes()), index = static_cast<double>(of.index), scattered = 3.0 * sizeof(float) * static_cast<double>(held);
+    float* const counters = sent_values_.as<float>(of.values);
+    std::byte* const sent = sent_index_.data();
+    return {{"selection", [=, this] { kept_.select(x, options_.threshold, options_.target, key, words); }, dense, bits},
+            {"counters", [=, this] { sketch_.add_up(x.as<float>(), words, of.buckets, counters); }, dense + bits + scattered, scattered},
+            {"index out", [=, this] { write_index(words, of.elements, options_.index_bits, sent); }, bits, index},
+            {"index in", [=, this] { (void)read_index(sent, of.elements, options_.index_bits, words); }, index, bits},
+            {"peeling", [=, this] { (void)sketch_.recover(counters, of.buckets, words, out.as<float>()); }, bits + scattered, scattered + dense}};
   }
 
  protected:

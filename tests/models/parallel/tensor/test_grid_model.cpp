@@ -68,7 +68,7 @@ PassContext pass_of(const Batch& b, std::int64_t step) {
 }
 
 /// Elements of a whole tensor that a shard holds; in the padding of the vocabulary, `padding`'s own or 0.
-std::vector<double> share(const Tensor& whole, const ParameterLayout& layout, const double* padding = nullptr) {
+std::vector<double> share(const ParameterMemory& whole, const ParameterLayout& layout, const double* padding = nullptr) {
   const auto values = whole.as<double>();
   std::vector<double> part;
   for (std::int64_t i = 0; i < layout.local().elements(); ++i) {
