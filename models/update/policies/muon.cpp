@@ -123,6 +123,8 @@ void check(const TrainConfig& c) {
     throw UsageError(
         "--device cuda does not go with --optimizer muon: its update exists on the host only; use --device "
         "host, or --optimizer adamw");
+  if (c.zero_layout == "flat")
+    throw UsageError("--zero-layout flat does not go with --optimizer muon: its shards cut matrices inside rows, and momentum is made orthogonal matrix by matrix; use --zero-layout rows, or --optimizer adamw");
 }
 
 const bool registered = register_update<Muon>(

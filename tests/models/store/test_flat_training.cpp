@@ -324,6 +324,7 @@ TEST(FlatTraining, WhatDoesNotGoTogetherIsRefusedWithTheMend) {
   refused("zero-wrap", [](TrainConfig& c) { c.zero_wrap = -1; });
   refused("unequal parts of vectors", [](TrainConfig& c) { c.zero_stage = 1, c.mesh = {4, 1, 1}, c.tensor_parallel = "2d", c.micro_batch = 2; });
   refused("a row per rank, 4 here", [](TrainConfig& c) { c.compress[TrafficClass::grad_reduce_scatter] = {.codec = "powersgd:rank=2+ef"}; });
+  refused("use --zero-layout rows, or --optimizer adamw", [](TrainConfig& c) { c.optimizer = "muon"; });
 }
 
 }  // namespace
