@@ -257,7 +257,7 @@ class BadInput(unittest.TestCase):
         self.fails(2, "--collected")
         self.fails(
             2,
-            "unknown figure nosuch; there are (race_\w+, )+speedup_map",
+            r"unknown figure nosuch; there are (race_\w+, )+speedup_map",
             "--collected",
             self.good,
             "--out",
