@@ -16,7 +16,7 @@ DIR/report.html. Started again, it does only what is not finished.
   --profile P    on 2 quiet cores, after the build:
                  smoke     21 cells, a race of two entrants: that everything runs, 1 minute
                  quick     552 cells, a race of four entrants on two links, one seed: 15 minutes (the default)
-                 standard  1408 cells, a race of seven entrants on three links, five seeds: hours
+                 standard  1408 cells, a race of ten entrants on four links, five seeds: hours
                  full      days
   --ranks N      only the cells that run on N ranks (default: all of the profile), no claims and no race
   --out DIR      where everything goes (default out/PROFILE)
@@ -107,7 +107,7 @@ selection=()
 stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${selection[@]}"
 case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; esac
 # Which method reaches the loss first: the profile's course (docs/race.md).
-case $profile in smoke | quick) course=$profile ;; *) course=pipeline_s ;; esac
+case $profile in smoke | quick) course=$profile ;; *) course=pipeline ;; esac
 [ -n "$ranks" ] || stage race "$bin/race" run "experiments/race/courses/$course.toml" --out "$out/race" --if-code-changed redo
 stage collect "$bin/sweep" collect --out "$out"
 [ -n "$ranks" ] || stage claims judge_claims

@@ -281,7 +281,7 @@ class Costs {
 ClusterMachine machine_of(const EmulatedLink& link) {
   ClusterMachine machine;
   machine.ranks_per_node = link.ranks_per_node;
-  machine.between = {link.latency_us, link.gbps};
+  machine.between = {link.latency_us, link.slower_gbps()};
   machine.inside.latency_us = link.inside_latency_us;
   if (link.inside_gbps > 0) machine.inside.gbps = link.inside_gbps;
   return machine;

@@ -20,6 +20,7 @@ namespace {
 
 const char* const plan_option = "plan";
 const char* const timeline_option = "timeline";
+const char *const keep_at_option = "keep-at", *const repetition_option = "repetition";
 
 /// [section] of the file, for --help.
 std::string section_of(const TrainOption& option) {
@@ -52,6 +53,7 @@ bool prepare(CommandLine& line) {
   const TrainConfig config = train_config_of(parameters);
   config.check();
   (void)moved_start_of(parameters, config);
+  (void)keep_at_of(parameters, config);
   // What follows from other settings is part of the cell, like what was given: later every option has a value.
   for (const TrainOption& option : train_options())
     if (follows_others(option.flag) && option.get(config) != option.get(train_defaults())) line.values.try_emplace(option.flag, option.get(config));
@@ -91,6 +93,8 @@ BenchProgram train_program() {
   program.options.push_back({moved_at_option, "0", "the first so many steps run under the settings of --moved-from, and the run goes on from their checkpoint; the record begins after them; 0: none [steps]",
                              false, "[checkpoint]"});
   program.options.push_back({moved_from_option, "", "settings of these steps that differ, \"flag=value flag=value\"; empty: the same", false, "[checkpoint]"});
+  program.options.push_back({keep_at_option, "0", "in a sweep: after this step the cell keeps its state, and others begin with it by --resume kept:ID, its id; 0: never [steps]", false, "[checkpoint]"});
+  program.options.push_back({repetition_option, "0", "number of this measurement where the same is measured several times; it changes nothing else", false, "[record]"});
   program.run_options = {
       {"config", "TOML file of parameters; flags override it"},
       {"print-config", "write the whole configuration as TOML and stop", false},
@@ -109,8 +113,15 @@ BenchProgram train_program() {
 
 TrainConfig train_config_of(const CellParameters& parameters) {
   TrainValues values = parameters.values;
-  for (const char* option : {plan_option, timeline_option, moved_at_option, moved_from_option}) values.erase(option);
+  for (const char* option : {plan_option, timeline_option, keep_at_option, repetition_option, moved_at_option, moved_from_option}) values.erase(option);
   return make_train_config(values);
+}
+
+std::int64_t keep_at_of(const CellParameters& parameters, const TrainConfig& config) {
+  const std::int64_t at = parameters.has(keep_at_option) ? parameters.integer(keep_at_option) : 0;
+  if (at < 0 || at > config.steps) throw UsageError("--keep-at " + std::to_string(at) + " is none of the steps 1 to " + std::to_string(config.steps));
+  if (at > 0 && config.compute != ComputeMode::real) throw UsageError("--keep-at does not go with --compute timed, whose steps train nothing");
+  return at;
 }
 
 void require_ranks(const MeshShape& mesh, int running) {

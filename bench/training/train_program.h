@@ -15,6 +15,9 @@ BenchProgram train_program();
 /// checked yet.
 TrainConfig train_config_of(const CellParameters& parameters);
 
+/// --keep-at: after this step a cell of a sweep keeps its state for others, 0: never. UsageError for no such step, and of timed compute.
+std::int64_t keep_at_of(const CellParameters& parameters, const TrainConfig& config);
+
 /// UsageError saying what to launch when the mesh has not as many ranks as run.
 void require_ranks(const MeshShape& mesh, int running);
 

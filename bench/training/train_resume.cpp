@@ -7,8 +7,16 @@
 #include "core/error.h"
 #include "models/training/checkpoint/checkpoint.h"
 #include "results/files/files.h"
+#include "results/kept_state.h"
 
 namespace thinwire::bench {
+
+std::string resume_path(const std::string& folder, const std::string& resume) {
+  const std::string kept = "kept:";
+  if (!resume.starts_with(kept)) return resume;
+  if (folder.empty()) throw UsageError("--resume " + resume + " names what a cell of a sweep kept, and this is none; give --resume FILE.h5");
+  return results::kept_state_path(folder, resume.substr(kept.size()));
+}
 
 TrainResume::TrainResume(std::string folder, const std::string& cell_id) {
   if (folder.empty()) return;

@@ -10,6 +10,9 @@
 
 namespace thinwire::bench {
 
+/// "kept:ID" as the path of what that cell kept (results/kept_state.h), other values of --resume as they are. `folder`: BenchContext::resume. UsageError outside of a sweep, whose folder alone has kept states.
+std::string resume_path(const std::string& folder, const std::string& resume);
+
 class TrainResume {
  public:
   using Metrics = std::map<std::int64_t, std::vector<Evaluation::Metric>>;  ///< after the step of this number

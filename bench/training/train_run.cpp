@@ -34,6 +34,7 @@
 #include "models/training/step_schedule.h"
 #include "models/cost_model/machine_file.h"
 #include "results/files/files.h"
+#include "results/kept_state.h"
 #include "results/provenance.h"
 
 namespace thinwire::bench {
@@ -67,6 +68,10 @@ class Training {
         resume_(config_.compute == ComputeMode::real ? context.resume : std::string(), cell.cell_id) {
     config_.check();
     require_ranks(config_.mesh, world_.size());
+    names_cell_ = config_.resume.starts_with("kept:");
+    config_.resume = resume_path(context.resume, config_.resume);
+    keep_at_ = keep_at_of(cell.parameters, config_);
+    if (keep_at_ > 0 && context.resume.empty()) throw UsageError("--keep-at is for cells of a sweep, which others begin with; a run of its own has --checkpoint FILE.h5 --checkpoint-interval N");
     if (context.check_only)
       throw UsageError(
           "train_gpt has nothing that --check could verify alone; the tests compare it with a single rank "
@@ -122,7 +127,7 @@ class Training {
       content = checkpoint_content(config_.resume);
       const std::string& wanted = config_.resume_sha256;
       const bool of_sweep = !context_.resume.empty();
-      if (wanted.empty() && of_sweep)
+      if (wanted.empty() && of_sweep && !names_cell_)  // the id of the cell that kept a state says what it is
         throw UsageError("--resume " + config_.resume + ": a cell of a sweep is told by its parameters, and a path does not say what it starts from; add resume-sha256 = \"" +
                          content + "\" if this is the state that you mean");
       if (!wanted.empty() && wanted != content)
@@ -135,7 +140,7 @@ class Training {
     const std::string content = required_content();
     const ResumeReport resumed = load_checkpoint(world_, *trainer_, config_, config_.resume);
     checkpoint_ = config_.resume + " (step " + std::to_string(resumed.steps) + ")";
-    if (resumed.steps >= config_.steps)
+    if (config_.compute == ComputeMode::real && resumed.steps >= config_.steps)
       throw UsageError("--resume " + config_.resume + " holds step " + std::to_string(resumed.steps) +
                        " already; --steps " + std::to_string(config_.steps) + " must be beyond it");
     note("resumed from " + checkpoint_ + ", state " + content);
@@ -194,10 +199,20 @@ class Training {
         checkpoint_ = config_.checkpoint + " (step " + std::to_string(done) + ")";
         context_.note(cell_, "saved " + checkpoint_);
       }
+      if (done == keep_at_) keep();
       if (!last && stop_agreed()) return save_for_later();
       const auto found = validation_.find(step.step);
       progress.show(step, found == validation_.end() ? results::not_measured : found->second);
     }
+  }
+
+  void keep() {
+    const std::string path = results::kept_state_path(context_.resume, cell_.cell_id);
+    run_in_agreement(world_, [&] {
+      if (world_.rank() == 0) results::make_folder(context_.resume);
+    });
+    save_checkpoint(world_, *trainer_, config_, path);
+    context_.note(cell_, "kept " + path + " (step " + std::to_string(keep_at_) + ")");
   }
 
   void evaluate(std::int64_t step) {
@@ -334,7 +349,12 @@ class Training {
         throw UsageError(file->second + " has no link \"" + context_.link + "\"; measure it: bench_collective --link " + context_.link + " --fit " + file->second);
       link = found->second;
     } else if (EmulatedLink::is_emulated(context_.link)) {
-      machine = machine_of(EmulatedLink::parse(context_.link));
+      const EmulatedLink emulated = EmulatedLink::parse(context_.link);
+      if (emulated.meter == LinkMeter::inbound) {
+        if (world_.rank() == 0) std::fputs("step model         none: it does not know a meter's one wire for two neighbours\n", context_.text);
+        return;
+      }
+      machine = machine_of(emulated);
     } else if (std::isnan(nominal_link_gbps(context_.link))) {
       return;  // of memory that all ranks share no link model is known
     } else {
@@ -401,6 +421,8 @@ class Training {
   std::int64_t peak_bytes_ = 0;
   std::optional<ProductPeak> peak_;
   bool wants_timeline_ = false;
+  bool names_cell_ = false;  ///< --resume kept:ID
+  std::int64_t keep_at_ = 0;
   Stopwatch since_news_;
   std::unique_ptr<LinkDrain> drain_ = LinkDrain::open(context_.link);  ///< before trainer_, whose channels use it
   std::unique_ptr<ParallelTrainer> trainer_;

@@ -36,17 +36,31 @@ class Departure final : public Request {
 /// Done when the bytes are there and their time has come.
 class Arrival final : public Request {
  public:
-  Arrival(Communicator& inner, void* data, std::int64_t bytes, int from, int tag, std::int64_t* received)
-      : payload_(inner.receive(data, bytes, from, tag, received)),
-        stamp_(inner.receive(arrival_.get(), sizeof(std::int64_t), from, tag + stamp_tag)) {}
+  Arrival(Communicator& inner, EmulatedNetwork& network, void* data, std::int64_t bytes, int from, int tag, std::int64_t* received)
+      : network_(network),
+        received_(received),
+        payload_(inner.receive(data, bytes, from, tag, &told_->bytes)),
+        stamp_(inner.receive(&told_->stamp_ns, sizeof told_->stamp_ns, from, tag + stamp_tag)) {}
   bool test() override {
-    if (payload_ && payload_->test()) payload_.reset();
-    if (stamp_ && stamp_->test()) stamp_.reset();
-    return !payload_ && !stamp_ && now_ns() >= *arrival_;
+    if (payload_ || stamp_) {
+      if (payload_ && payload_->test()) payload_.reset();
+      if (stamp_ && stamp_->test()) stamp_.reset();
+      if (payload_ || stamp_) return false;
+      if (received_ != nullptr) *received_ = told_->bytes;
+      // A meter's stamp says when the message was sent. It is billed once, as soon as the program finds it: a program that takes one message after another bills in its own order.
+      arrival_ns_ = network_.link().meter == LinkMeter::inbound ? network_.billed_ns(told_->bytes, told_->stamp_ns) : told_->stamp_ns;
+    }
+    return now_ns() >= arrival_ns_;
   }
 
  private:
-  std::unique_ptr<std::int64_t> arrival_ = std::make_unique<std::int64_t>(0);
+  struct Told {
+    std::int64_t stamp_ns = 0, bytes = 0;
+  };
+  EmulatedNetwork& network_;
+  std::unique_ptr<Told> told_ = std::make_unique<Told>();  // before the requests that write it
+  std::int64_t* received_;
+  std::int64_t arrival_ns_ = 0;
   RequestPtr payload_, stamp_;
 };
 
@@ -168,7 +182,7 @@ class EmulatedCommunicator final : public Communicator {
     return std::make_unique<Departure>(inner_->send(data, bytes, to, tag), std::move(stamp), std::move(arrival), times.left_ns);
   }
   RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received = nullptr) override {
-    return std::make_unique<Arrival>(*inner_, data, bytes, from, tag, received);
+    return std::make_unique<Arrival>(*inner_, *network_, data, bytes, from, tag, received);
   }
   RequestPtr signal(int to, int tag) override { return inner_->signal(to, tag); }
   RequestPtr await_signal(int from, int tag) override { return inner_->await_signal(from, tag); }

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <set>
 
 #include "core/error.h"
 #include "core/clock.h"
@@ -66,9 +67,11 @@ EmulatedLink EmulatedLink::parse(const std::string& text) {
   EmulatedLink link;
   const auto refuse = [&](const std::string& part, const std::string& why) -> void {
     throw UsageError("link '" + text + "': '" + part + "' " + why +
-                     "; write emulated:RATE[,latency=20us][,frame=BYTES][,node=RANKS][,inside=RATE][,inside_latency=2us] with rates as 10gbit or 400mbit");
+                     "; write emulated:RATE[,latency=20us][,up=RATE | ,down=RATE][,frame=BYTES][,node=RANKS][,inside=RATE][,inside_latency=2us] or emulated:RATE[,latency=50ms],meter=inbound, "
+                     "with rates as 10gbit or 400mbit");
   };
   if (!is_emulated(text)) refuse(text, "is no emulated link");
+  std::set<std::string> given;
   std::size_t from = std::strlen("emulated:");
   for (bool first = true; from <= text.size(); first = false) {
     const std::size_t to = std::min(text.find(',', from), text.size());
@@ -80,12 +83,16 @@ EmulatedLink EmulatedLink::parse(const std::string& text) {
     }
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals), value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (!given.insert(name).second) refuse(part, "is there twice");
     if (name == "latency" || name == "inside_latency") {
       const double us = us_of(value);
       if (us < 0) refuse(part, "is no time");
       (name == "latency" ? link.latency_us : link.inside_latency_us) = us;
-    } else if (name == "inside") {
-      if ((link.inside_gbps = gbps_of(value)) == 0) refuse(part, "is no rate");
+    } else if (name == "inside" || name == "up" || name == "down") {
+      if (((name == "inside" ? link.inside_gbps : name == "up" ? link.up_only_gbps : link.down_only_gbps) = gbps_of(value)) == 0) refuse(part, "is no rate");
+    } else if (name == "meter") {
+      if (value != "inbound") refuse(part, "is no meter; there is meter=inbound, and without one full-duplex cards");
+      link.meter = LinkMeter::inbound;
     } else if (name == "frame") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), link.frame_bytes);
       if (error != std::errc() || end != value.data() + value.size() || link.frame_bytes < 1) refuse(part, "is no number of bytes");
@@ -96,6 +103,10 @@ EmulatedLink EmulatedLink::parse(const std::string& text) {
       refuse(part, "is unknown");
     }
   }
+  if (given.contains("up") && given.contains("down")) refuse("up", "and down leave nothing that goes at the first rate; write that of one direction first, and the other as up or down");
+  if (link.meter == LinkMeter::inbound)
+    for (const char* other : {"up", "down", "frame", "node", "inside", "inside_latency"})
+      if (given.contains(other)) refuse(other, "does not go with meter=inbound, which charges each rank's one inbound wire and nothing else");
   return link;
 }
 
@@ -176,15 +187,17 @@ EmulatedNetwork::Times EmulatedNetwork::reserve(int from, int to, std::int64_t b
     const std::int64_t left = now_ns + duration_ns(bytes, link_.inside_gbps);
     return {left, left + static_cast<std::int64_t>(link_.inside_latency_us * 1e3)};
   }
-  const std::int64_t length = duration_ns(bytes, link_.gbps);
-  if (bytes <= link_.frame_bytes) {
-    take(cards_[node_of(from)].egress_free_ns, now_ns, length);
-    return {now_ns + length, now_ns + length + static_cast<std::int64_t>(link_.latency_us * 1e3)};
-  }
-  const std::int64_t left = take(cards_[node_of(from)].egress_free_ns, now_ns, length);
-  // Its first byte reaches the other card one latency after it left this one.
-  const std::int64_t first = left - length + static_cast<std::int64_t>(link_.latency_us * 1e3);
-  return {left, through(cards_[node_of(to)], first, length, now_ns)};
+  if (link_.meter == LinkMeter::inbound) return {now_ns, now_ns};
+  const std::int64_t out = duration_ns(bytes, link_.up_gbps()), in = duration_ns(bytes, link_.down_gbps()), latency = static_cast<std::int64_t>(link_.latency_us * 1e3);
+  const std::int64_t left = take(cards_[node_of(from)].egress_free_ns, now_ns, out);
+  if (bytes <= link_.frame_bytes) return {now_ns + out, now_ns + std::max(out, in) + latency};
+  // Its first byte reaches the other card one latency after it left this one. A card that receives faster than the other sends is busy for the last part of that time only.
+  return {left, through(cards_[node_of(to)], left - std::min(out, in) + latency, in, now_ns)};
+}
+
+std::int64_t EmulatedNetwork::billed_ns(std::int64_t bytes, std::int64_t sent_ns) {
+  const std::int64_t length = duration_ns(bytes + meter_header_bytes, link_.gbps) + static_cast<std::int64_t>(link_.latency_us * 1e3);
+  return wire_free_ns_ = std::max(wire_free_ns_, sent_ns) + length;
 }
 
 }  // namespace thinwire

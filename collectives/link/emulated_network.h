@@ -10,14 +10,28 @@
 
 namespace thinwire {
 
+/// What a message is charged for.
+enum class LinkMeter {
+  cards,    ///< full-duplex cards and a latency that messages spend side by side
+  inbound,  ///< the receiver's one inbound wire, which a message occupies for its bytes and the latency (the speedrun's accounting)
+};
+
 /// "emulated:10gbit,latency=20us,frame=9000,node=2,inside=200gbit,inside_latency=2us": rate of a card in each direction, latency between
 /// nodes, bytes of a frame (default 0: messages are never interleaved), ranks to a node (default 1), and what joins the ranks of one node
-/// (default: nothing in the way).
+/// (default: nothing in the way). "emulated:200mbit,up=20mbit,latency=15ms": a card that sends at another rate than it receives at (down=: that receives at another).
+/// "emulated:200mbit,latency=50ms,meter=inbound": see LinkMeter.
 struct EmulatedLink {
   double gbps = 0, latency_us = 0;
   std::int64_t frame_bytes = 0;
   int ranks_per_node = 1;
   double inside_gbps = 0, inside_latency_us = 0;  ///< rate 0: as fast as memory
+  double up_only_gbps = 0, down_only_gbps = 0;    ///< in place of `gbps` for what a card sends, receives; 0: as that
+  LinkMeter meter = LinkMeter::cards;
+
+  double up_gbps() const { return up_only_gbps > 0 ? up_only_gbps : gbps; }
+  double down_gbps() const { return down_only_gbps > 0 ? down_only_gbps : gbps; }
+  /// What a message between two nodes goes at, and a ring in which all send and receive at once.
+  double slower_gbps() const { return up_gbps() < down_gbps() ? up_gbps() : down_gbps(); }
 
   static bool is_emulated(const std::string& link) { return link.rfind("emulated:", 0) == 0; }
   /// UsageError naming the faulty part.
@@ -26,9 +40,11 @@ struct EmulatedLink {
 
 /// The cards of all nodes, in memory that the ranks share. A message of b bytes from node i to node j leaves when the messages reserved
 /// before it have left card i, and comes through card j in the first gap between the messages expected there that holds it (cut-through):
-///   left = max(now, egress_i) + b / rate;   arrival = end of the first gap of b / rate at or after left - b / rate + latency
-/// Messages are not interleaved, but those of at most one frame go between the frames of longer ones and take their time from them:
-/// left = now + b / rate, arrival = left + latency. Inside a node a message takes latency + b / rate, whatever else travels.
+///   left = max(now, egress_i) + b / up;   arrival = end of the first gap of b / down at or after left - min(b / up, b / down) + latency
+/// with the rates at which a card sends (up) and receives (down). Messages are not interleaved, but those of at most one frame go between the frames of longer ones and take
+/// their time from them: left = now + b / up, arrival = now + max(b / up, b / down) + latency. Inside a node a message takes latency + b / rate, whatever else travels.
+///
+/// Under meter=inbound nothing is reserved: cards send for nothing, and a rank is charged when its program takes a message (billed_ns).
 class EmulatedNetwork {
  public:
   /// Collective. UsageError when the ranks of `world` do not share one machine.
@@ -42,6 +58,10 @@ class EmulatedNetwork {
   };
   /// Reserves the cards for a message that sets out at `now_ns`. Ranks of the world.
   Times reserve(int from, int to, std::int64_t bytes, std::int64_t now_ns);
+  /// meter=inbound: when a message of so many bytes, sent at `sent_ns`, is this rank's, which takes it now. Its one wire serves all senders in the order of these calls:
+  ///   arrives = max(arrives, sent) + 8 (bytes + meter_header_bytes) / rate + latency
+  /// (docs/papers/low_bandwidth_pipeline.md, "The contest's link"). What a message waits for its receiver to ask is not billed twice: the wire was idle, and stays at its time.
+  std::int64_t billed_ns(std::int64_t bytes, std::int64_t sent_ns);
   const EmulatedLink& link() const { return link_; }
   int node_of(int world_rank) const { return world_rank / link_.ranks_per_node; }
 
@@ -49,9 +69,13 @@ class EmulatedNetwork {
   struct alignas(64) Card;
   std::int64_t through(Card& card, std::int64_t first_ns, std::int64_t length_ns, std::int64_t now_ns);
   EmulatedLink link_;
+  std::int64_t wire_free_ns_ = 0;  ///< of this rank's inbound wire
   Card* cards_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// What meter=inbound bills besides a message's bytes: the count of its numbers.
+inline constexpr std::int64_t meter_header_bytes = 8;
 
 /// Added to a message's tag for the message that says when it arrives; tags of other messages are smaller.
 inline constexpr int emulated_stamp_tag = 1 << 20;

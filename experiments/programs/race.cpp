@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <filesystem>
 
+#include <unistd.h>
+
 #include "core/error.h"
 #include "core/process/log.h"
 #include "core/process/command_line.h"
 #include "core/process/main_guard.h"
+#include "experiments/race/entrant_settings.h"
 #include "experiments/race/race_cells.h"
 #include "experiments/race/race_report.h"
 #include "results/files/files.h"
@@ -27,6 +30,7 @@ struct Options {
 Course course_of(const Options& options) {
   Course course = read_course(options.course);
   for (const std::string& file : options.more) add_entrants(course, file);
+  check_settings(course);
   return course;
 }
 
@@ -72,7 +76,11 @@ int run(const Options& options) {
   const Leaderboard board = rank(course, r.target, performances, cells.time(performances));
   results::write_file_atomically(options.out + "/race.json", to_json(board, r, performances));
   const std::vector<RaceRow> rows = rows_of(board);
-  results::write_h5_atomically(options.out + "/race.h5", [&](h5::File& file) { file.write_table("race", results::to_table(std::span<const RaceRow>(rows), race_columns())); });
+  const std::vector<CurveRow> curves = curves_of(board, performances);
+  results::write_h5_atomically(options.out + "/race.h5", [&](h5::File& file) {
+    file.write_table("race", results::to_table(std::span<const RaceRow>(rows), race_columns()));
+    file.write_table("race_curves", results::to_table(std::span<const CurveRow>(curves), curve_columns()));
+  });
   results::write_file_atomically(options.out + "/race.txt", to_text(board));
   std::fputs(to_text(board).c_str(), stdout);
   return 0;
@@ -82,14 +90,26 @@ int run(const Options& options) {
 int plan(const Options& options) {
   const Course course = course_of(options);
   const double tuning = static_cast<double>(course.rates.size()) / 2 + 2, seeds = static_cast<double>(course.seeds.size());
-  double least = 0, most = 0;
+  // Runs of one rank are trained side by side.
+  const double together = course.loss.ranks == 1 ? static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 1;
+  double least = 0, most = 0, least_minutes = 0, most_minutes = 0;
   for (const Entrant& e : course.entrants) {
     const bool first = &e == &course.baseline();
-    least += e.rate > 0 ? seeds * e.horizons : course.rates.size() == 1 ? 1 + seeds : tuning + seeds;
-    most += e.rate > 0 ? seeds * e.horizons : (course.rates.size() == 1 ? 1 : tuning + 1.5) + (first ? seeds : 2 * course.longest - 2 + seeds * course.longest);
+    const double few = e.rate > 0 ? seeds * e.horizons : course.rates.size() == 1 ? 1 + seeds : tuning + seeds;
+    const double many = e.rate > 0 ? seeds * e.horizons : (course.rates.size() == 1 ? 1 : tuning + 1.5) + (first ? seeds : 2 * course.longest - 2 + seeds * course.longest);
+    const double minutes = course.horizon * (e.step_seconds > 0 ? e.step_seconds : course.loss.seconds) / 60 / together;
+    least += few, most += many, least_minutes += few * minutes, most_minutes += many * minutes;
   }
+  const std::size_t cells = course.entrants.size() * course.links.size() * static_cast<std::size_t>(course.windows);
   std::printf("%s: %zu entrants, %zu seeds, %zu links\n%.1f to %.1f runs of %d steps, %zu timed cells\n", course.name.c_str(), course.entrants.size(), course.seeds.size(), course.links.size(), least, most,
-              course.horizon, course.entrants.size() * course.links.size() * static_cast<std::size_t>(course.windows));
+              course.horizon, cells);
+  if (course.loss.seconds > 0 && course.time.seconds > 0) {
+    const double timed = static_cast<double>(cells) * course.time.seconds / 60;
+    std::printf("at the rates that the course states: %.0f to %.0f minutes of training and %.0f of timed cells, %.0f to %.0f in all\n", least_minutes, most_minutes, timed, least_minutes + timed,
+                most_minutes + timed);
+  } else {
+    std::printf("how long that takes is not known: the course states no step_seconds in [loss] or no cell_seconds in [time]\n");
+  }
   return 0;
 }
 

@@ -15,7 +15,8 @@ using sweep::at;
 using sweep::table_of;
 
 // What the race itself states for every run, and for those that are trained to the target.
-const std::set<std::string> stated = {"learning-rate", "seed", "plan"}, stated_of_losses = {"learning-rate", "steps", "warmup", "seed", "plan", "eval-interval"};
+const std::set<std::string> stated = {"learning-rate", "seed", "plan", "resume", "repetition", "schedule-steps"},
+                            stated_of_losses = {"learning-rate", "steps", "warmup", "seed", "plan", "eval-interval", "resume", "keep-at", "repetition", "schedule-steps"};
 
 toml::table parsed(const std::string& path) {
   const std::string text = results::read_file(path);
@@ -34,13 +35,17 @@ class CourseReader {
     sweep::require_known(path_, root_, "a course", {"race", "loss", "time", "entrant"});
     const toml::table& race = section("race");
     sweep::require_known(path_, race, "[race]",
-                         {"name", "description", "horizon", "longest", "validate_every", "target_at", "target", "warmup", "rates", "tuning_seed", "seeds", "links", "windows"});
+                         {"name", "description", "horizon", "longest", "validate_every", "target_at", "target", "warmup", "rates", "tuning_seed", "seeds", "links", "windows", "midway"});
     Course c;
     c.name = sweep::text_of(path_, race, "name"), c.description = sweep::text_of(path_, race, "description");
     if (c.name.empty()) throw UsageError(at(path_, race) + ": [race] needs a `name`");
     c.horizon = whole(race, "horizon", 1, 100'000'000), c.validate_every = whole(race, "validate_every", 1, c.horizon), c.tuning_seed = whole(race, "tuning_seed", 0, 1 << 30);
     c.longest = race.contains("longest") ? whole(race, "longest", 1, 64) : c.longest;
     c.windows = race.contains("windows") ? whole(race, "windows", 1, 100) : c.windows;
+    if (const toml::node* node = race.get("midway")) {
+      if (!node->is_boolean()) throw UsageError(at(path_, *node) + ": `midway` is true or false");
+      c.midway = node->value_or(true);
+    }
     c.target = sweep::positive_of(path_, race, "target", 0);
     c.target_at = share(race, "target_at", c.target_at), c.warmup = share(race, "warmup", c.warmup);
     if (c.horizon % (2 * c.validate_every) != 0)
@@ -50,7 +55,7 @@ class CourseReader {
     if (!std::is_sorted(c.rates.begin(), c.rates.end(), std::less_equal<>())) throw UsageError(at(path_, *race.get("rates")) + ": rates must rise, each one once");
     c.seeds = seeds(race, c.tuning_seed);
     for (const results::ParameterValue& value : values(race, "links")) c.links.push_back(results::to_text(value));
-    c.loss = shape("loss", stated_of_losses), c.time = shape("time", stated);
+    c.loss = shape("loss", "step_seconds", stated_of_losses), c.time = shape("time", "cell_seconds", stated);
     read_entrants(c);
     if (c.entrants.empty()) throw UsageError(path_ + ": no [[entrant]]; the first one is the baseline, usually {name = \"dense\"}");
     return c;
@@ -60,10 +65,10 @@ class CourseReader {
     const toml::node* node = root_.get("entrant");
     if (node == nullptr) return;
     for (const toml::table* table : sweep::tables_of(path_, *node, "entrant")) {
-      sweep::require_known(path_, *table, "[[entrant]]", {"name", "settings", "rate", "horizons", "seeds"});
+      sweep::require_known(path_, *table, "[[entrant]]", {"name", "settings", "rate", "horizons", "seeds", "step_seconds"});
       Entrant e;
       e.name = sweep::text_of(path_, *table, "name"), e.where = at(path_, *table);
-      e.rate = sweep::positive_of(path_, *table, "rate", 0);
+      e.rate = sweep::positive_of(path_, *table, "rate", 0), e.step_seconds = sweep::positive_of(path_, *table, "step_seconds", 0);
       if (table->contains("horizons")) e.horizons = whole(*table, "horizons", 1, c.longest);
       if (table->contains("seeds")) e.seeds = seeds(*table, c.tuning_seed);
       if (!e.seeds.empty() && c.entrants.empty()) throw UsageError(e.where + ": the baseline races with the course's seeds; leave `seeds` out");
@@ -123,10 +128,11 @@ class CourseReader {
       if (refused.contains(std::string(key.str()))) throw UsageError(at(path_, node) + ": `" + std::string(key.str()) + "` is stated by the race for every run");
     return sweep::parameters_of(path_, table);
   }
-  RunShape shape(const std::string& name, const std::set<std::string>& refused) const {
+  RunShape shape(const std::string& name, const char* seconds, const std::set<std::string>& refused) const {
     const toml::table& table = section(name);
-    sweep::require_known(path_, table, "[" + name + "]", {"ranks", "parameters"});
+    sweep::require_known(path_, table, "[" + name + "]", {"ranks", "parameters", seconds});
     RunShape s;
+    s.seconds = sweep::positive_of(path_, table, seconds, 0);
     s.ranks = table.contains("ranks") ? whole(table, "ranks", 1, 100'000) : 1;
     if (const toml::node* parameters = table.get("parameters")) s.parameters = options(table_of(path_, *parameters, name + ".parameters"), refused);
     return s;
@@ -137,6 +143,12 @@ class CourseReader {
 };
 
 }  // namespace
+
+results::Parameters RunShape::with(const Entrant& entrant) const {
+  results::Parameters all = parameters;
+  for (const auto& [name, value] : entrant.settings.values()) all.set(name, value);
+  return all;
+}
 
 std::string Course::registered_text() const {
   results::Parameters p;

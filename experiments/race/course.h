@@ -15,6 +15,7 @@ struct Entrant {
   results::Parameters settings;
   double rate = 0;    ///< learning rate chosen before, over `horizons`: nothing is tuned; 0: tuned here
   int horizons = 1;
+  double step_seconds = 0;  ///< of its loss runs where they take longer or less long than the baseline's; for `race plan`
   std::vector<int> seeds = {};  ///< its own instead of the course's: the baseline once more, as a control; compared without pairs
   std::string where;  ///< file:line
 };
@@ -23,6 +24,10 @@ struct Entrant {
 struct RunShape {
   int ranks = 1;
   results::Parameters parameters;
+  double seconds = 0;  ///< measured beforehand, for `race plan`: of a step that is trained (step_seconds), of a timed cell (cell_seconds); 0: not known
+
+  /// What an entrant's runs of this kind are started with, apart from what the race states.
+  results::Parameters with(const Entrant& entrant) const;
 };
 
 struct Course {
@@ -37,7 +42,8 @@ struct Course {
   int tuning_seed = 0;         ///< of runs that choose a rate; none of `seeds`
   std::vector<int> seeds;      ///< of the race: initial weights and order of the data, the same for all entrants
   std::vector<std::string> links;
-  int windows = 3;             ///< timed runs per entrant and link
+  int windows = 3;             ///< timed runs per entrant and link; from three on the last three must agree
+  bool midway = true;          ///< timed runs begin with the state in the middle of a loss run; false: with the initial weights
   RunShape loss, time;         ///< runs that are trained to the target; runs whose steps are timed
   std::vector<Entrant> entrants;
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "collectives/link/emulated_network.h"
+#include "collectives/link/link_calibration.h"
 #include "experiments/claims/interval.h"
 
 namespace thinwire::race {
@@ -47,6 +49,13 @@ std::string number(double x, const char* format = "%.3g") {
   char text[32];
   std::snprintf(text, sizeof text, format, x);
   return text;
+}
+
+/// Gbit/s of a link that goes at one rate both ways and bills nothing but its cards; else NaN.
+double rate_of(const std::string& link) {
+  if (!EmulatedLink::is_emulated(link)) return link.starts_with("netns:") ? nominal_link_gbps(link) : none;
+  const EmulatedLink emulated = EmulatedLink::parse(link);
+  return emulated.meter == LinkMeter::cards && emulated.up_gbps() == emulated.down_gbps() ? emulated.gbps : none;
 }
 
 bool leads(const Standing& s) {
@@ -136,6 +145,8 @@ std::vector<std::string> answers(const Leaderboard& board) {
     if (!best->remark.empty()) text += " (" + best->remark + ")";
     sentences.push_back(text + ".");
   }
+  if (board.links.size() > 1 && std::ranges::none_of(board.standings, [&](const Standing& s) { return s.entrant != board.baseline && leads(s); }))
+    sentences.push_back("No entrant beats " + board.baseline + " on any of these links.");
   return sentences;
 }
 
@@ -155,6 +166,34 @@ std::vector<Flip> flips(const Leaderboard& board) {
       }
   }
   return found;
+}
+
+std::vector<Crossing> crossings(const Leaderboard& board) {
+  std::vector<std::pair<double, std::string>> rated;
+  for (const std::string& link : board.links)
+    if (const double gbps = rate_of(link); !std::isnan(gbps)) rated.emplace_back(gbps, link);
+  std::ranges::sort(rated, std::greater<>());
+  std::vector<Crossing> found;
+  for (std::size_t i = 0; i + 1 < rated.size(); ++i) {
+    const auto& [fast, faster_link] = rated[i];
+    const auto& [slow, slower_link] = rated[i + 1];
+    if (fast == slow) continue;
+    const std::vector<Standing> first = board.on(faster_link), second = board.on(slower_link);
+    for (const Standing& a : first)
+      for (const Standing& b : first) {
+        const auto a_slow = std::ranges::find(second, a.entrant, &Standing::entrant), b_slow = std::ranges::find(second, b.entrant, &Standing::entrant);
+        if (!a.all_arrived() || !b.all_arrived() || !(a.seconds.value < b.seconds.value) || !(a_slow->seconds.value > b_slow->seconds.value)) continue;
+        const double ahead = b.seconds.value - a.seconds.value, behind = a_slow->seconds.value - b_slow->seconds.value, part = ahead / (ahead + behind);
+        found.push_back({a.entrant, b.entrant, faster_link, slower_link, 1 / (1 / fast + part * (1 / slow - 1 / fast))});
+      }
+  }
+  return found;
+}
+
+std::vector<Crossing> changes_of_lead(const Leaderboard& board) {
+  std::vector<Crossing> leads = crossings(board);
+  std::erase_if(leads, [&](const Crossing& c) { return board.on(c.faster_link).front().entrant != c.above || board.on(c.slower_link).front().entrant != c.below; });
+  return leads;
 }
 
 }  // namespace thinwire::race

@@ -58,4 +58,15 @@ struct Flip {
 };
 std::vector<Flip> flips(const Leaderboard& board);
 
+/// Two entrants that change places between neighbouring links: of those with one rate for both directions, by it. The rate at which they do is interpolated, not measured: each one's time of a step is taken
+/// to be a + b / rate between the two measured ones (and the latency to change along), so T is a straight line in 1 / rate. Values alone, without their intervals.
+struct Crossing {
+  std::string above, below;  ///< who is sooner at higher rates, and at lower ones
+  std::string faster_link, slower_link;
+  double gbps = none;
+};
+std::vector<Crossing> crossings(const Leaderboard& board);
+/// Of them the first to reach the target on its link, on both sides: who takes over from whom.
+std::vector<Crossing> changes_of_lead(const Leaderboard& board);
+
 }  // namespace thinwire::race

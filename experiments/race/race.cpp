@@ -25,6 +25,20 @@ std::optional<double> beyond(std::vector<Tried> tried) {
   return std::nullopt;
 }
 
+std::vector<Validation> mean_curve(const std::vector<LossRun>& runs) {
+  std::vector<Validation> mean;
+  double count = 0;
+  for (const LossRun& run : runs) {
+    if (run.diverged) continue;
+    if (mean.empty())
+      for (const Validation& v : run.curve) mean.push_back({v.steps, 0});
+    ++count;
+    for (std::size_t i = 0; i < std::min(mean.size(), run.curve.size()); ++i) mean[i].loss += run.curve[i].loss;
+  }
+  for (Validation& v : mean) v.loss /= count;
+  return mean;
+}
+
 }  // namespace
 
 double LossRun::final_loss() const {
@@ -98,10 +112,12 @@ void run_seeds(const Course& course, const Entrant& entrant, double target, Perf
   if (performance.steps == 0) return;
   std::vector<LossRequest> requests;
   for (const int seed : course.seeds_of(entrant)) requests.push_back({&entrant, performance.rate, performance.steps, seed});
-  for (const LossRun& run : train(requests)) {
+  const std::vector<LossRun> runs = train(requests);
+  for (const LossRun& run : runs) {
     performance.steps_to_target.push_back(run.steps_to(target));
     performance.final_loss.push_back(run.final_loss());
   }
+  performance.curve = mean_curve(runs);
 }
 
 double target_of(const Course& course, const Performance& baseline, const TrainRuns& train) {

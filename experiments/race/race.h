@@ -48,7 +48,7 @@ struct LossRun {
 using TrainRuns = std::function<std::vector<LossRun>(std::span<const LossRequest>)>;
 
 struct TimedStep {
-  std::vector<double> step_ms;  ///< typical step of each window
+  std::vector<double> step_ms;  ///< mean step of each window, a whole number of rounds where replicas exchange every so many steps
   double link_bytes = none;     ///< of a step, all ranks
   std::string distrust;         ///< why these times say little; empty: they hold
 };
@@ -66,6 +66,7 @@ struct Performance {
   int steps = 0;                      ///< of its race runs, a multiple of the horizon
   std::vector<double> steps_to_target;  ///< by seed; NaN: not within `steps`. Empty: the tuning seed did not reach the target within the longest run
   std::vector<double> final_loss;     ///< by seed
+  std::vector<Validation> curve;      ///< of the race runs, mean over those that did not diverge
   std::vector<Tried> tried;
   int arrived() const;
 };

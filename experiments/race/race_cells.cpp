@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 
 #include "experiments/claims/attempts.h"
+#include "experiments/race/entrant_settings.h"
+#include "results/kept_state.h"
 
 namespace thinwire::race {
 namespace {
@@ -15,21 +19,71 @@ LossRun run_of(const results::CellRecord& record) {
   return run;
 }
 
+// Windows are steady when so many in a row lie so close together (largest over smallest - 1), and so many more than the course says are tried (docs/papers/low_bandwidth_pipeline.md, the
+// contest's own rule).
+constexpr int windows_that_agree = 3, windows_beyond = 3;
+constexpr double agreement = 0.01;
+
+/// Of the last windows; 0 where there are too few to tell.
+double apart(const TimedStep& step) {
+  if (step.step_ms.size() < windows_that_agree) return 0;
+  const auto last = std::ranges::subrange(step.step_ms.end() - windows_that_agree, step.step_ms.end());
+  return std::ranges::max(last) / std::ranges::min(last) - 1;
+}
+
+std::string id_of(const claims::CellRequest& r) { return results::cell_id(r.program, r.ranks, r.link, r.parameters); }
+
+void add_window(TimedStep& step, const results::CellRecord& record) {
+  if (!claims::measured_well(record)) step.distrust = claims::reason_of(record);
+  if (claims::is_disturbed(claims::disturbance_of(record))) step.distrust = "the machine was disturbed";
+  if (record.samples.empty()) return;  // skipped: no such link here
+  double sum = 0;
+  for (const results::SampleRow& sample : record.samples) sum += sample.total_us;
+  step.step_ms.push_back(sum * 1e-3 / static_cast<double>(record.samples.size()));
+  step.link_bytes = 0;
+  for (const results::TrainingTrafficRow& row : record.training.traffic) step.link_bytes += static_cast<double>(row.link_bytes);
+}
+
 }  // namespace
 
+const Entrant& RaceCells::entrant_of(const Performance& performance) const { return *std::ranges::find(course_.entrants, performance.entrant, &Entrant::name); }
+
+std::optional<LossRequest> RaceCells::start_of(const Performance& p) const {
+  if (!course_.midway || p.steps == 0) return std::nullopt;
+  const Entrant& entrant = entrant_of(p);
+  const auto trained = std::ranges::find_if(p.final_loss, [](double loss) { return std::isfinite(loss); });
+  if (trained == p.final_loss.end()) return std::nullopt;  // all of them diverged
+  return LossRequest{&entrant, p.rate, p.steps, course_.seeds_of(entrant)[static_cast<std::size_t>(trained - p.final_loss.begin())]};
+}
+
 claims::CellRequest RaceCells::request_of(const LossRequest& request) const {
-  claims::CellRequest r{"train_gpt", course_.loss.ranks, "shm", course_.loss.parameters, 3600, {"race", course_.name, request.entrant->name}, /*timed=*/false};
+  claims::CellRequest r{"train_gpt", course_.loss.ranks, "shm", course_.loss.with(*request.entrant), 3600, {"race", course_.name, request.entrant->name}, /*timed=*/false};
   if (r.ranks == 1) r.threads = 1;
-  for (const auto& [name, value] : request.entrant->settings.values()) r.parameters.set(name, value);
   r.parameters.set("learning-rate", request.rate), r.parameters.set("steps", request.steps), r.parameters.set("seed", request.seed);
   r.parameters.set("warmup", std::lround(course_.warmup * request.steps)), r.parameters.set("eval-interval", course_.validate_every), r.parameters.set("plan", request.entrant->name);
+  if (course_.midway && request.seed == course_.seeds_of(*request.entrant).front()) r.parameters.set("keep-at", request.steps / 2);
   return r;
 }
 
-claims::CellRequest RaceCells::request_of(const Entrant& entrant, const std::string& link, double rate, int window) const {
-  claims::CellRequest r{"train_gpt", course_.time.ranks, link, course_.time.parameters, 600, {"race", course_.name, entrant.name}, /*timed=*/true};
-  for (const auto& [name, value] : entrant.settings.values()) r.parameters.set(name, value);
-  r.parameters.set("learning-rate", rate), r.parameters.set("seed", window + 1), r.parameters.set("plan", entrant.name);
+claims::CellRequest RaceCells::half_of(const LossRequest& start) const {
+  claims::CellRequest r = request_of(start);
+  r.parameters.set("steps", start.steps / 2), r.parameters.set("keep-at", start.steps / 2), r.parameters.set("schedule-steps", start.steps), r.parameters.set("eval-interval", 0);
+  return r;
+}
+
+claims::CellRequest RaceCells::request_of(const Performance& p, const std::string& link, int window) const {
+  const Entrant& entrant = entrant_of(p);
+  claims::CellRequest r{"train_gpt", course_.time.ranks, link, course_.time.with(entrant), 600, {"race", course_.name, entrant.name}, /*timed=*/true};
+  r.parameters.set("learning-rate", p.rate), r.parameters.set("plan", entrant.name), r.parameters.set("steps", window_steps(course_, entrant));
+  const std::optional<LossRequest> start = start_of(p);
+  if (!start) {
+    r.parameters.set("seed", window + 1);
+    return r;
+  }
+  r.parameters.set("resume", "kept:" + id_of(request_of(*start))), r.parameters.set("seed", start->seed);
+  r.parameters.set("schedule-steps", p.steps), r.parameters.set("warmup", std::lround(course_.warmup * p.steps));
+  if (layouts_differ(course_, entrant)) r.parameters.set("codec-state", "reset"), r.parameters.set("replica-state", "reset");
+  if (window > 0) r.parameters.set("repetition", window);
   return r;
 }
 
@@ -49,32 +103,63 @@ std::vector<LossRun> RaceCells::train(std::span<const LossRequest> requests) {
   return runs;
 }
 
-Times RaceCells::time(const std::vector<Performance>& performances) {
-  struct Asked {
-    const Performance* performance;
-    std::string link;
-  };
-  std::vector<Asked> asked;
-  std::vector<claims::CellRequest> requests;
-  for (int window = 0; window < course_.windows; ++window)
+std::string RaceCells::kept_by(const claims::CellRequest& request) const { return results::kept_state_path(cells_.paths().resume(), id_of(request)); }
+
+void RaceCells::provide_states(const std::vector<Performance>& performances) {
+  std::vector<LossRequest> missing;
+  std::vector<claims::CellRequest> halves;
+  for (const Performance& p : performances) {
+    const std::optional<LossRequest> start = start_of(p);
+    if (!start || std::filesystem::exists(kept_by(request_of(*start)))) continue;
+    bool measured = true;
     for (const std::string& link : course_.links)
-      for (const Performance& p : performances) {
-        const auto entrant = std::ranges::find(course_.entrants, p.entrant, &Entrant::name);
-        asked.push_back({&p, link});
-        requests.push_back(request_of(*entrant, link, p.rate, window));
-      }
-  const std::vector<results::CellRecord> records = cells_.run(requests);
-  Times times;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    TimedStep& step = times[{asked[i].performance->entrant, asked[i].link}];
-    const results::CellRecord& record = records[i];
-    if (!claims::measured_well(record)) step.distrust = claims::reason_of(record);
-    if (claims::is_disturbed(claims::disturbance_of(record))) step.distrust = "the machine was disturbed";
-    if (record.training.time.empty()) continue;  // skipped: no such link here
-    step.step_ms.push_back(record.training.time.front().step_ms);
-    step.link_bytes = 0;
-    for (const results::TrainingTrafficRow& row : record.training.traffic) step.link_bytes += static_cast<double>(row.link_bytes);
+      for (int window = 0; window < course_.windows; ++window) measured = measured && results::is_finished(results::record_path(cells_.paths().out, id_of(request_of(p, link, window))));
+    if (measured) continue;
+    missing.push_back(*start), halves.push_back(half_of(*start));
+    // Its numbers are nobody's: without its state it is run again.
+    if (!std::filesystem::exists(kept_by(halves.back()))) std::filesystem::remove(results::record_path(cells_.paths().out, id_of(halves.back())));
   }
+  if (halves.empty()) return;
+  cells_.run(halves);
+  for (std::size_t i = 0; i < halves.size(); ++i) std::filesystem::rename(kept_by(halves[i]), kept_by(request_of(missing[i])));
+}
+
+void RaceCells::remove_states(const std::vector<Performance>& performances) const {
+  std::error_code ignored;
+  for (const Performance& p : performances)
+    if (const std::optional<LossRequest> start = start_of(p)) std::filesystem::remove(kept_by(request_of(*start)), ignored);
+}
+
+Times RaceCells::time(const std::vector<Performance>& performances) {
+  provide_states(performances);
+  using Place = std::pair<const Performance*, std::string>;
+  std::vector<Place> places;
+  for (const std::string& link : course_.links)
+    for (const Performance& p : performances) places.emplace_back(&p, link);
+  Times times;
+  const auto measure = [&](const std::vector<Place>& where, int first, int end) {
+    std::vector<claims::CellRequest> requests;
+    for (int window = first; window < end; ++window)
+      for (const auto& [p, link] : where) requests.push_back(request_of(*p, link, window));
+    const std::vector<results::CellRecord> records = cells_.run(requests);
+    for (std::size_t i = 0; i < records.size(); ++i) add_window(times[{where[i % where.size()].first->entrant, where[i % where.size()].second}], records[i]);
+  };
+  measure(places, 0, course_.windows);
+  for (int more = 0; more < windows_beyond && course_.windows >= windows_that_agree; ++more) {
+    std::vector<Place> again;
+    std::ranges::copy_if(places, std::back_inserter(again), [&](const Place& place) { return apart(times[{place.first->entrant, place.second}]) > agreement; });
+    if (again.empty()) break;
+    measure(again, course_.windows + more, course_.windows + more + 1);
+  }
+  for (auto& [place, step] : times) {
+    if (step.step_ms.size() > static_cast<std::size_t>(course_.windows)) step.step_ms.erase(step.step_ms.begin(), step.step_ms.end() - course_.windows);
+    if (const double spread = apart(step); spread > agreement) {
+      char words[64];
+      std::snprintf(words, sizeof words, "windows differ by %.1f %%", 100 * spread);
+      step.distrust += (step.distrust.empty() ? "" : "; ") + std::string(words);
+    }
+  }
+  remove_states(performances);
   return times;
 }
 

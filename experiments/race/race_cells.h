@@ -13,13 +13,23 @@ class RaceCells {
   /// Untimed: runs of one rank are trained side by side. A run that diverges is a result; RuntimeFailure for any other that fails.
   std::vector<LossRun> train(std::span<const LossRequest> requests);
   /// Steps of every entrant on every link, window by window, so that what disturbs the machine for a while meets all alike; disturbed cells are repeated by the rule of claims.
-  /// Times that were not measured well (links that are not to be trusted, disturbed machines) say so.
+  /// Where the last three windows lie further apart than 1 %, up to three more are measured, and the last ones count. Runs begin with the state that the entrant's first race run kept half-way
+  /// (where the folder has it no more, half of that run is made again), so that payloads of variable size are those of the middle; afterwards these states are removed.
+  /// Times that were not measured well (links that are not to be trusted, disturbed machines, windows that do not agree) say so.
   Times time(const std::vector<Performance>& performances);
 
   claims::CellRequest request_of(const LossRequest& request) const;
-  claims::CellRequest request_of(const Entrant& entrant, const std::string& link, double rate, int window) const;
+  claims::CellRequest request_of(const Performance& performance, const std::string& link, int window) const;
 
  private:
+  const Entrant& entrant_of(const Performance& performance) const;
+  /// The race run whose middle timed runs begin with; nothing where there is none.
+  std::optional<LossRequest> start_of(const Performance& performance) const;
+  /// The same run up to there, which keeps the same state.
+  claims::CellRequest half_of(const LossRequest& start) const;
+  std::string kept_by(const claims::CellRequest& request) const;
+  void provide_states(const std::vector<Performance>& performances);
+  void remove_states(const std::vector<Performance>& performances) const;
   const Course& course_;
   claims::CellRunner& cells_;
 };

@@ -16,7 +16,9 @@ nlohmann::json json_of(const Performance& p) {
   for (const Tried& t : p.tried) tried.push_back({{"learning_rate", t.rate}, {"steps", t.steps}, {"loss", number(t.loss)}});
   for (const double steps : p.steps_to_target) arrivals.push_back(number(steps));
   for (const double loss : p.final_loss) losses.push_back(number(loss));
-  return {{"entrant", p.entrant}, {"learning_rate", number(p.rate)}, {"steps", p.steps}, {"steps_to_target", arrivals}, {"final_loss", losses}, {"tuning", tried}};
+  nlohmann::json curve = nlohmann::json::array();
+  for (const Validation& v : p.curve) curve.push_back({v.steps, number(v.loss)});
+  return {{"entrant", p.entrant}, {"learning_rate", number(p.rate)}, {"steps", p.steps}, {"steps_to_target", arrivals}, {"final_loss", losses}, {"curve", curve}, {"tuning", tried}};
 }
 
 std::string spread(const Spread& s, const char* format) {
@@ -30,6 +32,12 @@ std::string spread(const Spread& s, const char* format) {
     all += std::string(text) + "]";
   }
   return all;
+}
+
+std::string rate_text(double gbps) {
+  char text[32];
+  std::snprintf(text, sizeof text, gbps >= 1 ? "%.2g Gbit/s" : "%.3g Mbit/s", gbps >= 1 ? gbps : gbps * 1e3);
+  return text;
 }
 
 }  // namespace
@@ -100,11 +108,34 @@ std::vector<RaceRow> rows_of(const Leaderboard& board) {
   return rows;
 }
 
+std::span<const results::ColumnOf<CurveRow>> curve_columns() {
+  using R = CurveRow;
+  static const results::ColumnOf<R> columns[] = {
+      {"course", &R::course, "name of the course"},
+      {"entrant", &R::entrant, "name of the training configuration"},
+      {"steps", &R::steps, "before the validation"},
+      {"loss", &R::loss, "mean over the seeds that did not diverge, nats per token"},
+  };
+  return columns;
+}
+
+std::vector<CurveRow> curves_of(const Leaderboard& board, const std::vector<Performance>& performances) {
+  std::vector<CurveRow> rows;
+  for (const Performance& p : performances)
+    for (const Validation& v : p.curve) rows.push_back({board.course, p.entrant, v.steps, v.loss});
+  return rows;
+}
+
 std::string to_text(const Leaderboard& board) {
   char line[512];
   std::string text;
   for (const std::string& answer : answers(board)) text += answer + "\n";
   for (const Flip& flip : flips(board)) text += flip.entrant + " is behind " + board.baseline + " on " + flip.loses_on + " and ahead on " + flip.wins_on + ".\n";
+  for (const Crossing& c : crossings(board))
+    if (c.above == board.baseline || c.below == board.baseline)
+      text += c.below + " overtakes " + c.above + " below " + rate_text(c.gbps) + " (interpolated between " + c.faster_link + " and " + c.slower_link + ").\n";
+  for (const Crossing& c : changes_of_lead(board))
+    if (c.above != board.baseline && c.below != board.baseline) text += "The lead goes from " + c.above + " to " + c.below + " below " + rate_text(c.gbps) + " (interpolated).\n";
   std::snprintf(line, sizeof line, "course %s: validation loss %.4f nats per token, horizon %d steps\n", board.course.c_str(), board.target, board.horizon);
   text += line;
   for (const std::string& link : board.links) {
@@ -136,7 +167,10 @@ std::string to_json(const Leaderboard& board, const Registered& registered, cons
   }
   for (const Performance& p : performances) runs.push_back(json_of(p));
   for (const Flip& f : flips(board)) turns.push_back({{"entrant", f.entrant}, {"behind_on", f.loses_on}, {"ahead_on", f.wins_on}});
-  return nlohmann::json{{"schema", 1}, {"registered", nlohmann::json::parse(to_json(registered))}, {"answers", answers(board)}, {"standings", standings}, {"entrants", runs}, {"flips", turns}}.dump(1) + "\n";
+  nlohmann::json crossed = nlohmann::json::array();
+  for (const Crossing& c : crossings(board))
+    crossed.push_back({{"sooner_above", c.above}, {"sooner_below", c.below}, {"faster_link", c.faster_link}, {"slower_link", c.slower_link}, {"interpolated_gbps", number(c.gbps)}});
+  return nlohmann::json{{"schema", 1}, {"registered", nlohmann::json::parse(to_json(registered))}, {"answers", answers(board)}, {"standings", standings}, {"entrants", runs}, {"flips", turns}, {"crossings", crossed}}.dump(1) + "\n";
 }
 
 }  // namespace thinwire::race

@@ -30,6 +30,15 @@ struct RaceRow {
 std::span<const results::ColumnOf<RaceRow>> race_columns();
 std::vector<RaceRow> rows_of(const Leaderboard& board);
 
+/// One row of /race_curves: the validation loss of an entrant's race runs after so many steps.
+struct CurveRow {
+  std::string course, entrant;
+  std::int64_t steps = 0;
+  double loss = none;
+};
+std::span<const results::ColumnOf<CurveRow>> curve_columns();
+std::vector<CurveRow> curves_of(const Leaderboard& board, const std::vector<Performance>& performances);
+
 /// The answers, then a table per link.
 std::string to_text(const Leaderboard& board);
 std::string to_json(const Leaderboard& board, const Registered& registered, const std::vector<Performance>& performances);

@@ -17,10 +17,12 @@ OTHERS = ("course", "description", "baseline", "entrant", "link", "place", "hori
 
 @dataclass
 class Race:
-    """`standings`: one dictionary per entrant and link with the columns of /race; NaN where there is no number. Empty: nobody raced."""
+    """`standings`: one dictionary per entrant and link with the columns of /race; NaN where there is no number. Empty: nobody raced. `curves`: of each entrant that raced, (steps, mean validation loss) of
+    its race runs."""
 
     folder: str
     standings: list = field(default_factory=list)
+    curves: dict = field(default_factory=dict)
     sha256: str = "none"
 
     @property
@@ -30,6 +32,11 @@ class Race:
     @property
     def baseline(self):
         return self.standings[0]["baseline"] if self.standings else ""
+
+    @property
+    def entrants(self):
+        """The baseline first."""
+        return [self.baseline] + sorted({s["entrant"] for s in self.standings} - {self.baseline}) if self.standings else []
 
     def on(self, link):
         return [s for s in self.standings if s["link"] == link]
@@ -106,7 +113,12 @@ def load(folder, collected=None):
     except OSError as error:
         raise from_os_error(error, "cannot read the race") from error
     try:
-        return Race(folder, [_standing(s) for s in json.loads(content)["standings"]], hashlib.sha256(content).hexdigest())
+        parsed = json.loads(content)
+        standings = [_standing(s) for s in parsed["standings"]]
+        # Races of older programs have no curves.
+        curves = {e["entrant"]: [(int(steps), float(loss)) for steps, loss in e.get("curve", []) if loss is not None] for e in parsed.get("entrants", [])}
+        curves = {entrant: curve for entrant, curve in curves.items() if curve}
+        return Race(folder, standings, curves, hashlib.sha256(content).hexdigest())
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptData(f"{path} is no race ({error!r}); `race run` writes one") from error
 
@@ -118,7 +130,7 @@ def _collected(folder, collected):
         table = file["race"][:]
     try:
         plain = lambda value: value.decode() if isinstance(value, bytes) else value.item()
-        return Race(folder, [_standing({name: plain(row[name]) for name in table.dtype.names}) for row in table], collected.sha256)
+        return Race(folder, [_standing({name: plain(row[name]) for name in table.dtype.names}) for row in table], {}, collected.sha256)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptData(f"table /race of {collected.path} is no race ({error!r}); `race run` and `sweep collect` write it") from error
 

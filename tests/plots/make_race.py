@@ -29,9 +29,11 @@ def standings(seeds=3):
 
 def write(folder, seeds=3):
     """A race of three entrants on two links, one of which never arrives; the folder."""
+    # Losses fall from 5 as steps do, to 2.5 at the end of what each takes; who does not arrive has no curve.
+    curves = [{"entrant": e, "curve": [[20 * i, 5 - 2.5 * 20 * i / STEPS[e]] for i in range(1, int(STEPS[e] // 20) + 2)] if e != "top 5 %" else []} for e in STEPS]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "race.json"), "w", encoding="utf-8") as file:
-        json.dump({"schema": 1, "standings": standings(seeds)}, file)
+        json.dump({"schema": 1, "entrants": curves, "standings": standings(seeds)}, file)
     return folder
 
 

@@ -372,10 +372,8 @@ void TrainConfig::check() const {
   if (embedding_sync != "two_step" && embedding_sync != "fused")
     throw UsageError("--embedding-sync " + embedding_sync + ": two_step or fused");
   for (const auto& [traffic, rule] : compress) check_rule(*this, traffic, rule), check_inside(*this, traffic, rule);
-  if (compute != ComputeMode::real && (!checkpoint.empty() || !resume.empty()))
-    throw UsageError(
-        "--compute timed replays durations, so its weights mean nothing and are neither saved nor resumed; "
-        "drop --checkpoint and --resume, or use --compute real");
+  if (compute != ComputeMode::real && !checkpoint.empty())
+    throw UsageError("--compute timed replays durations, so its weights mean nothing and are not saved; drop --checkpoint, or use --compute real");
   if (!resume_sha256.empty() && resume.empty())
     throw UsageError("--resume-sha256 names the state of a checkpoint, but there is none to start from; give --resume FILE.h5");
   if (save_interval > 0 && checkpoint.empty())

@@ -1,12 +1,10 @@
 """Seconds to the target loss by link, for every entrant of the race."""
 import math
 
-from plots.lib import claim_drawing, style, words
+from plots.lib import claim_drawing, race_looks, style, words
 from plots.lib.figure import Figure, Source
 
 COLUMNS = ("link", "entrant", "place", "arrived", "seeds", "steps_to_target", "step_ms", "seconds", "low", "high", "sooner", "sooner_low", "sooner_high", "remark")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#882255", "#44aa99", "#332288", "#999933", "#aa4499", "#117733", "#661100")
-MARKERS = "os^vDPX<>ph*"
 
 
 @Figure(
@@ -30,10 +28,8 @@ def draw(drawing, race):
         }
         for s in race.standings
     ]  # fmt: skip
-    entrants = [race.baseline] + sorted({s["entrant"] for s in race.standings} - {race.baseline})
-    looks = {e: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]} for i, e in enumerate(entrants[1:])}
-    looks[race.baseline] = {"color": style.FAMILY_COLOURS["none"], "marker": "o", "linestyle": "--"}
-    handles = [style.Line2D([], [], label=e, markersize=5, linewidth=1.3, **looks[e]) for e in entrants]
+    entrants, looks = race.entrants, race_looks.looks(race)
+    handles = race_looks.handles(race)
     figure, axes = style.canvas(1, 2, height=4.0, legend_rows=style.legend_rows(handles, 4))
     style.legend(figure, handles, 4)
     drawing.figure = figure

@@ -32,14 +32,28 @@ TEST(EmulatedLink, IsReadFromItsName) {
   EXPECT_EQ(link.frame_bytes, 0);
   EXPECT_EQ(EmulatedLink::parse("emulated:1gbit,frame=9000").frame_bytes, 9000);
   for (const char* wrong : {"netns:1gbit", "emulated:", "emulated:10", "emulated:10gbit,latency=2", "emulated:1gbit,node=0", "emulated:1gbit,node=2x",
-                            "emulated:1gbit,inside=fast", "emulated:1gbit,frame=0", "emulated:1gbit,frame=9k", "emulated:1gbit,speed=2", "emulated:-1gbit", "emulated:nangbit"})
+                            "emulated:1gbit,inside=fast", "emulated:1gbit,frame=0", "emulated:1gbit,frame=9k", "emulated:1gbit,speed=2", "emulated:-1gbit", "emulated:nangbit", "emulated:1gbit,up=0mbit",
+                            "emulated:1gbit,up=fast", "emulated:1gbit,up=1mbit,down=2mbit", "emulated:1gbit,up=1mbit,up=2mbit", "emulated:1gbit,meter=outbound", "emulated:1gbit,meter",
+                            "emulated:1gbit,meter=inbound,up=1mbit", "emulated:1gbit,frame=9000,meter=inbound", "emulated:1gbit,node=2,inside=2gbit,meter=inbound"})
     EXPECT_THROW(EmulatedLink::parse(wrong), UsageError) << wrong;
 }
 
-TEST(EmulatedCommunicator, ComputesWhatTheLibraryComputes) {
-  const auto comm = emulated("emulated:50gbit,latency=1us,node=2");
+TEST(EmulatedLink, TellsItsDirectionsApart) {
+  const EmulatedLink both = EmulatedLink::parse("emulated:1gbit"), home = EmulatedLink::parse("emulated:200mbit,up=20mbit,latency=15ms"), server = EmulatedLink::parse("emulated:1gbit,down=100mbit");
+  EXPECT_EQ(both.up_gbps(), both.down_gbps());
+  EXPECT_EQ(both.meter, LinkMeter::cards);
+  EXPECT_DOUBLE_EQ(home.up_gbps(), 0.02);
+  EXPECT_DOUBLE_EQ(home.down_gbps(), 0.2);
+  EXPECT_DOUBLE_EQ(server.up_gbps(), 1);
+  EXPECT_DOUBLE_EQ(server.down_gbps(), 0.1);
+  EXPECT_DOUBLE_EQ(home.slower_gbps(), 0.02);
+  EXPECT_DOUBLE_EQ(server.slower_gbps(), 0.1);
+  EXPECT_EQ(EmulatedLink::parse("emulated:200mbit,latency=50ms,meter=inbound").meter, LinkMeter::inbound);
+}
+
+void expect_the_librarys_results(Communicator* comm, std::initializer_list<std::int64_t> sizes) {
   const int n = comm->size(), me = comm->rank();
-  for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{7}, std::int64_t{1000}, std::int64_t{70001}}) {
+  for (const std::int64_t elements : sizes) {
     std::vector<std::int64_t> x(static_cast<std::size_t>(elements)), expected(x.size()), got(x.size(), -1);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::int64_t>(i) * 3 + me * 1000;
     world().all_reduce(x.data(), expected.data(), elements, DType::i64, ReduceOp::sum)->wait();
@@ -79,6 +93,12 @@ TEST(EmulatedCommunicator, ComputesWhatTheLibraryComputes) {
   }
 }
 
+TEST(EmulatedCommunicator, ComputesWhatTheLibraryComputes) {
+  expect_the_librarys_results(emulated("emulated:50gbit,latency=1us,node=2").get(), {1, 7, 1000, 70001});
+  expect_the_librarys_results(emulated("emulated:50gbit,up=20gbit").get(), {7});
+  expect_the_librarys_results(emulated("emulated:50gbit,latency=1us,meter=inbound").get(), {7, 1000});
+}
+
 // A machine can only be late, so lower bounds cannot fail by accident.
 TEST(EmulatedCommunicator, DeliversNoMessageBeforeItsTime) {
   const auto comm = emulated("emulated:1gbit,latency=2ms");
@@ -107,6 +127,66 @@ TEST(EmulatedCommunicator, DeliversNoMessageBeforeItsTime) {
   comm->all_reduce(x.data(), y.data(), static_cast<std::int64_t>(x.size()), DType::f32, ReduceOp::sum)->wait();
   const double least_ms = 2.0 * (n - 1) * (2.0 / n + 2.0);
   EXPECT_GE(static_cast<double>(now_ns() - begin) * 1e-6, 0.8 * least_ms);
+}
+
+TEST(EmulatedCommunicator, AMeterDeliversNoMessageBeforeItIsPaid) {
+  const auto comm = emulated("emulated:1gbit,latency=2ms,meter=inbound");
+  const int me = comm->rank();
+  std::vector<std::byte> data(125000);  // a millisecond
+  comm->barrier();
+  std::int64_t start = now_ns(), received = 0;
+  world().broadcast(&start, sizeof start, 0)->wait();
+  if (me == 0)
+    for (int i = 0; i < 3; ++i) comm->send(data.data(), i == 1 ? 1000 : 125000, 1, 5)->wait();
+  if (me == 1) {
+    comm->receive(data.data(), 125000, 0, 5)->wait();
+    EXPECT_GE(now_ns() - start, 3'000'000);
+    comm->receive(data.data(), 125000, 0, 5, &received)->wait();
+    EXPECT_EQ(received, 1000);
+    EXPECT_GE(now_ns() - start, 5'008'000) << "the latency is paid again, though both were sent at once";
+    comm->receive(data.data(), 125000, 0, 5)->wait();
+    EXPECT_GE(now_ns() - start, 8'008'000);
+  }
+  comm->barrier();
+}
+
+// docs/papers/low_bandwidth_pipeline.md, "Worked examples".
+TEST(EmulatedNetwork, AMeterBillsBytesAndLatencyOnOneWire) {
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:200mbit,latency=50ms,meter=inbound"));
+  const std::int64_t ms = 1'000'000, now = now_ns(), bytes = 25000 - meter_header_bytes;
+  // Nanoseconds are cut off.
+  EXPECT_NEAR(static_cast<double>(network.billed_ns(bytes, now) - now), 51e6, 5);
+  EXPECT_NEAR(static_cast<double>(network.billed_ns(bytes, now) - now), 102e6, 5) << "whoever sent it";
+  EXPECT_NEAR(static_cast<double>(network.billed_ns(bytes, now + 200 * ms) - now), 251e6, 5) << "the wire was idle from 102 ms on, and gives nothing for it";
+  EXPECT_NEAR(static_cast<double>(network.billed_ns(bytes, now) - now), 302e6, 5);
+  const EmulatedNetwork::Times sent = network.reserve(0, 1, 1 << 30, now);
+  EXPECT_EQ(sent.left_ns, now) << "the sender's card is free";
+  world().barrier();
+}
+
+TEST(EmulatedNetwork, AHomeSendsSlowerThanItReceives) {
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,up=250mbit,latency=10us"));
+  if (world().rank() == 0) {
+    const std::int64_t now = 1'000'000'000, ms = 1'000'000, millisecond = 125000;
+    const auto first = network.reserve(0, 1, millisecond, now);
+    EXPECT_EQ(first.left_ns, now + 4 * ms);
+    EXPECT_EQ(first.arrival_ns, now + 4 * ms + 10'000) << "the last byte comes a latency after it left";
+    if (world().size() >= 4) {
+      // Three senders at a quarter of the receiver's rate: it is busy a millisecond for each, at the end of the four.
+      EXPECT_EQ(network.reserve(2, 1, millisecond, now).arrival_ns, now + 5 * ms + 10'000);
+      EXPECT_EQ(network.reserve(3, 1, millisecond, now + 4 * ms).arrival_ns, now + 8 * ms + 10'000) << "by then it is idle again";
+    }
+  }
+  world().barrier();
+  EmulatedNetwork slow_in(world(), EmulatedLink::parse("emulated:1gbit,down=250mbit,latency=10us"));
+  if (world().rank() == 0) {
+    const std::int64_t now = 1'000'000'000, ms = 1'000'000, millisecond = 125000;
+    const auto first = slow_in.reserve(0, 1, millisecond, now);
+    EXPECT_EQ(first.left_ns, now + ms);
+    EXPECT_EQ(first.arrival_ns, now + 4 * ms + 10'000);
+    EXPECT_EQ(slow_in.reserve(0, 1, millisecond, now).arrival_ns, now + 8 * ms + 10'000) << "it left after two milliseconds and waits for the receiver";
+  }
+  world().barrier();
 }
 
 TEST(EmulatedNetwork, SharesACardAmongTheRanksOfANodeAndNothingElse) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "experiments/race/entrant_settings.h"
 #include "experiments/race/race_report.h"
 #include "results/record.h"
 #include "support/temporary_folder.h"
@@ -213,9 +214,57 @@ TEST(Leaderboard, SeedsThatDoNotArriveMakeABoundAndNoWinner) {
 TEST(Leaderboard, TheDocumentNamesEveryColumnAsTheCodeDoes) {
   const char* source = std::getenv("THINWIRE_SOURCE_DIR");
   const std::string page = TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/race.md");
-  std::string table;
+  std::string table, curves;
   for (const auto& column : race_columns()) table += std::string("| ") + column.name + " | " + results::type_name(column) + " | " + column.help + " |\n";
+  for (const auto& column : curve_columns()) curves += std::string("| ") + column.name + " | " + results::type_name(column) + " | " + column.help + " |\n";
   EXPECT_NE(page.find(table), std::string::npos) << table;
+  EXPECT_NE(page.find(curves), std::string::npos) << curves;
+}
+
+// T of the baseline is 10 + 100 / Gbit/s seconds, of the coded run 20 + 20 / Gbit/s: equal where 80 / rate = 10. Steps are 1000, so a step in ms is T in seconds.
+TEST(Leaderboard, RatesAtWhichEntrantsChangePlacesLieWhereTheirLinesMeet) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n[[entrant]]\nname = \"never\"\n");
+  c.links = {"emulated:4gbit", "emulated:40gbit,latency=1us", "shm", "emulated:4gbit,up=1gbit", "emulated:1gbit,meter=inbound"};
+  Times times;
+  for (const std::string& link : c.links) {
+    const double rate = link.find("40gbit") != std::string::npos ? 40 : 4;
+    times[{"dense", link}] = {{10 + 100 / rate}, 1, ""}, times[{"coded", link}] = {{20 + 20 / rate}, 1, ""}, times[{"never", link}] = {{1}, 1, ""};
+  }
+  const Leaderboard board = rank(c, 2, {performance("dense", {1000, 1000, 1000}, 1000), performance("coded", {1000, 1000, 1000}, 1000), performance("never", {}, 0)}, times);
+  const std::vector<Crossing> all = crossings(board);
+  ASSERT_EQ(all.size(), 1u) << "of links with one rate for both directions alone, and of entrants that arrive";
+  EXPECT_EQ(all[0].above + " " + all[0].below, "dense coded");
+  EXPECT_EQ(all[0].faster_link, "emulated:40gbit,latency=1us");
+  EXPECT_NEAR(all[0].gbps, 8, 1e-9);
+  ASSERT_EQ(changes_of_lead(board).size(), 1u);
+  EXPECT_NE(to_text(board).find("coded overtakes dense below 8 Gbit/s (interpolated"), std::string::npos) << to_text(board);
+  times[{"coded", "emulated:4gbit"}].step_ms = {36};
+  EXPECT_TRUE(crossings(rank(c, 2, {performance("dense", {1000, 1000, 1000}, 1000), performance("coded", {1000, 1000, 1000}, 1000)}, times)).empty());
+}
+
+TEST(Leaderboard, SaysInWordsThatNobodyBeatsTheBaseline) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = {{10, 10, 10}, 1, ""}, times[{"coded", link}] = {{20, 20, 20}, 1, ""};
+  const std::vector<Performance> both = {performance("dense", {90, 90, 90}, 100), performance("coded", {90, 90, 90}, 100)};
+  EXPECT_EQ(answers(rank(c, 2, both, times)).back(), "No entrant beats dense on any of these links.");
+  times[{"coded", "slow"}].step_ms = {5, 5, 5};
+  EXPECT_EQ(answers(rank(c, 2, both, times)).size(), 2u);
+}
+
+TEST(Race, KeepsTheMeanCurveOfSeedsThatDidNotDiverge) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n");
+  const TrainRuns three = [](std::span<const LossRequest> requests) {
+    std::vector<LossRun> runs(requests.size());
+    runs[0].curve = {{10, 4}, {20, 2}}, runs[1].diverged = true, runs[2].curve = {{10, 5}, {20, 3}};
+    return runs;
+  };
+  Performance p = performance("dense", {}, 100);
+  run_seeds(c, c.baseline(), 2, p, three);
+  ASSERT_EQ(p.curve.size(), 2u);
+  EXPECT_EQ(p.curve[1].steps, 20);
+  EXPECT_EQ(p.curve[0].loss, 4.5);
+  EXPECT_EQ(p.curve[1].loss, 2.5);
 }
 
 TEST(Course, WhatIsRegisteredReadsBackAndChangesWithWhatTheTargetDependsOn) {
@@ -267,6 +316,59 @@ TEST(Course, MistakesNameFileAndLine) {
   refused(head + "[[entrant]]\nname = \"a\"\n[[entrant]]\nname = \"a\"\n", "already");
   refused(head + "[[entrant]]\nname = \"a\"\n[[entrant]]\nname = \"b\"\nseeds = [9]\n", "tuning_seed");
   refused("[race", "wrong.toml:1");
+}
+
+TEST(Course, WindowsAreWholeRoundsOfTenStepsAtLeast) {
+  const Course c = course_with(R"([[entrant]]
+name = "dense"
+[[entrant]]
+name = "rounds of four"
+settings = {optimizer = "adamw+diloco:inner_steps=4"}
+[[entrant]]
+name = "rounds of thirty"
+settings = {optimizer = "adamw+local_sgd:inner_steps=30"}
+)");
+  EXPECT_EQ(round_of(c, c.entrants[0]), 1);
+  EXPECT_EQ(window_steps(c, c.entrants[0]), 10);
+  EXPECT_EQ(window_steps(c, c.entrants[1]), 12);
+  EXPECT_EQ(window_steps(c, c.entrants[2]), 30);
+  Course longer = c;
+  longer.time.parameters.set("steps", 25);
+  EXPECT_EQ(window_steps(longer, c.entrants[0]), 25);
+  EXPECT_EQ(window_steps(longer, c.entrants[1]), 28);
+}
+
+TEST(Course, SettingsAreTriedBeforeAnythingRuns) {
+  const std::string dense = "[[entrant]]\nname = \"dense\"\n";
+  const auto complaint = [&](Course c) {
+    try {
+      check_settings(c);
+      return std::string();
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+  };
+  Course c = course_with(dense);
+  c.loss.parameters = c.time.parameters = {};
+  for (RunShape* shape : {&c.loss, &c.time}) {
+    shape->ranks = 4;
+    shape->parameters.set("pp", 4), shape->parameters.set("layers", 4);
+  }
+  EXPECT_EQ(complaint(c), "");
+  EXPECT_FALSE(layouts_differ(c, c.entrants[0]));
+  Course other = c;
+  other.time.parameters.set("micro-batch", 2);
+  EXPECT_TRUE(layouts_differ(other, c.entrants[0]));
+  other.time.parameters.set("hidden", 64);
+  EXPECT_NE(complaint(other).find("`hidden` is 64 in [time]"), std::string::npos) << complaint(other);
+  other.midway = false;
+  EXPECT_EQ(complaint(other), "");
+  other = c, other.loss.ranks = 2;
+  EXPECT_NE(complaint(other).find("tp x pp x dp is 4, but [loss] has ranks = 2"), std::string::npos) << complaint(other);
+  other = c, other.entrants[0].settings.set("hiden", 64);
+  EXPECT_NE(complaint(other).find("did you mean `hidden`"), std::string::npos) << complaint(other);
+  other = c, other.validate_every = 10, other.entrants[0].settings.set("optimizer", "adamw+diloco:inner_steps=4");
+  EXPECT_NE(complaint(other).find("no multiple of that"), std::string::npos) << complaint(other);
 }
 
 TEST(Course, EntrantsOfAnotherFileJoin) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: faults
-# timeout: 300
+# timeout: 600
 # needs: race, train_gpt
 # The race from the outside: it ends with a leaderboard, a second call measures nothing, one that was killed goes on, an entrant that joins repeats nobody's runs, and a course that
 # was changed under a registered target is refused.
@@ -43,6 +43,13 @@ run "$race" run "$work/course.toml" --out "$work/out"
 expect_status 0
 expect_output "place  entrant"
 for file in race.json race.h5 registered.json; do [ -s "$work/out/$file" ] || fail "no $file"; done
+grep -q '"curve": \[' "$work/out/race.json" || fail "no curve in race.json"
+
+property "timed runs begin with the state of the race run's middle, which is removed in the end"
+grep -rhq '"keep-at": 4' "$work/out/launches" || fail "no loss run was to keep its state after half of 8 steps"
+grep -rhq '"resume": "kept:' "$work/out/launches" || fail "no timed cell begins with it"
+grep -rhq 'resumed from .*kept.h5 (step 4)' "$work/out/journal" || fail "nothing was resumed"
+[ -z "$(find "$work/out" -name '*.kept.h5')" ] || fail "a state is left"
 first=$(cells)
 # Two rates over half a horizon and more beyond the better one, two over the whole, one seed, one timed.
 [ "$(echo "$first" | wc -l)" -ge 7 ] || fail "only these cells: $first"
@@ -53,6 +60,22 @@ run "$race" run "$work/course.toml" --out "$work/out"
 expect_status 0
 expect_equal "$(cells)" "$first" "the folder of cells"
 expect_equal "$(cat "$work/out/registered.json")" "$registered" "what was registered"
+
+property "a timed cell that is lost is measured again from the same middle, made anew"
+before=$(cells)
+timed=$(python3 - "$work"/out/launches/*.json <<'P'
+import json, sys
+cells = [cell for path in sys.argv[1:] for cell in json.load(open(path))["cells"]]
+print(next(cell["cell_id"] for cell in cells if str(cell["parameters"].get("resume", "")).startswith("kept:")))
+P
+)
+rm "$work/out/cells/$timed.h5" || fail "no timed cell found"
+run "$race" run "$work/course.toml" --out "$work/out"
+expect_status 0
+[ -s "$work/out/cells/$timed.h5" ] || fail "it was not measured again"
+expect_equal "$(cells | wc -l)" $(($(echo "$before" | wc -l) + 1)) "cells, and half a run"
+[ -z "$(find "$work/out" -name '*.kept.h5')" ] || fail "a state is left"
+first=$(cells)
 
 property "an entrant that joins repeats nobody's runs"
 run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --out "$work/out"
@@ -72,13 +95,34 @@ kill -KILL $killed 2>/dev/null
 wait $killed 2>/dev/null
 run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --out "$work/out"
 expect_status 0
-expect_equal "$(cells | wc -l)" "$(echo "$joined" | wc -l)" "cells in the end"
+while IFS= read -r cell; do [[ $(cells) == *"${cell%% *}"* ]] || fail "cell $cell is missing in the end"; done <<<"$joined"
 
 property "a course that changed under its target is refused"
 sed -i 's/horizon = 8/horizon = 16/' "$work/course.toml"
 run "$race" run "$work/course.toml" --out "$work/out"
 expect_status 2
 expect_output "registered a target"
+
+property "every course of ours can be planned, in minutes"
+for course in "$THINWIRE_SOURCE_DIR"/experiments/race/courses/*.toml; do
+  run "$race" plan "$course"
+  expect_status 0
+  expect_output "minutes of training"
+done
+
+property "an outer loop whose rounds end between validations is refused, and so is a timed model that is another"
+cat > "$work/loop.toml" <<'T'
+[[entrant]]
+name = "loop"
+settings = {optimizer = "adamw+diloco:inner_steps=3"}
+T
+run "$race" plan "$work/course.toml" --entrants "$work/loop.toml"
+expect_status 2
+expect_output "loop.toml:1: entrant loop: its replicas meet every 3 steps"
+sed '/compute = "timed"/s/hidden = 16/hidden = 32/' "$work/course.toml" > "$work/other.toml"
+run "$race" plan "$work/other.toml"
+expect_status 2
+expect_output "midway = false"
 
 property "mistakes name file and line"
 echo 'name = "x"' >> "$work/mine.toml"

@@ -1,0 +1,123 @@
+// low_bandwidth_pipeline.C2: a 1F1B step on the contest's link takes 2m + 2P - 5 message times: walked for
+// all pairs (C2), by sleeping ranks at six points (C2b).
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/claims/arms.h"
+#include "experiments/claims/context.h"
+#include "experiments/claims/low_bandwidth_pipeline/cells/speedrun.h"
+
+namespace thinwire::claims {
+namespace {
+
+using namespace low_bandwidth_pipeline;
+
+constexpr std::int64_t bytes = 262144;
+
+Finding measure(JudgeContext&) {
+  Table table{"message times of a step",
+              {"stages", "micro-batches", "1F1B, walked", "2m + 2P - 5", "GPipe, walked"},
+              {}};
+  double off = 0, control = 0;
+  int pairs = 0;
+  const double tau = contest.message_time(bytes);
+  for (const int p : {2, 3, 4, 5, 6, 8, 16})
+    for (int m = p; m <= 128; ++m, ++pairs) {
+      const double one = walked_step(make_schedule("1f1b", p, m), contest, bytes) / tau,
+                   all = walked_step(make_schedule("gpipe", p, m), contest, bytes) / tau;
+      off = std::max(off, std::abs(one - messages_of_1f1b(p, m)));
+      if (p > 2) control = std::max(control, std::abs(all - one - 1));
+      if (m == p || m == 64)
+        table.rows.push_back({"",
+                              {static_cast<double>(p), static_cast<double>(m), one,
+                               static_cast<double>(messages_of_1f1b(p, m)), all}});
+    }
+  Finding f;
+  f.measures = {
+      {"walked message times of 1F1B from 2m + 2P - 5 (m + 1 for two stages), the farthest", off, no_number,
+       no_number, 1e-9, "message times", "off"},
+      {"GPipe's from one more, the farthest", control, no_number, no_number, 1e-9, "message times",
+       "control"},
+      {"pairs of stages and micro-batches", static_cast<double>(pairs), no_number, no_number, no_number, ""}};
+  f.tables = {std::move(table)};
+  return f;
+}
+
+constexpr double faster = 20;
+
+struct Point {
+  int stages, micro_batches;
+};
+constexpr Point points[] = {{2, 8}, {3, 3}, {4, 4}, {4, 8}, {6, 16}, {8, 8}};
+
+std::vector<NamedRequest> requests() {
+  std::vector<NamedRequest> all;
+  for (const Point& p : points)
+    all.push_back(
+        {std::to_string(p.stages) + " stages, " + std::to_string(p.micro_batches) + " micro-batches",
+         sleeping(p.stages, p.micro_batches, bytes, {}, faster, 1, 3)});
+  return all;
+}
+
+Finding measure_slept(JudgeContext& context) {
+  Finding f;
+  Table table{
+      "message times of sleeping ranks' steps", {"measured", "formula", "distance", "windows apart"}, {}};
+  double farthest = 0, apart = 0;
+  const std::vector<NamedRequest> all = requests();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const SleptStep step = slept(context.cells.run_one(all[i].request), faster);
+    const double times = step.seconds / contest.message_time(bytes),
+                 formula = messages_of_1f1b(points[i].stages, points[i].micro_batches),
+                 distance = times / formula - 1;
+    if (std::isnan(distance) || std::abs(distance) > std::abs(farthest)) farthest = distance;
+    apart = std::max(apart, step.spread);
+    table.rows.push_back({all[i].name, {times, formula, distance, step.spread}});
+  }
+  f.measures = {{"step over message time x (2m + 2P - 5), - 1, the farthest of six points", farthest,
+                 no_number, no_number, 0.01, "of the step", "step"},
+                {"largest over smallest of three windows - 1, the largest", apart, no_number, no_number, 0.01,
+                 "of the step", "apart"}};
+  f.tables = {std::move(table)};
+  return f;
+}
+
+const bool walks = register_claim(
+    {.id = "low_bandwidth_pipeline.C2",
+     .statement = "A 1F1B step on such a link takes 2m + 2P - 5 message times.",
+     .provenance = "derived",
+     .basis = Basis::event_model,
+     .rule = {.settings = {{"stages", "2, 3, 4, 5, 6, 8, 16"},
+                           {"micro-batches", "from the number of stages to 128"},
+                           {"computing", "none"}},
+              .quantities = {{"off",
+                              "message times of a walked 1F1B step less 2m + 2P - 5, of two stages less m + "
+                              "1, the farthest from 0"},
+                             {"control",
+                              "message times of a walked GPipe step less those of 1F1B less 1, of three "
+                              "stages and more, the farthest from 0"}},
+              .constants = {{"exact", 1e-9, "message times: rounding"}},
+              .clauses = {{Verdict::invalid, "control > exact"}, {Verdict::pass, "off <= exact"}},
+              .otherwise = Verdict::fail},
+     .measure = measure});
+
+const bool sleeps = register_claim(
+    {.id = "low_bandwidth_pipeline.C2b",
+     .statement = "On the emulated link sleeping ranks take 2m + 2P - 5 message times a step.",
+     .provenance = "derived",
+     .basis = Basis::emulated_link,
+     .from = Profile::standard,
+     .rule = with_arms(
+         {.settings = {{"times", "a twentieth of the contest's"}},
+          .quantities = {{"step",
+                          "median of three windows over message time x (2m + 2P - 5), or (m + 1), - 1, the "
+                          "farthest from 0 of six points"},
+                         {"apart", "largest over smallest of these windows - 1, the largest"}},
+          .constants = {{"near", 0.01, "of the step"}},
+          .clauses = {{Verdict::not_decidable, "apart > near"}, {Verdict::pass, "abs(step) <= near"}},
+          .otherwise = Verdict::fail},
+         requests()),
+     .measure = measure_slept});
+
+}  // namespace
+}  // namespace thinwire::claims
