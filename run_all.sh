@@ -9,12 +9,15 @@ usage() {
 usage: ./run_all.sh [--profile smoke|quick|standard|full] [--ranks N] [--out DIR] [--skip-setup] [--help]
 
 Installs what is missing, builds, trains a small GPT and captures its traffic, measures codecs on that traffic
-over MPI ranks on shared memory and on rate-limited links, judges the papers' claims that the profile affords, races
-training methods to a loss (not in smoke), and writes DIR/collected.h5, DIR/claims/claims.json, DIR/race/,
-DIR/figures/ and DIR/report.html. Started again, it does only what is
-not finished.
+over MPI ranks on shared memory and on rate-limited links, races training methods to a loss, judges the papers'
+claims that the profile affords, and writes DIR/collected.h5, DIR/race/, DIR/claims/claims.json, DIR/figures/ and
+DIR/report.html. Started again, it does only what is not finished.
 
-  --profile P    after the build: smoke (1 minute), quick (18 minutes; the default), standard (hours), full (days)
+  --profile P    on 2 quiet cores, after the build:
+                 smoke     21 cells, a race of two entrants: that everything runs, 1 minute
+                 quick     552 cells, a race of four entrants on two links, one seed: 15 minutes (the default)
+                 standard  1408 cells, a race of ten entrants on four links, five seeds: hours
+                 full      days
   --ranks N      only the cells that run on N ranks (default: all of the profile), no claims and no race
   --out DIR      where everything goes (default out/PROFILE)
   --skip-setup   install nothing
@@ -103,11 +106,11 @@ selection=()
 # What another build measured is measured again: one report never mixes two.
 stage sweep "$bin/sweep" run "$study" --out "$out" --if-code-changed redo "${selection[@]}"
 case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; esac
+# Which method reaches the loss first: the profile's course (docs/race.md).
+case $profile in smoke | quick) course=$profile ;; *) course=pipeline ;; esac
+[ -n "$ranks" ] || stage race "$bin/race" run "experiments/race/courses/$course.toml" --out "$out/race" --if-code-changed redo
 stage collect "$bin/sweep" collect --out "$out"
 [ -n "$ranks" ] || stage claims judge_claims
-# Which method reaches the loss first: the profile's course (docs/race.md).
-case $profile in smoke) course='' ;; quick) course=quick ;; *) course=pipeline_s ;; esac
-[ -n "$ranks" ] || [ -z "$course" ] || stage race "$bin/race" run "experiments/race/courses/$course.toml" --out "$out/race" --if-code-changed redo
 stage report /usr/bin/python3 plots/report/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
 stage summary /usr/bin/python3 plots/report/summary.py --collected "$out/collected.h5"
 [ ! -f "$out/race/race.txt" ] || cat "$out/race/race.txt"

@@ -105,6 +105,22 @@ void keep_rows_of_others(const std::string& out, CollectReport& report, std::map
   }
 }
 
+// A race ranks cells of its own; its tables join the file as they are.
+std::map<std::string, Table> tables_of_race(const std::string& out, CollectReport& report) {
+  const std::string path = out + "/race/race.h5";
+  std::map<std::string, Table> tables;
+  if (std::filesystem::exists(path)) try {
+      const h5::File file = h5::File::open_read(path);
+      require_schema(file);
+      for (const std::string& name : file.names())
+        if (name.starts_with("race") && file.info(name).is_table) tables[name] = file.read_table(name);
+    } catch (const CorruptData& e) {
+      report.damaged.push_back(e.what());
+      tables.clear();
+    }
+  return tables;
+}
+
 }  // namespace
 
 CollectReport collect(const std::string& out, const CollectOptions& options) {
@@ -169,6 +185,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       report.damaged.push_back(e.what());
     }
 
+  const std::map<std::string, Table> race = options.cell_ids.empty() ? tables_of_race(out, report) : std::map<std::string, Table>();
   std::vector<Provenance> launches;
   for (const auto& [id, launch] : gathered.launches) launches.push_back(launch);
   write_h5_atomically(report.path, [&](h5::File& file) {
@@ -182,6 +199,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       file.write_table(name, to_table(std::span<const Row>(rows), columns));
     });
     file.write_table("training", to_table(std::span<const TrainingRow>(training), training_columns()));
+    for (const auto& [name, table] : race) file.write_table(name, table);
     for (const char* entropy :
          {"unigram_entropy", "bigram_entropy"})  // of the training text, for the loss curve
       for (const char* object : {"", "training"})

@@ -27,6 +27,8 @@ struct CollectReport {
 /// Rows that other programs measured in the same run (bench/peers): OUT/rows/NAME.jsonl, a JSON object per line in the columns of /cells. They carry no
 /// seal; a line that is no row is reported as damaged. Taken where the whole folder is collected.
 ///
+/// Tables called race* of OUT/race/race.h5, which `race run` wrote, join the file as they are; the same condition.
+///
 /// Writes OUT/collected.h5: /cells, /samples, /provenance, /links, the tables of training runs (empty where none was
 /// run) and, when OUT/capture.h5 holds them, /spectra, /magnitudes and /training. Appears complete or not at all. Records whose seal does not hold, or whose content
 /// is not that of their file name, are left out and reported. Throws UsageError when rows stem from different

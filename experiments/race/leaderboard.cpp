@@ -67,6 +67,12 @@ bool trails(const Standing& s) {
   return std::isnan(s.sooner.high) ? s.sooner.value < 1 / indicated : s.sooner.high < 1;
 }
 
+std::string verdict_of(const Standing& s, const std::string& baseline) {
+  if (s.entrant == baseline) return "baseline";
+  if (!s.all_arrived()) return "not arrived";
+  return leads(s) ? "sooner" : trails(s) ? "later" : "undecided";
+}
+
 }  // namespace
 
 std::vector<Standing> Leaderboard::on(const std::string& link) const {
@@ -76,7 +82,7 @@ std::vector<Standing> Leaderboard::on(const std::string& link) const {
 }
 
 Leaderboard rank(const Course& course, double target, const std::vector<Performance>& performances, const Times& times) {
-  Leaderboard board{course.name, course.baseline().name, target, course.horizon, course.links, {}};
+  Leaderboard board{course.name, course.baseline().name, target, course.horizon, course.links, {}, course.description};
   const Performance& base = performances.front();
   const std::vector<double> base_steps = logs(counted_steps(course, base));
   for (const std::string& link : course.links) {
@@ -109,6 +115,7 @@ Leaderboard rank(const Course& course, double target, const std::vector<Performa
       } else {
         add("no step time");
       }
+      s.verdict = verdict_of(s, base.entrant);
       here.push_back(std::move(s));
     }
     std::ranges::stable_sort(here, [](const Standing& a, const Standing& b) {

@@ -30,6 +30,7 @@ struct Standing {
   Spread sooner;                  ///< T of the baseline over T: 2 reaches the target in half the time
   double link_bytes = none;       ///< of a step, all ranks
   double final_loss = none;       ///< mean over seeds
+  std::string verdict;            ///< baseline, sooner, later (by the interval; of one seed or window by a tenth), undecided, not arrived (some seeds did not)
   std::string remark;             ///< "2 of 3 seeds arrived", why its times say little
   bool all_arrived() const { return seeds > 0 && arrived == seeds; }
 };
@@ -42,6 +43,7 @@ struct Leaderboard {
   int horizon = 0;
   std::vector<std::string> links;   ///< as the course names them
   std::vector<Standing> standings;  ///< link by link, the soonest first; those that did not arrive last
+  std::string description;          ///< model, text and layout, as the course says them
   std::vector<Standing> on(const std::string& link) const;
 };
 

@@ -61,6 +61,7 @@ std::span<const results::ColumnOf<RaceRow>> race_columns() {
   using R = RaceRow;
   static const results::ColumnOf<R> columns[] = {
       {"course", &R::course, "name of the course"},
+      {"description", &R::description, "model, text and layout, as the course says them"},
       {"baseline", &R::baseline, "its first entrant"},
       {"entrant", &R::entrant, "name of the training configuration"},
       {"link", &R::link, "where its steps were timed"},
@@ -83,6 +84,7 @@ std::span<const results::ColumnOf<RaceRow>> race_columns() {
       {"sooner_low", &R::sooner_low, "95 % interval"},
       {"sooner_high", &R::sooner_high, "95 % interval"},
       {"link_bytes", &R::link_bytes, "of a step, sum over ranks: sent"},
+      {"verdict", &R::verdict, "baseline, sooner, later, undecided, not arrived"},
       {"remark", &R::remark, "seeds that did not arrive, times that say little"},
   };
   return columns;
@@ -94,12 +96,12 @@ std::vector<RaceRow> rows_of(const Leaderboard& board) {
     std::int64_t place = 0;
     for (const Standing& s : board.on(link)) {
       RaceRow r;
-      r.course = board.course, r.baseline = board.baseline, r.entrant = s.entrant, r.link = link, r.place = ++place;
+      r.course = board.course, r.description = board.description, r.baseline = board.baseline, r.entrant = s.entrant, r.link = link, r.place = ++place;
       r.horizon = board.horizon, r.steps = s.steps, r.seeds = s.seeds, r.arrived = s.arrived;
       r.target = board.target, r.learning_rate = s.rate, r.steps_to_target = s.steps_to_target, r.final_loss = s.final_loss;
       r.step_ms = s.step_ms.value, r.step_ms_low = s.step_ms.low, r.step_ms_high = s.step_ms.high;
       r.seconds = s.seconds.value, r.seconds_low = s.seconds.low, r.seconds_high = s.seconds.high;
-      r.sooner = s.sooner.value, r.sooner_low = s.sooner.low, r.sooner_high = s.sooner.high, r.link_bytes = s.link_bytes, r.remark = s.remark;
+      r.sooner = s.sooner.value, r.sooner_low = s.sooner.low, r.sooner_high = s.sooner.high, r.link_bytes = s.link_bytes, r.verdict = s.verdict, r.remark = s.remark;
       rows.push_back(std::move(r));
     }
   }

@@ -21,11 +21,11 @@ Registered registered_from(const std::string& json, const std::string& where);
 
 /// One row of /race: an entrant on a link.
 struct RaceRow {
-  std::string course, baseline, entrant, link;
+  std::string course, description, baseline, entrant, link;
   std::int64_t place = 0, horizon = 0, steps = 0, seeds = 0, arrived = 0;
   double target = none, learning_rate = none, steps_to_target = none, final_loss = none, step_ms = none, step_ms_low = none, step_ms_high = none, seconds = none, seconds_low = none,
          seconds_high = none, sooner = none, sooner_low = none, sooner_high = none, link_bytes = none;
-  std::string remark;
+  std::string verdict, remark;
 };
 std::span<const results::ColumnOf<RaceRow>> race_columns();
 std::vector<RaceRow> rows_of(const Leaderboard& board);

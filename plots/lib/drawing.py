@@ -27,6 +27,7 @@ class Drawing:
     tables: list = field(default_factory=list)
     svg: str = ""
     width_px: int = 1056
+    under: object = None  # the figure's Heading
     sha256: str = ""  # of the input, where it is not the collected file
 
     def skipped(self, reason):

@@ -28,12 +28,27 @@ class Source(enum.Enum):
         return self not in (Source.CLAIMS, Source.RACE)
 
 
+class Heading(enum.Enum):
+    """The headings of the report; each figure stands under one."""
+
+    ANSWER = "answer"
+    TIME = "time"
+    ERROR = "error"
+    MODELS = "models"
+    CLAIMS = "claims"
+
+
+_USUAL = {Source.RACE: Heading.ANSWER, Source.CLAIMS: Heading.CLAIMS}
+
+
 class Figure:
     """One figure. `title` begins with a short name, then a colon; `order` is its place in the report (neighbours stand 10 apart, equal
-    ones go by name); `columns` are those of its CSV. `area`, `name` and `about`, the docstring's first line, come from the file."""
+    ones go by name); `under` is its heading (else that of the race or of claims where it reads these, and time); `columns` are those of its CSV.
+    `area`, `name` and `about`, the docstring's first line, come from the file."""
 
-    def __init__(self, title, order, reads, how_to_read, columns):
+    def __init__(self, title, order, reads, how_to_read, columns, under=None):
         self.title, self.order, self.reads = title, order, reads
+        self.under = under or _USUAL.get(reads, Heading.TIME)
         self.how_to_read, self.columns = how_to_read, columns
         self.area = self.name = self.about = ""
         self._build = None
@@ -52,4 +67,5 @@ class Figure:
         drawing = self._build(Drawing(self.name, self.title, self.how_to_read, self.columns), source)
         if not isinstance(drawing, Drawing):
             raise BrokenFigure(f"the figure {self.name} returned {type(drawing).__name__} where its drawing is expected")
+        drawing.under = self.under
         return drawing

@@ -1,4 +1,4 @@
-"""The report's section on claims: one row per judged claim with its numbers, and which claims this profile does not judge."""
+"""The report's section on claims: a line per judged claim that unfolds to its numbers, and which claims this profile does not judge."""
 import math
 import re
 
@@ -12,7 +12,7 @@ COLOURS = {
 
 
 def section(claims):
-    """HTML: what a verdict means, the table of this run, that of the reference, what was not judged."""
+    """HTML: what a verdict means, the claims of this run, those of the reference, what was not judged."""
     if not claims:
         return (
             '<p class="gap">No claim was judged in this run, and no reference was found; <code>claims run --out OUT/claims</code>'
@@ -26,14 +26,14 @@ def section(claims):
         " PASS and FAIL belong to exact claims; a FAIL is a defect of this code. REFUTED is said of a paper's own arithmetic alone;"
         " NOT REPRODUCED AT THIS SCALE of what was measured here, on the basis that stands beside it. MODEL ONLY rests on a model that nobody"
         " validated for this use. Provenance says where the statement is from: read in the source, second-hand, derived by us, or"
-        " recollected (from memory, unverified). Brackets are 95 % intervals."
+        " recollected (from memory, unverified). Brackets are 95 % intervals. A line unfolds to what it rests on."
     )
-    parts = [f"<p>{page.text(intro)}</p>\n"]
+    parts = [f"<details><summary>What a verdict says</summary><p>{page.text(intro)}</p></details>\n"]
     if own:
         failed = [c.id for c in own if c.verdict == "FAIL"]
         if failed:
             parts.append(f'<p class="gap">FAIL: {page.text(words.listing(failed))}. This is a defect of this code.</p>\n')
-        parts += [page.sentences(_counts(own)), _table("Judged in this run", own)]
+        parts += [page.sentences(_counts(own)), "<h3>Judged in this run</h3>\n", _lines(own)]
     else:
         parts.append('<p class="gap">This run judged no claim.</p>\n')
     judged_elsewhere = {c.id for c in others}
@@ -46,14 +46,15 @@ def section(claims):
         )
         parts.append(f'<h3>From the reference run</h3><p class="gap">{page.text(note)}</p>\n')
         profiles = {e["id"]: e["from"] for e in claims.listed}
-        parts.append(_table("Reference, not this run", others, profiles))
+        parts.append(_lines(others, profiles))
     if open_:
         rows = [
             [e["id"], e["statement"], e.get("basis", ""), f"--profile {e['from']}" if e.get("built", True) else "NOT BUILT YET"] for e in open_
         ]
         parts.append(
-            "<h3>Not judged</h3>"
-            + page.table("Judged from the named profile upwards", ["claim", "statement", "basis", "judged by"], rows)
+            f"<h3>Not judged</h3><details><summary>{words.count(len(rows), 'claim')}, judged from the named profile upwards</summary>"
+            + page.table("", ["claim", "statement", "basis", "judged by"], rows)
+            + "</details>\n"
         )
     return "".join(parts)
 
@@ -65,54 +66,62 @@ def _counts(own):
     return [f"{words.count(len(own), 'claim')} judged in this run (profile {profiles}), at this scale: {counted}."]
 
 
-def _table(caption, claims, profiles=None):
-    header = ["claim", "statement, provenance", "basis", "metric [95 % interval]", "margin", "verdict", "reason", "rule and evidence"]
-    body = "".join(_row(claim, (profiles or {}).get(claim.id, "")) for claim in claims)
-    head = "".join(f"<th>{page.text(h)}</th>" for h in header)
+def _lines(claims, profiles=None):
+    """One line per claim that unfolds, paper by paper."""
+    parts = []
+    for paper in dict.fromkeys(_paper(c) for c in claims):
+        own = [c for c in claims if _paper(c) == paper]
+        counted = words.listing([f"{sum(c.verdict == v for c in own)} {v}" for v in dict.fromkeys(c.verdict for c in own)])
+        parts.append(f"<h4>{page.text(paper)}: {page.text(counted)}</h4>\n")
+        parts += [_line(claim, (profiles or {}).get(claim.id, "")) for claim in own]
+    return "".join(parts)
+
+
+def _paper(claim):
+    return claim.id.partition(".")[0]
+
+
+def _line(claim, judged_from):
+    """The verdict, what must be seen beside it, and folded what it rests on."""
+    colour = COLOURS.get(claim.verdict, "open")
     return (
-        f'<div class="scroll"><table class="claims"><caption>{page.text(caption)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>\n{body}</tbody></table></div>\n"
+        f'<details class="claim" id="{page.text(claim.id)}"><summary><span class="{colour}">{page.text(claim.verdict)}</span><b class="id">{page.text(claim.id)}</b>'
+        f'<span class="says">{_flags(claim)}{page.text(claim.statement)}</span></summary>\n<div>{_body(claim, judged_from)}</div></details>\n'
     )
 
 
-def _row(claim, judged_from):
-    marked = re.sub(r"\b(second-hand|recollected|derived|read)\b", r"<b>\1</b>", page.text(claim.provenance))
-    source = f'<br><span class="soft">{marked}</span>'
-    marks = f'<br><span class="soft">{page.text(claim.origin)}</span>' if claim.reference else ""
+def _flags(claim):
+    """What may not be folded: that a rule changed or is not registered, and earlier verdicts that were others."""
+    flags = ["rule changed after results"] if claim.rule_changed else []
+    flags += ["NOT REGISTERED"] if not claim.registered else []
+    flags += list(dict.fromkeys(f"earlier {e['verdict']}" for e in claim.earlier if e["verdict"] != claim.verdict))
+    return "".join(f'<span class="no">{page.text(flag)}</span> · ' for flag in flags)
+
+
+def _body(claim, judged_from):
+    provenance = re.sub(r"\b(second-hand|recollected|derived|read)\b", r"<b>\1</b>", page.text(claim.provenance))
+    parts = [f'<p class="soft">{provenance}. Basis: {page.text(claim.basis)}.{f" {page.text(claim.origin)}." if claim.reference else ""}</p>']
     if judged_from:
-        marks += f'<br><span class="soft">judged by --profile {page.text(judged_from)}</span>'
-    metrics = "".join(f"<div>{page.text(m.name)}: <b>{page.text(value(m))}</b></div>" for m in claim.measures) or "–"
-    margins = "".join(f"<div>{page.text(_margin(m))}</div>" for m in claim.measures if math.isfinite(m.margin)) or "–"
-    if len({_margin(m) for m in claim.measures if math.isfinite(m.margin)}) == 1:  # the same for all is said once
-        margins = page.text(next(_margin(m) for m in claim.measures if math.isfinite(m.margin)))
-    return (
-        f'<tr><td class="id">{page.text(claim.id)}{marks}</td><td>{page.text(claim.statement)}{source}</td>'
-        f'<td class="w">{page.text(claim.basis)}</td><td class="m">{metrics}</td><td class="m">{margins}</td>'
-        f'<td><span class="{COLOURS.get(claim.verdict, "open")}">{page.text(claim.verdict)}</span></td>'
-        f'<td>{page.text(claim.because)}</td><td class="w">{_evidence(claim)}</td></tr>\n'
-    )
+        parts.append(f'<p class="soft">judged by --profile {page.text(judged_from)}</p>')
+    parts.append(f"<p>{page.text(claim.because)}</p>")
+    if claim.measures:
+        rows = [[m.name, value(m), _margin(m) if math.isfinite(m.margin) else "–"] for m in claim.measures]
+        parts.append(page.table("", ["metric", "value [95 % interval]", "margin"], rows))
+    return "".join(parts) + _evidence(claim)
 
 
 def _evidence(claim):
-    """Rule, hash, date, changes, earlier verdicts, cells, figure and command of a row, folded but for what must be seen."""
-    parts = []
-    if claim.rule_changed:
-        parts.append(f'<div class="no">rule changed after results: {page.text(claim.rule_changed)}</div>')
+    """Rule, hash, date, changes, cells, figure and command."""
     registered = f"registered {claim.registered}" if claim.registered else "NOT REGISTERED"
-    parts.append(f"<div>rule <code>{page.text(claim.rule_hash[:12] or 'none')}</code>, {page.text(registered)}</div>")
-    folded = [f"<div>{page.text(claim.rule)}</div>"]
-    folded += [f"<div>changed {page.text(c['date'])}: {page.text(c['what'])}, because {page.text(c['why'])}</div>" for c in claim.changes]
+    parts = [f"<p>rule <code>{page.text(claim.rule_hash[:12] or 'none')}</code>, {page.text(registered)}: {page.text(claim.rule)}</p>"]
+    if claim.rule_changed:
+        parts.append(f'<p class="no">rule changed after results: {page.text(claim.rule_changed)}</p>')
+    parts += [f'<p class="soft">earlier, {page.text(e["when"][:10])}: {page.text(e["verdict"])}</p>' for e in claim.earlier]
+    parts += [f"<p>changed {page.text(c['date'])}: {page.text(c['what'])}, because {page.text(c['why'])}</p>" for c in claim.changes]
     if claim.cells:
         first = f"{claim.cells[0][:12]} to {claim.cells[-1][:12]}" if len(claim.cells) > 1 else claim.cells[0][:12]
-        folded.append(f"<div>{words.count(len(claim.cells), 'cell')}: <code>{page.text(first)}</code></div>")
-    folded.append(f"<div><code>{page.text(claim.command)}</code></div>")
-    summary = "rule, cells, command"
-    if claim.changes:
-        summary += f", {words.count(len(claim.changes), 'change')}"
-    parts.append(f"<details><summary>{summary}</summary>{''.join(folded)}</details>")
-    for e in claim.earlier:
-        parts.append(f'<div class="soft">earlier, {page.text(e["when"][:10])}: {page.text(e["verdict"])}</div>')
-    parts.append(f'<div><a href="#{page.text(figure_of(claim))}">figure</a></div>')
+        parts.append(f"<p>{words.count(len(claim.cells), 'cell')}: <code>{page.text(first)}</code></p>")
+    parts.append(f'<p><code>{page.text(claim.command)}</code> · <a href="#{page.text(figure_of(claim))}">figure</a></p>')
     return "".join(parts)
 
 

@@ -70,7 +70,8 @@
   said.setAttribute("aria-live", "polite");
   bar.append(reset, said);
   bar.addEventListener("submit", (event) => event.preventDefault());
-  if (filtered.length) document.querySelector("main .lead").after(bar);
+  // Below the answer, and in sight from there on.
+  if (filtered.length) (document.getElementById("answer") || document.querySelector("main .lead")).after(bar);
 
   // ---- sorting ----
   for (const table of tables) {
@@ -154,7 +155,8 @@
   const open = () => {
     const place = section && document.getElementById(section);
     if (!place) return;
-    const box = place.querySelector("details");
+    for (let box = place.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+    const box = place.parentElement.closest("section") && place.querySelector(":scope > details");
     if (box) box.open = true;
     place.scrollIntoView({ behavior: "instant" });
   };

@@ -31,7 +31,7 @@ def run():
     collected = data.load(options.collected) if options.collected else None
     judged = claims.load(options.claims or os.path.join(options.out, "claims"), options.reference, options.profile)
     judged.published = published.load(options.published, options.recollected)
-    raced = race.load(options.race or os.path.join(options.out, "race"))
+    raced = race.load(options.race or os.path.join(options.out, "race"), collected)
     folder = os.path.join(options.out, "figures")
     try:
         os.makedirs(folder, exist_ok=True)

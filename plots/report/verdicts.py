@@ -23,6 +23,7 @@ class Verdict:
     never: list
     best: tuple | None
     low_error: tuple | None
+    good: list  # methods whose error is low
     kind: str
     noise: tuple  # smallest and largest speed-up of the uncompressed method itself; NaN without one
 
@@ -78,6 +79,7 @@ def _verdict(link, traffic, valid, noise):
         never=[n for n in medians if largest[n] <= data.PAYS],
         best=describe(best),
         low_error=describe(max(good, key=medians.get)) if good else None,
+        good=good,
         kind="/".join(sorted(valid.distinct("kind"))),
         noise=noise,
     )

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -35,6 +36,23 @@ class Artifact(unittest.TestCase):
             )
             self.assertEqual(done.returncode, 0, f"{part}: {done.stderr}")
             self.assertRegex(done.stdout, r"[1-9]\d* cells", part)
+
+    def test_the_help_of_the_main_job_counts_cells_entrants_links_and_seeds(self):
+        words = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "seven": 7, "ten": 10}
+        said = subprocess.run([os.path.join(ROOT, "run_all.sh"), "--help"], capture_output=True, text=True, check=True).stdout
+        for profile, course in (("smoke", "smoke"), ("quick", "quick"), ("standard", "pipeline")):
+            (line,) = re.findall(rf"^ +{profile} +(\d+ cells, .*)$", said, re.M)
+            planned = subprocess.run(
+                [os.path.join(BIN, "sweep"), "plan", os.path.join(ROOT, f"experiments/studies/{profile}.toml"), "--out", "/nonexistent/out"],
+                capture_output=True, text=True, timeout=60, check=True,
+            ).stdout
+            self.assertIn(re.search(r"(\d+) cells", planned)[0], line)
+            with open(os.path.join(ROOT, f"experiments/race/courses/{course}.toml"), "rb") as stream:
+                race = tomllib.load(stream)
+            for noun, there in (("entrants?", race["entrant"]), ("links?", race["race"]["links"]), ("seeds?", race["race"]["seeds"])):
+                if found := re.search(rf"(\w+) {noun}\b", line):
+                    self.assertEqual(words[found[1]], len(there), f"{profile}: {found[0]}")
+        self.assertIn(re.search(r"quick +(\d+ cells)", said)[1], TEXT)
 
     def test_every_file_that_a_command_names_exists(self):
         commands = re.findall(r"`([^`\n]+)`", TEXT) + re.findall(r"^build/bin/.*$|^/usr/bin/python3 .*$", TEXT, re.M)

@@ -518,6 +518,30 @@ TEST(Collect, TakesItsTablesFromTheCapture) {
   EXPECT_EQ(std::get<2>(file.read_table("training").find("loss")->values)[0], 5.5);
 }
 
+TEST(Collect, TakesTheTablesOfARaceAsTheyAre) {
+  const TemporaryFolder out;
+  write(out, record_of("T1"));
+  std::filesystem::create_directory(out / "race");
+  const Table race{{{"entrant", std::vector<std::string>{"dense", "8 bits"}}, {"sooner", std::vector<double>{1, 2.5}}}};
+  const Table other{{{"x", std::vector<std::int64_t>{1}}}};
+  write_h5_atomically(out / "race/race.h5", [&](h5::File& file) { file.write_table("race", race), file.write_table("race_curve", other), file.write_table("cells", other); });
+  EXPECT_TRUE(collect(out.path()).damaged.empty());
+  {
+    const h5::File file = h5::File::open_read(out / "collected.h5");
+    EXPECT_EQ(std::get<0>(file.read_table("race").find("entrant")->values), (std::vector<std::string>{"dense", "8 bits"}));
+    EXPECT_EQ(std::get<2>(file.read_table("race").find("sooner")->values), (std::vector<double>{1, 2.5}));
+    EXPECT_EQ(std::get<1>(file.read_table("race_curve").find("x")->values), (std::vector<std::int64_t>{1}));
+    EXPECT_EQ(file.read_table("cells").rows(), 2u) << "no other table of that file is taken";
+  }
+  collect(out.path(), {.cell_ids = {record_of("T1").cell_id}});
+  EXPECT_FALSE(h5::File::open_read(out / "collected.h5").has("race")) << "a study's cells only";
+  out.write("race/race.h5", "no HDF5");
+  const CollectReport report = collect(out.path());
+  ASSERT_EQ(report.damaged.size(), 1u);
+  EXPECT_NE(report.damaged[0].find("race.h5"), std::string::npos) << report.damaged[0];
+  EXPECT_EQ(report.rows.size(), 2u);
+}
+
 TEST(AtomicFiles, AnExceptionInTheMiddleLeavesTheOldFile) {
   const TemporaryFolder out;
   const std::string path = out / "collected.h5";

@@ -37,6 +37,7 @@ def main(out):
         check("schema_version" in collected.attrs, "collected.h5 has no schema_version")
         check(len(collected["provenance"]) > 0, "no provenance")
         check_training(collected["training_curve"][:], collected["training_time"][:])
+        race = collected["race"][:]
     missing = [name for name in COLUMNS if name not in cells.dtype.names]
     check(not missing, f"/cells lacks the columns {missing}")
     check(len(cells) > 0, "/cells is empty")
@@ -76,7 +77,10 @@ def main(out):
             check(path.exists() and path.stat().st_size > 0, f"{path.name} is missing or empty")
         with open(out / "figures" / f"{name}.csv", newline="") as lines:
             check(len(list(csv.reader(line for line in lines if not line.startswith("#")))) >= 1, f"{name}.csv has no rows")
+    check(set(race["entrant"]) == {b"dense", b"8 bits"} and np.all(race["step_ms"] > 0), "an entrant of the race has no time of a step")
+    check(np.all(race["arrived"] == race["seeds"]), "an entrant of the race did not reach a target that any run reaches")
     report = (out / "report.html").read_text()
+    check("4.5 nats" in report and "No race was run" not in report, "the report does not open with the race")
     claims = json.loads((out / "claims" / "claims.json").read_text())["claims"]
     check(claims and all(c["verdict"] not in ("FAIL", "INVALID") for c in claims), "a claim failed, or none was judged")
     listed = json.loads((out / "claims" / "list.json").read_text())["claims"]

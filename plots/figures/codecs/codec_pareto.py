@@ -4,7 +4,7 @@ import os
 import numpy as np
 
 from plots.lib import data, pareto, style, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 # Largest vNMSE that `bench_codec --all` calls tolerable, too: the square of the figures' low relative L2 error.
 TOLERABLE = data.LOW_ERROR**2
@@ -34,6 +34,7 @@ TABLE = ("codec", "ratio", "bits per element", "vNMSE", "rel. L2", "cosine", "sl
     title="What a codec costs a tensor: error against ratio",
     order=75,
     reads=Source.BENCHES,
+    under=Heading.ERROR,
     how_to_read=(
         "Codecs alone (bench_codec), one panel per traffic class of captured tensors, else per tensor. Right is"
         " fewer bytes, down is a more exact tensor: vNMSE is the squared L2 norm of the error over that of the"

@@ -4,7 +4,7 @@ import math
 import numpy as np
 
 from plots.lib import style, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 COLUMNS = ("what", "kind", "step", "exponent", "share", "elements")
 ZERO = -150  # results/row.h, exponent_of_zero
@@ -16,6 +16,7 @@ TINT = "#d55e00"
     title="How large gradients are: magnitudes per kind of parameter",
     order=81,
     reads=Source.BENCHES,
+    under=Heading.ERROR,
     how_to_read=(
         "Share of a kind's elements (all layers together) per octave of their magnitude, as one micro-batch"
         " makes them; the largest kinds. Dashed: the earlier captured step, solid: the later. Thin grey: the"

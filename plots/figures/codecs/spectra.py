@@ -2,7 +2,7 @@
 import numpy as np
 
 from plots.lib import style, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 PANELS = (
     ("weight_gradient", 0, "weight gradient", "#d55e00"),
@@ -18,6 +18,7 @@ ENERGY = 0.9
     title="How low-rank the traffic is: singular values",
     order=80,
     reads=Source.BENCHES,
+    under=Heading.ERROR,
     how_to_read=(
         "Singular values divided by the largest, against their position in the spectrum (index / number"
         " of values). Dashed: the earliest captured step, solid: the latest; thin lines are single"

@@ -2,7 +2,7 @@
 import numpy as np
 
 from plots.lib import data, style, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 COLUMNS = ("link", "direction", "bytes", "ranks", "nominal_gbps", "measured_gbps", "quotient", "trusted")
 MARKERS = {"one_way": "o", "both_ways": "D"}
@@ -13,6 +13,7 @@ TOLERANCE = 0.15
     title="Link calibration: measured against nominal rate",
     order=100,
     reads=Source.BENCHES,
+    under=Heading.MODELS,
     how_to_read=(
         "Each point is one calibration with the message size of a cell, after an idle gap and an emptied"
         " token bucket. Left: the rate; dashed lines are nominal rates. Right: measured / nominal with"

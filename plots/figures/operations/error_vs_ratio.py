@@ -2,7 +2,7 @@
 import numpy as np
 
 from plots.lib import data, pareto, style, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 USUAL = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
 FURTHER = ("tp_backward", "pp_backward", "grad_reduce_scatter", "param_all_gather", "tp_weight", "tp_weight_gradient")
@@ -26,6 +26,7 @@ COLUMNS = (
     title="What an error buys: result error against link ratio",
     order=40,
     reads=Source.BENCHES,
+    under=Heading.ERROR,
     how_to_read=(
         "Right is fewer bytes on the link, down is a more exact result. A large marker is the median over"
         " shapes, tensors and links of one method in the largest group of ranks, smaller markers are"

@@ -55,7 +55,7 @@ def draw(drawing, race):
     axes[0][1].set(ylabel=f"times sooner than {race.baseline}", title="Against the baseline")
     axes[0][1].axhline(1, color=style.SOFT, linewidth=1.0, linestyle="--", zorder=1)
     late = sorted({r["entrant"] for r in drawing.rows if r["arrived"] < r["seeds"]})
-    drawing.seen = list(race.answers)
+    drawing.seen = [race.answer()]
     if late:
         drawing.seen.append(f"Not with all seeds at the target: {words.listing(late)}.")
     drawing.gaps = sorted({f"{r['entrant']} on {r['link']}: {r['remark']}." for r in drawing.rows if r["remark"] and r["arrived"] == r["seeds"]})

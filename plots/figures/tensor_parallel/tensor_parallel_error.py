@@ -2,7 +2,7 @@
 import math
 
 from plots.lib import data, style, tensor_parallel, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 COLUMNS = ("unit", "shape", "method", "scheme", "ranks", "codec", "what", "received_bytes", "relative_l2", "on_front", "link")
 RESULTS = ("output", "input gradient", "weight gradient")
@@ -14,6 +14,7 @@ UNITS = ("layer", "mlp", "linear")
     title="Tensor parallelism in 1, 2, 2.5 and 3 dimensions: received bytes against error, dense and compressed",
     order=110,
     reads=Source.BENCHES,
+    under=Heading.ERROR,
     how_to_read=(
         "One point per process grid and codec: payload that a rank receives in one forward and backward pass (mean over ranks), against"
         " the relative L2 error of the result, the same layer on one rank in float64 being exact. Colour is the scheme, marker the codec,"

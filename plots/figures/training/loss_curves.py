@@ -3,7 +3,7 @@ import numpy as np
 
 from plots.lib import plans, style, words
 from plots.lib.entropy import entropy_of
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 COLUMNS = ("what", "plan", "compresses", "runs", "step", "value")
 
@@ -12,6 +12,7 @@ COLUMNS = ("what", "plan", "compresses", "runs", "step", "value")
     title="Loss against step: one model, trained under several compression plans",
     order=120,
     reads=Source.TRAINING_RUNS,
+    under=Heading.ERROR,
     how_to_read=(
         "The same model, data and seed, trained once per compression plan; what a plan compresses stands"
         " in the table below. Left: training loss of each step's batch, as a running median. Middle: loss"

@@ -2,7 +2,7 @@
 import numpy as np
 
 from plots.lib import plans, style, words
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 COLUMNS = ("what", "plan", "compresses", "runs", "step", "link_bytes", "validation_loss")
 
@@ -11,6 +11,7 @@ COLUMNS = ("what", "plan", "compresses", "runs", "step", "link_bytes", "validati
     title="Loss against bytes: what all ranks send for it",
     order=130,
     reads=Source.TRAINING_RUNS,
+    under=Heading.ERROR,
     how_to_read=(
         "Left: each line is a plan; a point is a validation, drawn at the bytes that all ranks together"
         " had sent by then (validation itself not counted). Further left is less traffic for the same"

@@ -3,7 +3,7 @@ import numpy as np
 
 from plots.lib import style, words
 from plots.lib.entropy import entropy_of
-from plots.lib.figure import Figure, Source
+from plots.lib.figure import Figure, Heading, Source
 
 COLUMNS = ("what", "step", "value")
 ENTROPIES = ("unigram", "bigram")
@@ -13,6 +13,7 @@ ENTROPIES = ("unigram", "bigram")
     title="The model behind the captured traffic: training loss",
     order=90,
     reads=Source.BENCHES,
+    under=Heading.MODELS,
     how_to_read=(
         "Loss of the small GPT in nats per token, every step (thin) and as a running median of 15 steps"
         " (thick); horizontal lines are the entropies of the same text under a unigram and a bigram"

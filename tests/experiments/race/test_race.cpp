@@ -155,6 +155,8 @@ TEST(Leaderboard, RanksByStepsTimesStepTimeWithIntervalsOfBoth) {
   for (const double l : logs) squares += (l - mean) * (l - mean);
   EXPECT_NEAR(std::log(fast[0].seconds.high / fast[0].seconds.value), 4.302653 * std::sqrt(squares / 2 / 3), 1e-6);
   EXPECT_NEAR(slow[0].sooner.value, 100 * std::exp((std::log(99) + std::log(101) + std::log(100)) / 3 - std::log(100)) / 20 / 1.2, 1e-9);
+  EXPECT_EQ(fast[0].verdict + ", " + fast[1].verdict + ", " + fast[2].verdict, "baseline, later, not arrived");
+  EXPECT_EQ(slow[0].verdict, "sooner");
   EXPECT_EQ(answers(board)[0], "On fast nothing reaches 1.6 nats sooner than dense.");
   EXPECT_TRUE(answers(board)[1].starts_with("On slow coded reaches 1.6 nats 4.17 [")) << answers(board)[1];
   const std::vector<Flip> turn = flips(board);
@@ -178,6 +180,7 @@ TEST(Leaderboard, OtherSeedsAreComparedWithoutPairs) {
   EXPECT_NEAR(std::log(s.entrant == "dense" ? 1 : s.sooner.value), s.entrant == "dense" ? 0 : base - own, 1e-12);
   EXPECT_LT(s.sooner.low, 1);
   EXPECT_GT(s.sooner.high, 1);
+  EXPECT_EQ(s.verdict, s.entrant == "dense" ? "baseline" : "undecided");
 }
 
 TEST(Leaderboard, OneSeedIsAnIndicationWithoutInterval) {

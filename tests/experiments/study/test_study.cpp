@@ -58,31 +58,56 @@ codec = ["c:1", "c:2"]
     EXPECT_EQ(cell.parameters.text("codec"), cell.parameters.text("method") == "A" ? "c:1" : "c:2");
 }
 
-TEST(Study, TheActivationGridOfThePaperHas168CellsPerLinkOnFourRanks) {
-  const std::string source =
-      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
-  const auto cells =
-      filter(expand(read_study(source + "/experiments/studies/quick.toml")), "program=bench_activation");
-  for (const char* link : {"shm", "netns:100mbit", "netns:1gbit"}) {
-    const auto of_link = filter(cells, std::string("link=") + link);
-    EXPECT_EQ(of_link.size(), 168u) << link;
-    for (const PlannedCell& cell : of_link) {
-      EXPECT_EQ(cell.ranks, 4);
-      const bool largest = cell.parameters.integer("batch") == 32 && cell.parameters.integer("seq") == 512;
-      const bool dear =
-          std::string(link) == "netns:100mbit" || (std::string(link) == "netns:1gbit" && largest);
-      EXPECT_EQ(cell.parameters.integer("repetitions"), dear ? 3 : 5);
-    }
+std::vector<PlannedCell> shipped(const std::string& study, const std::string& where) {
+  const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  return filter(expand(read_study(source + "/experiments/studies/" + study + ".toml")), where);
+}
+
+TEST(Study, TheActivationGridOfThePaperHas168CellsOnFourRanksAndAThirdOfThemOnOtherLinks) {
+  const auto cells = shipped("quick", "program=bench_activation");
+  const auto shape_of = [](const PlannedCell& cell) {
+    std::string text;
+    for (const char* name : {"method", "tp", "pp", "batch", "seq"}) text += cell.parameters.text(name) + " ";
+    return text;
+  };
+  std::set<std::string> whole;
+  for (const PlannedCell& cell : filter(cells, "link=netns:1gbit")) {
+    const bool largest = cell.parameters.integer("batch") == 32 && cell.parameters.integer("seq") == 512;
+    EXPECT_EQ(cell.parameters.integer("repetitions"), largest ? 3 : 5);
+    whole.insert(shape_of(cell));
   }
-  const auto methods = values_of(cells, "method");
-  EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()).size(), 14u);
+  EXPECT_EQ(whole.size(), 168u);
+  for (const char* link : {"shm", "netns:100mbit"}) {
+    std::set<std::string> third, layouts, shapes;
+    std::map<std::string, int> of_method;
+    for (const PlannedCell& cell : filter(cells, std::string("link=") + link)) {
+      third.insert(shape_of(cell));
+      layouts.insert(cell.parameters.text("tp") + "x" + cell.parameters.text("pp"));
+      shapes.insert(cell.parameters.text("batch") + "x" + cell.parameters.text("seq"));
+      ++of_method[cell.parameters.text("method")];
+    }
+    EXPECT_EQ(third.size(), 56u) << link;
+    EXPECT_TRUE(std::includes(whole.begin(), whole.end(), third.begin(), third.end())) << link << ": a cell without its partner at 1 Gbit/s";
+    EXPECT_EQ(layouts.size(), 3u);
+    EXPECT_EQ(shapes.size(), 4u);
+    EXPECT_EQ(of_method.size(), 14u);
+    for (const auto& [method, count] : of_method) EXPECT_EQ(count, 4) << method;  // all methods on the same cells
+  }
+  for (const PlannedCell& cell : cells) EXPECT_EQ(cell.ranks, 4);
+}
+
+TEST(Study, QuickTimesTheStepOfFourPlansAndLeavesLossesToTheRace) {
+  std::set<std::string> plans;
+  for (const PlannedCell& cell : shipped("quick", "program=train_gpt")) {
+    plans.insert(cell.parameters.text("plan"));
+    EXPECT_EQ(cell.parameters.text("compute"), "timed");
+    EXPECT_EQ(cell.link, "netns:1gbit");
+  }
+  EXPECT_EQ(plans, (std::set<std::string>{"dense", "all", "sharded", "sharded, 8 and 4 bits"}));
 }
 
 TEST(Study, TrainingComparesNinePlansRealForLossesAndTimedOnLinks) {
-  const std::string source =
-      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
-  const auto cells =
-      filter(expand(read_study(source + "/experiments/studies/quick.toml")), "program=train_gpt");
+  const auto cells = shipped("standard", "program=train_gpt");
   for (const char* link : {"shm", "netns:100mbit", "netns:1gbit"}) {
     const auto of_link = filter(cells, std::string("link=") + link);
     const bool timed = link != std::string("shm");

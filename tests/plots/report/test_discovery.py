@@ -70,7 +70,7 @@ class Discovery(unittest.TestCase):
         self.assertEqual({row["link"] for row in rows}, {"netns:1gbit"})
         with open(os.path.join(out, "report.html"), encoding="utf-8") as stream:
             page = stream.read()
-        sections = [anchor for anchor in re.findall(r'<section id="(\w+)">', page) if anchor in ("links", "carried")]
+        sections = [anchor for anchor in re.findall(r'<section id="(\w+)"', page) if anchor in ("links", "carried")]
         self.assertEqual(sections, ["links", "carried"], "100 before 105")
         self.assertIn(f"{len(rows)} calibrations.", page)
         listed = run("report.py", "--list", root=root)

@@ -6,6 +6,7 @@ import hashlib
 import html.parser
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support import ROOT, SEED, names, read_csv, run, scratch_folder
 import make_collected as made
+import make_race
 import numpy as np
 
 from plots.lib.figure import Source
@@ -27,12 +29,18 @@ class Page(html.parser.HTMLParser):
     def __init__(self, content):
         super().__init__()
         self.fetched, self.followed, self.anchors, self.text, self.tags = [], [], set(), [], []
-        self._quiet = 0
+        self.headings, self.contents, self.bare_tables = [], [], 0
+        self._quiet, self._around, self._in = 0, [], None
         self.feed(content)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.tags.append(tag)
+        if tag in ("div", "table"):
+            self.bare_tables += tag == "table" and self._around[-1:] != ["scroll"]
+            self._around.append(attributes.get("class"))
+        if tag in ("h2", "nav"):
+            self._in = self.headings if tag == "h2" else self.contents
         if "id" in attributes:
             self.anchors.add(attributes["id"])
         for name in ("src", "srcset", "data", "poster"):
@@ -44,8 +52,14 @@ class Page(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         self._quiet -= tag in ("style", "script")
+        if tag in ("div", "table"):
+            self._around.pop()
+        if tag in ("h2", "nav"):
+            self._in = None
 
     def handle_data(self, data):
+        if self._in is not None and data.strip():
+            self._in.append(data.strip())
         if not self._quiet:
             self.text.append(data)
 
@@ -119,6 +133,50 @@ class WholeReport(unittest.TestCase):
         for name in FIGURES:
             self.assertIn(name, self.page.anchors)
         self.assertNotRegex(self.text, r"\bnan\b")
+
+    def test_five_headings_of_which_the_first_is_the_answer(self):
+        self.assertEqual([heading.partition(":")[0] for heading in self.page.headings], ["The answer", "Time", "Error", "Models and links", "Claims"])
+        self.assertEqual(self.page.contents, ["thinwire", "Answer", "Time", "Error", "Models and links", "Claims"])
+        self.assertLess(self.text.index("Does it pay?"), self.text.index("The fastest at any error"))
+
+    def test_every_table_scrolls_in_a_box_of_its_own(self):
+        self.assertGreater(self.page.tags.count("table"), 10)
+        self.assertEqual(self.page.bare_tables, 0)
+        self.assertRegex(self.content, r"\.scroll \{[^}]*overflow-x:auto")
+
+    def test_without_a_race_page_and_terminal_say_so(self):
+        self.assertIn("No race was run here", self.text)
+        done = run("summary.py", "--collected", self.collected)
+        self.assertTrue(done.stdout.startswith("No race was run here"), done.stdout[:200])
+
+    def test_a_race_in_the_collected_file_opens_page_and_terminal(self):
+        folder = scratch_folder()
+        collected = shutil.copy(self.collected, folder)
+        make_race.add_to(collected)
+        sentence = "On 20 Mbit/s 8 bits reaches 2.5 nats 2.92 [2.66, 3.21] times sooner than dense; on 1 Gbit/s nothing does."
+        self.assertEqual(run("report.py", "--collected", collected, "--out", folder, "--only", "links", "race_times").returncode, 0)
+        with open(os.path.join(folder, "report.html"), encoding="utf-8") as stream:
+            page = stream.read()
+        body = " ".join(" ".join(Page(page).text).split())
+        self.assertIn(sentence, body)
+        self.assertNotIn("No race was run", body)
+        self.assertLess(body.index(sentence), body.index("Does it pay?"))
+        self.assertLess(page.index('id="race_times"'), page.index('id="verdict"'))
+        done = run("summary.py", "--collected", collected)
+        self.assertTrue(done.stdout.startswith(sentence), done.stdout[:200])
+        for wanted in ("GPT of 4 layers, made up", "3 seeds", "95 % intervals", "top 5 % did not reach it"):
+            self.assertIn(wanted, " ".join(done.stdout.split()))
+            self.assertIn(wanted, body)
+
+    def test_the_terminal_leads_with_methods_that_keep_what_they_send(self):
+        """Fastest of all are methods of large error; they stand further down and are said to be what they are."""
+        output = run("summary.py", "--collected", self.collected).stdout
+        first, _, below = output.partition("The fastest at any error")
+        self.assertIn("Does it pay? Methods whose result has a relative L2 error of at most 0.1", first)
+        errors = [float(line.split()[-1]) for line in first.splitlines() if re.search(r"×\s+[\d.]+$", line)]
+        self.assertGreater(len(errors), 3)
+        self.assertLessEqual(max(errors), 0.1)
+        self.assertGreater(max(float(line.split()[-1]) for line in below.splitlines() if re.search(r"×\s+[\d.]+$", line)), 0.1)
 
     def test_recollected_numbers_come_only_on_request_and_labelled(self):
         self.assertNotIn("recollected", self.text)
@@ -199,7 +257,7 @@ class BadInput(unittest.TestCase):
         self.fails(2, "--collected")
         self.fails(
             2,
-            "unknown figure nosuch; there are race_times, race_loss_seconds, race_loss_bytes, speedup_map",
+            r"unknown figure nosuch; there are (race_\w+, )+speedup_map",
             "--collected",
             self.good,
             "--out",

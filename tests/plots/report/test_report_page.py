@@ -3,6 +3,7 @@
 """The report in a browser: filters, sorting and the address that keeps them. Skipped where Chromium is not installed."""
 import html.parser
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,13 +26,15 @@ class Tables(html.parser.HTMLParser):
     def __init__(self, content):
         super().__init__()
         self.sections, self.sorted, self.counts, self.output = {}, [], [], ""
-        self.details, self.selects, self.buttons = [], [], 0
+        self.details, self.selects, self.buttons = {}, [], 0
+        self._open = []  # ids of the sections around
         self._section = self._cell = self._in = None
         self.feed(content)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         if tag == "section":
+            self._open.append(attributes["id"])
             self._section = self.sections.setdefault(attributes["id"], [])
         elif tag == "tr" and self._section is not None:
             self._section.append(("hidden" in attributes, []))
@@ -43,7 +46,7 @@ class Tables(html.parser.HTMLParser):
         elif tag == "button":
             self.buttons += attributes.get("class") == "sort"
         elif tag == "details":
-            self.details.append("open" in attributes)
+            self.details.setdefault(self._open[-1], []).append("open" in attributes)
         elif tag == "select":
             self.selects.append([])
         elif tag == "option":
@@ -54,6 +57,9 @@ class Tables(html.parser.HTMLParser):
                 self.counts.append("")
 
     def handle_endtag(self, tag):
+        if tag == "section":
+            self._open.pop()
+            self._section = self.sections[self._open[-1]] if self._open else None
         if tag in ("td", "th"):
             self._cell = None
         if tag in ("output", "p"):
@@ -78,22 +84,25 @@ class InABrowser(unittest.TestCase):
         cls.out = scratch_folder()
         collected = os.path.join(cls.out, "collected.h5")
         made.everything(collected, seed=SEED, links=LINKS)
-        done = run("report.py", "--collected", collected, "--out", cls.out, "--only", "links")
+        done = run("report.py", "--collected", collected, "--out", cls.out, "--only", "training", "links")
         assert done.returncode == 0, done.stderr
         with open(os.path.join(cls.out, "report.html"), encoding="utf-8") as stream:
             cls.plain = Tables(stream.read())
 
-    def open(self, fragment=""):
+    def dump(self, address, *options):
         done = subprocess.run(
             [
                 CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
-                f"--user-data-dir={os.path.join(self.out, 'profile')}", "--virtual-time-budget=2000",
-                f"file://{urllib.parse.quote(self.out)}/report.html{fragment}",
+                f"--user-data-dir={os.path.join(self.out, 'profile')}", "--virtual-time-budget=2000", *options,
+                f"file://{urllib.parse.quote(self.out)}/{address}",
             ],
             capture_output=True, text=True, timeout=120, check=False,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        return Tables(done.stdout)
+        return done.stdout
+
+    def open(self, fragment=""):
+        return Tables(self.dump("report.html" + fragment))
 
     def test_without_javascript_every_row_is_there(self):
         self.assertGreater(len(self.plain.shown("cells")), 400)
@@ -115,7 +124,24 @@ class InABrowser(unittest.TestCase):
         self.assertEqual({row[0] for row in page.shown("summary") if row[0] in LINKS}, {"netns:1gbit"})
         self.assertEqual([row[:2] for row in page.shown("verdict")], [["netns:1gbit", "tp_forward"]])
         self.assertIn(f"{len(expected)} of {len(self.plain.shown('cells'))} rows fit the filter", page.counts)
-        self.assertEqual(page.details, [True])  # the section that the address names is unfolded
+        self.assertEqual(page.details["cells"], [True])  # the section that the address names is unfolded
+        self.assertEqual(page.details["links"], [False])
+
+    def test_a_folded_figure_unfolds_where_the_address_names_it(self):
+        page = self.open("#links")
+        self.assertEqual((page.details["links"], page.details["cells"]), ([True], [False]))
+
+    def test_nothing_is_wider_than_1280_pixels(self):
+        """Folded parts opened: what is too wide scrolls in a box of its own."""
+        with open(os.path.join(self.out, "report.html"), encoding="utf-8") as stream:
+            page = stream.read()
+        script = "<script>for (const d of document.querySelectorAll('details')) d.open = true; document.title = document.documentElement.scrollWidth + ' of ' + innerWidth</script>"
+        with open(os.path.join(self.out, "wide.html"), "w", encoding="utf-8") as stream:
+            stream.write(page.replace("</body>", script + "</body>"))
+        done = self.dump("wide.html", "--window-size=1280,900")
+        width, window = map(int, re.search(r"<title>(\d+) of (\d+)</title>", done).groups())
+        self.assertGreater(window, 1000)
+        self.assertLessEqual(width, window)
 
     def test_text_is_searched_in_all_cells_of_a_row_and_may_match_nothing(self):
         page = self.open("#cells?q=TOPK")
