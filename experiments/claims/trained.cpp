@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "core/error.h"
@@ -119,8 +120,8 @@ std::string text_of(const LossDifference& difference) {
   return text;
 }
 
-Interval paired_over_seeds(const LossDifference& difference, const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses) {
-  const double base = interval_of(losses.front()).mean;
+/// Over `base`.
+Interval paired_over_seeds(const LossDifference& difference, const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, double base) {
   std::vector<double> of_seed(losses.front().size(), 0.0);
   for (const auto& [name, factor] : difference.terms) {
     const auto arm = static_cast<std::size_t>(std::ranges::find(arms, name, &RuleArm::name) - arms.begin());
@@ -129,31 +130,79 @@ Interval paired_over_seeds(const LossDifference& difference, const std::vector<R
   return interval_of(of_seed);
 }
 
+std::string text_of(const Tuning& tuning) {
+  std::string text;
+  for (const auto& [arm, values] : tuning.values) {
+    text += (text.empty() ? "" : "; ") + arm + ":";
+    for (const std::string& value : values) text += " " + value;
+  }
+  return "by each arm the value with the lowest final validation loss at seed " + std::to_string(tuning.seed) + ", which is none of the verdict's, of " + text;
+}
+
+/// The arms with what was chosen for them; the choice as a table.
+std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, std::vector<RuleArm> arms, const Tuning& tuning, Table& table) {
+  const auto with = [&](RuleArm arm, const std::string& value) {
+    arm.settings[tuning.option] = value;
+    return arm;
+  };
+  std::vector<CellRequest> all;
+  for (const RuleArm& arm : arms)
+    if (const auto found = tuning.values.find(arm.name); found != tuning.values.end())
+      for (const std::string& value : found->second) all.push_back(cell_of(comparison, with(arm, value), tuning.seed));
+  context.cells.prepare(all);
+  for (RuleArm& arm : arms) {
+    const auto found = tuning.values.find(arm.name);
+    if (found == tuning.values.end()) continue;
+    double best = std::numeric_limits<double>::infinity();
+    std::string chosen;
+    for (const std::string& value : found->second) {
+      double loss = std::numeric_limits<double>::infinity();
+      try {
+        loss = final_loss(context.cells.run_one(cell_of(comparison, with(arm, value), tuning.seed)));
+      } catch (const ArmDiverged&) {  // a value that is too large
+      }
+      table.rows.push_back({arm.name, {std::stod(value), loss}});
+      if (loss < best) best = loss, chosen = value;
+    }
+    if (chosen.empty()) throw ArmDiverged("every " + tuning.option + " that was tried for the arm " + arm.name + " diverged");
+    arm = with(arm, chosen);
+  }
+  return arms;
+}
+
 }  // namespace
 
 bool register_loss_claim(LossClaim of, std::source_location where) {
   Rule rule = comparison_rule(of.comparison, of.arms);
   for (const LossDifference& d : of.differences)
-    rule.quantities.push_back({d.symbol, text_of(d) + ", final validation losses, over the mean of L(" + of.arms.front().name + "); paired over seeds, 95 % interval by Student's t"});
+    rule.quantities.push_back({d.symbol, text_of(d) + ", final validation losses, " + (of.in_nats ? std::string("nats per token") : "over the mean of L(" + of.arms.front().name + ")") +
+                                             "; paired over seeds, 95 % interval by Student's t"});
+  if (!of.tuning.option.empty()) rule.settings[of.tuning.option] = text_of(of.tuning);
   Rule& own = of.claim.rule;
   rule.constants.insert(rule.constants.end(), own.constants.begin(), own.constants.end());
   rule.clauses.insert(rule.clauses.end(), own.clauses.begin(), own.clauses.end());
   rule.scatter = own.scatter, rule.otherwise = own.otherwise, rule.smallest_effect = own.smallest_effect;
   own = rule;
   of.claim.basis = Basis::training;
-  of.claim.measure = [comparison = of.comparison, arms = of.arms, differences = of.differences](JudgeContext& context) {
+  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, in_nats = of.in_nats](JudgeContext& context) {
+    Table choice{tuning.option + " tried at seed " + std::to_string(tuning.seed), {tuning.option, "final validation loss (nats per token)"}, {}};
+    const std::vector<RuleArm> arms = tuning.option.empty() ? stated : tuned(context, comparison, stated, tuning, choice);
     const std::vector<std::vector<results::CellRecord>> records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
     const std::vector<std::vector<double>> losses = final_losses(records);
     Finding f;
     const double base = interval_of(losses.front()).mean;
     for (const LossDifference& d : differences) {
-      const Interval of_loss = paired_over_seeds(d, arms, losses);
-      f.measures.push_back(measure_of(text_of(d) + ", of the baseline's loss", of_loss, no_number, "", d.symbol));
+      const Interval of_loss = paired_over_seeds(d, arms, losses, base);
+      if (in_nats)
+        f.measures.push_back(measure_of(text_of(d), paired_over_seeds(d, arms, losses, 1), no_number, "nats per token", d.symbol));
+      else
+        f.measures.push_back(measure_of(text_of(d) + ", of the baseline's loss", of_loss, no_number, "", d.symbol));
       const auto of_perplexity = [&](double part) { return std::expm1(part * base); };
       f.measures.push_back({"the same of the perplexity per byte: exp(" + text_of(d) + ") - 1", of_perplexity(of_loss.mean), of_perplexity(of_loss.low), of_perplexity(of_loss.high), no_number, ""});
     }
     for (Measure& control : comparison_controls(arms, losses)) f.measures.push_back(std::move(control));
     f.tables = comparison_tables(comparison, arms, records);
+    if (!choice.rows.empty()) f.tables.push_back(std::move(choice));
     f.note = comparison.name;
     return f;
   };

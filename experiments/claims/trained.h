@@ -48,12 +48,21 @@ struct LossDifference {
 /// The difference of two arms.
 LossDifference loss_difference(const std::string& symbol, const std::string& arm, const std::string& from);
 
+/// How an arm's setting is chosen before its seeds run: of `values` the one whose run of `seed`, which no verdict rests on, ends with the lowest validation loss. A run that diverges is not chosen.
+struct Tuning {
+  std::string option;                                     ///< "learning-rate"; empty: nothing is chosen
+  std::map<std::string, std::vector<std::string>> values = {};  ///< by arm; arms that are not named keep their settings
+  int seed = 101;
+};
+
 /// A claim on such differences alone: data, but for its clauses and constants, which come with `claim.rule`. Registers it.
 struct LossClaim {
   Claim claim;             ///< id, statement, provenance, profile, seeds, figure; of its rule constants, scatter, clauses, smallest effect, otherwise
   Comparison comparison;
   std::vector<RuleArm> arms;  ///< the baseline first
   std::vector<LossDifference> differences;
+  Tuning tuning = {};
+  bool in_nats = false;  ///< differences are nats per token instead of parts of the baseline's loss
 };
 bool register_loss_claim(LossClaim of, std::source_location where = std::source_location::current());
 

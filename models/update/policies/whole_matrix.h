@@ -3,8 +3,6 @@
 // class `optimizer`. Blocks that several tensor ranks hold alike (2.5-D) travel once for each.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
