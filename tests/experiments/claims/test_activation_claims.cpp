@@ -1,4 +1,5 @@
 // labels: unit
+// timeout: 400
 // What the claims about compressed activations stand on: differences in nats, retention of fine-tuned models over the tasks that count, and what is said without a pre-trained model.
 #include <gtest/gtest.h>
 
