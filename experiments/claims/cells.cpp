@@ -197,6 +197,19 @@ void CellRunner::answer_from(const std::string& collected) {
   archive_folders_.push_back(std::filesystem::absolute(collected).parent_path());
 }
 
+std::set<std::string> CellRunner::archived_values(const std::string& option) const {
+  std::set<std::string> values;
+  const std::string flag = "--" + option + " ";
+  if (archive_)
+    for (const auto& [id, record] : *archive_)  // parameters are not collected
+      for (const results::CellRow& row : record.rows)
+        if (const std::size_t at = row.repro.find(flag); at != std::string::npos) {
+          const std::string rest = row.repro.substr(at + flag.size());
+          values.insert(rest.substr(0, rest.find(' ')));
+        }
+  return values;
+}
+
 void CellRunner::begin_with(const std::string& collected) {
   begun_ = results::records_in(collected);
   const std::filesystem::path rules = std::filesystem::absolute(collected).parent_path() / "rules";

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct CellRequest {
   std::vector<std::string> tags = {};
   bool timed = true;                ///< its times are evidence: it is repeated where the machine was disturbed. Of losses and counters they are not
   int threads = 0;                  ///< of each rank; 0: one, or all cores for a single rank. Untimed cells of one rank and one thread run side by side
+  double about_seconds = no_number; ///< that it takes on two cores, by measured rates, for plans; NaN: what other cells of its program and ranks took
 };
 
 /// SIGINT, SIGTERM or SIGUSR1 ended the cells; what is finished stays. Not an Error: it says nothing about a claim.
@@ -82,12 +84,17 @@ class CellRunner {
   /// it), and from those of earlier calls; NotCollected names the first that none of them has.
   void answer_from(const std::string& collected);
 
+  bool answers_from_file() const { return archive_.has_value(); }
+  /// The different values that an option has in the commands which repeat the cells of these files, where they state it; a value of letters and digits.
+  std::set<std::string> archived_values(const std::string& option) const;
+
   /// Cells that this collected file holds are taken from it where the folder has none (a run that goes on where another folder's ended; their records say
   /// when and by which build they were made). Calibrations of links are not kept in such a file and stay empty.
   void begin_with(const std::string& collected);
 
   /// From now on nothing is run: work that has no result yet is noted in `work`, and ends the measurement.
   void only_plan(PlannedWork& work) { plan_ = &work; }
+  bool only_plans() const { return plan_ != nullptr; }
   /// To be called before a long computation outside of cells that has no kept result. Throws PlanEnds where nothing is to be run, and
   /// NotCollected where only a collected file answers.
   void about_to_compute(const std::string& what);

@@ -43,6 +43,7 @@ CellTimes::CellTimes(const std::map<std::string, results::CellRecord>& measured)
 }
 
 double CellTimes::seconds(const CellRequest& request) const {
+  if (std::isfinite(request.about_seconds)) return request.about_seconds;
   const auto found = seconds_.find({request.program, request.ranks});
   return found == seconds_.end() ? no_number : median(found->second);
 }
@@ -97,7 +98,7 @@ std::string to_text(const std::vector<ClaimPlan>& plans) {
     text += line;
     for (const std::string& what : p.work.elsewhere) text += "                       and " + what + "\n";
   }
-  std::snprintf(line, sizeof line, "%zu cells to measure, %s as such cells took before%s; %zu claims need no new cell\n", cells, duration(seconds).c_str(),
+  std::snprintf(line, sizeof line, "%zu cells to measure, %s as such cells took before or their claims say%s; %zu claims need no new cell\n", cells, duration(seconds).c_str(),
                 without > 0 ? (", and " + std::to_string(without) + " cells nobody timed yet").c_str() : "", nothing);
   return text + line;
 }

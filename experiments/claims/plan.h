@@ -9,7 +9,7 @@
 
 namespace thinwire::claims {
 
-/// Seconds that a cell of a program took on so many ranks: medians over the cells of a collected file. Cells of one launch share its time.
+/// Seconds that a cell of a program took on so many ranks: what its claim says, else medians over the cells of a collected file. Cells of one launch share its time.
 class CellTimes {
  public:
   CellTimes() = default;

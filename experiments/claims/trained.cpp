@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
 
@@ -116,11 +117,20 @@ namespace {
 
 std::string text_of(const LossDifference& difference) {
   std::string text;
-  for (const auto& [arm, factor] : difference.terms) text += (text.empty() ? factor < 0 ? "-" : "" : factor < 0 ? " - " : " + ") + ("L(" + arm + ")");
+  for (const auto& [arm, factor] : difference.terms) {
+    char size[32] = "";
+    if (std::abs(factor) != 1) std::snprintf(size, sizeof size, "%.4g ", std::abs(factor));
+    text += (text.empty() ? factor < 0 ? "-" : "" : factor < 0 ? " - " : " + ") + (size + ("L(" + arm + ")"));
+  }
   return text;
 }
 
-/// Over `base`.
+std::string unit_of(LossUnit unit, const std::string& baseline) {
+  return unit == LossUnit::nats ? ", final validation losses, nats per token; paired over seeds, 95 % interval by Student's t"
+                                : ", final validation losses, over the mean of L(" + baseline + "); paired over seeds, 95 % interval by Student's t";
+}
+
+/// `base`: what a difference is divided by.
 Interval paired_over_seeds(const LossDifference& difference, const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, double base) {
   std::vector<double> of_seed(losses.front().size(), 0.0);
   for (const auto& [name, factor] : difference.terms) {
@@ -175,8 +185,7 @@ std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, 
 bool register_loss_claim(LossClaim of, std::source_location where) {
   Rule rule = comparison_rule(of.comparison, of.arms);
   for (const LossDifference& d : of.differences)
-    rule.quantities.push_back({d.symbol, text_of(d) + ", final validation losses, " + (of.in_nats ? std::string("nats per token") : "over the mean of L(" + of.arms.front().name + ")") +
-                                             "; paired over seeds, 95 % interval by Student's t"});
+    rule.quantities.push_back({d.symbol, text_of(d) + unit_of(of.unit, of.arms.front().name)});
   if (!of.tuning.option.empty()) rule.settings[of.tuning.option] = text_of(of.tuning);
   Rule& own = of.claim.rule;
   rule.constants.insert(rule.constants.end(), own.constants.begin(), own.constants.end());
@@ -184,7 +193,7 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
   rule.scatter = own.scatter, rule.otherwise = own.otherwise, rule.smallest_effect = own.smallest_effect;
   own = rule;
   of.claim.basis = Basis::training;
-  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, in_nats = of.in_nats](JudgeContext& context) {
+  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, in_nats = of.unit == LossUnit::nats](JudgeContext& context) {
     Table choice{tuning.option + " tried at seed " + std::to_string(tuning.seed), {tuning.option, "final validation loss (nats per token)"}, {}};
     const std::vector<RuleArm> arms = tuning.option.empty() ? stated : tuned(context, comparison, stated, tuning, choice);
     const std::vector<std::vector<results::CellRecord>> records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
@@ -192,11 +201,9 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
     Finding f;
     const double base = interval_of(losses.front()).mean;
     for (const LossDifference& d : differences) {
-      const Interval of_loss = paired_over_seeds(d, arms, losses, base);
-      if (in_nats)
-        f.measures.push_back(measure_of(text_of(d), paired_over_seeds(d, arms, losses, 1), no_number, "nats per token", d.symbol));
-      else
-        f.measures.push_back(measure_of(text_of(d) + ", of the baseline's loss", of_loss, no_number, "", d.symbol));
+      const Interval of_loss = paired_over_seeds(d, arms, losses, in_nats ? 1 : base);
+      f.measures.push_back(measure_of(text_of(d) + (in_nats ? "" : ", of the baseline's loss"), of_loss, no_number, in_nats ? "nats per token" : "", d.symbol));
+      if (in_nats) continue;
       const auto of_perplexity = [&](double part) { return std::expm1(part * base); };
       f.measures.push_back({"the same of the perplexity per byte: exp(" + text_of(d) + ") - 1", of_perplexity(of_loss.mean), of_perplexity(of_loss.low), of_perplexity(of_loss.high), no_number, ""});
     }

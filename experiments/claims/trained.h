@@ -40,7 +40,10 @@ std::vector<Table> comparison_tables(const Comparison& comparison, const std::ve
 /// The learning rate is the best one of a pilot of the dense arm.
 Comparison on_replicas(std::string name, int ranks, int steps);
 
-/// A sum of arms' final losses that a rule asks for, over the baseline's mean loss: {{"TLq", 1}, {"TLq-HS", -1}} is the part by which TLq loses more. Paired over seeds.
+/// What differences of losses are told in: parts of the baseline's mean loss, or nats per token.
+enum class LossUnit { of_baseline, nats };
+
+/// A sum of arms' final losses that a rule asks for, in its claim's unit: {{"TLq", 1}, {"TLq-HS", -1}} is what, or the part by which, TLq loses more. Paired over seeds.
 struct LossDifference {
   std::string symbol;
   std::vector<std::pair<std::string, double>> terms;  ///< arm and factor; the factors add up to 0
@@ -61,8 +64,8 @@ struct LossClaim {
   Comparison comparison;
   std::vector<RuleArm> arms;  ///< the baseline first
   std::vector<LossDifference> differences;
+  LossUnit unit = LossUnit::of_baseline;
   Tuning tuning = {};
-  bool in_nats = false;  ///< differences are nats per token instead of parts of the baseline's loss
 };
 bool register_loss_claim(LossClaim of, std::source_location where = std::source_location::current());
 

@@ -128,8 +128,12 @@ TEST(MaskedPieces, AreTheSamePairsInAnotherAlphabet) {
       const auto at = static_cast<std::size_t>(b * 40 + t);
       const std::int32_t token = batch.ints("tokens")[at], wanted = batch.ints("masked_labels")[at];
       masked += wanted != -1 && token == special.mask, asked += wanted != -1;
-      if (wanted != -1) EXPECT_TRUE(token == special.mask || (token >= 0 && token < 1000));
-      if (t >= length) EXPECT_EQ(token, special.padding);
+      if (wanted != -1) {
+        EXPECT_TRUE(token == special.mask || (token >= 0 && token < 1000));
+      }
+      if (t >= length) {
+        EXPECT_EQ(token, special.padding);
+      }
       row.push_back(wanted == -1 ? token : wanted);
     }
     EXPECT_EQ(row[0], special.class_token);
@@ -155,20 +159,20 @@ TEST(MaskedPieces, AreOpenedWithAVocabularyAndKnownByIt) {
     std::ofstream(folder.path() + "/" + name) << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\nruns\na\ndog\nis\n" << more;
     return folder.path() + "/" + name;
   };
-  const std::string text = folder.path() + "/text.txt", small = vocabulary("small.txt", ""), large = vocabulary("large.txt", "here\n");
-  const DataSource source = open_data("masked_text:tokens=pieces", text, 1, 8, large);
+  const std::string path = folder.path() + "/text.txt", small = vocabulary("small.txt", ""), large = vocabulary("large.txt", "here\n");
+  const DataSource source = open_data("masked_text:tokens=pieces", path, 1, 8, large);
   EXPECT_EQ(source.vocabulary, 11);
   const Batch batch = source.training->batch(0, 0, 8, 16);
   for (const std::int32_t token : batch.ints("tokens")) EXPECT_TRUE(token >= 0 && token < 11) << token;
   EXPECT_TRUE(std::ranges::count(batch.ints("tokens"), 4) > 0) << "no mask";
-  EXPECT_NE(source.hash, open_data("masked_text:tokens=pieces", text, 1, 8, small).hash);
-  EXPECT_NE(source.hash, open_data("masked_text:tokens=pieces,case=kept", text, 1, 8, large).hash);
-  EXPECT_NE(source.hash, open_data("masked_text", text, 1, 8, large).hash);
-  EXPECT_THROW(open_data("masked_text:tokens=pieces", text, 1, 8), UsageError);
+  EXPECT_NE(source.hash, open_data("masked_text:tokens=pieces", path, 1, 8, small).hash);
+  EXPECT_NE(source.hash, open_data("masked_text:tokens=pieces,case=kept", path, 1, 8, large).hash);
+  EXPECT_NE(source.hash, open_data("masked_text", path, 1, 8, large).hash);
+  EXPECT_THROW(open_data("masked_text:tokens=pieces", path, 1, 8), UsageError);
   // A vocabulary without [MASK] cannot hide anything.
   std::ofstream(folder.path() + "/none.txt") << "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\n";
   try {
-    open_data("masked_text:tokens=pieces", text, 1, 8, folder.path() + "/none.txt");
+    open_data("masked_text:tokens=pieces", path, 1, 8, folder.path() + "/none.txt");
     ADD_FAILURE() << "a vocabulary without [MASK]";
   } catch (const CorruptData& error) {
     EXPECT_NE(std::string(error.what()).find("none.txt:6:1: the vocabulary ends without the piece [MASK]"), std::string::npos) << error.what();

@@ -53,7 +53,7 @@ Rule better(const std::string& symbol, double smallest) {
 bool registered(Claim claim, Comparison comparison, const std::vector<Trained>& arms,
                 std::vector<LossDifference> differences) {
   LossClaim of{std::move(claim),       std::move(comparison),       {},
-               std::move(differences), {.option = "learning-rate"}, /*in_nats=*/true};
+               std::move(differences), LossUnit::nats, {.option = "learning-rate"}};
   of.claim.figure = "replica_losses";
   for (const Trained& t : arms) {
     of.arms.push_back(t.arm);

@@ -1,0 +1,72 @@
+// activation_compression.C14, C16, C17, C18 and C19: Top-K on activations and on what comes back. "Shared mask": the gradient comes back at the kept positions, the derivative of what was
+// computed. "Own masks": straight through, and coded by a mask of its own (Rudakov's form). One comparison: cells that several claims ask for are measured once.
+#include "experiments/claims/activation_compression/cells/pipelines.h"
+
+namespace thinwire::claims {
+namespace {
+
+using namespace activation_compression;
+
+Comparison pipeline() { return four_stages("activations, Top-K", training_steps); }
+
+std::string topk(int percent, const std::string& wrappers = "") { return "topk:fraction=" + std::string(percent < 10 ? "0.0" : "0.") + std::to_string(percent) + wrappers; }
+std::string named(int percent, const std::string& more) { return "Top-" + std::to_string(percent) + " %" + more; }
+
+RuleArm shared(int percent) { return {named(percent, ", shared mask"), forward(topk(percent))}; }
+RuleArm fed_back(int percent) { return {named(percent, ", shared mask, error feedback"), forward(topk(percent, "+ef"))}; }
+RuleArm own(int percent) { return {named(percent, ", own masks"), forward(topk(percent, "+straight_through")) + backward(topk(percent))}; }
+RuleArm unseen(RuleArm arm) { return {arm.name + ", validated dense", validated_dense(arm.settings)}; }
+
+const RuleArm dense{"dense", {}};
+const RuleArm ten = shared(10), five = shared(5), own_ten = own(10), own_five = own(5), own_ten_unseen = unseen(own_ten);
+const RuleArm own_fed{"Top-10 %, own masks, error feedback", forward(topk(10, "+straight_through+ef")) + backward(topk(10, "+ef"))}, own_fed_unseen = unseen(own_fed);
+const RuleArm four_bits{"4 bits", forward("quantize:bits=4")}, four_bits_unseen = unseen(four_bits);
+
+const bool feedback = register_in_nats({.id = "activation_compression.C14",
+                                        .statement = "Error feedback does not help activations.",
+                                        .provenance = "recollected (Bian); read: abstract of 2401.07788 (\"does not beat plain\")",
+                                        .constants = {smallest},
+                                        .scatter = {{"five", "smallest", "smallest"}, {"ten", "smallest", "smallest"}},
+                                        .clauses = {{Verdict::confirmed, "five.high < smallest && ten.high < smallest"}, {Verdict::not_reproduced, "five.low >= smallest || ten.low >= smallest"}}},
+                                       pipeline(), {dense, five, fed_back(5), ten, fed_back(10)},
+                                       {loss_difference("five", five.name, fed_back(5).name), loss_difference("ten", ten.name, fed_back(10).name)});
+
+const bool at_inference = register_in_nats(
+    {.id = "activation_compression.C16",
+     .statement = "A model trained with Top-K is good only with compression on at inference.",
+     .provenance = "read: abstract page of 2401.07788",
+     .constants = {smallest, severe},
+     .scatter = {{"off_on", "smallest", "smallest"}},
+     .clauses = {{Verdict::confirmed, "off_on.low > smallest && off.low > severe"}, {Verdict::not_reproduced, "off_on.high < smallest"}, {Verdict::direction_only, "off_on.low > smallest"}}},
+    pipeline(), {dense, own_ten, own_ten_unseen, four_bits, four_bits_unseen},
+    {loss_difference("off_on", own_ten_unseen.name, own_ten.name), loss_difference("off", own_ten_unseen.name, dense.name), loss_difference("contrast", four_bits_unseen.name, four_bits.name)});
+
+const bool limit = register_in_nats({.id = "activation_compression.C17",
+                                     .statement = "K = 10 % is the limit of Top-K.",
+                                     .provenance = "read: abstract of 2401.07788",
+                                     .constants = {severe, smallest},
+                                     .scatter = {{"ten", "severe", "smallest"}, {"five", "severe", "smallest"}},
+                                     .clauses = {{Verdict::confirmed, "ten.high < severe && five.low > severe"}, {Verdict::not_reproduced, "ten.low > severe || five.high < severe"}}},
+                                    pipeline(), {dense, own_ten, own_five}, {loss_difference("ten", own_ten.name, dense.name), loss_difference("five", own_five.name, dense.name)});
+
+const bool inference_with_feedback = register_in_nats(
+    {.id = "activation_compression.C18",
+     .statement = "Error feedback makes uncompressed inference almost loss-free.",
+     .provenance = "read: abstract of 2401.07788",
+     .constants = {no_loss, smallest},
+     .scatter = {{"with_feedback", "no_loss", "smallest"}, {"without", "no_loss", "smallest"}},
+     .clauses = {{Verdict::confirmed, "with_feedback.high < no_loss && without.low > no_loss"}, {Verdict::not_reproduced, "with_feedback.low > no_loss"}}},
+    pipeline(), {dense, own_ten, own_ten_unseen, own_fed, own_fed_unseen},
+    {loss_difference("with_feedback", own_fed_unseen.name, own_fed.name), loss_difference("without", own_ten_unseen.name, own_ten.name), loss_difference("gain", own_ten.name, own_fed.name)});
+
+// An arm that diverges makes the comparison UNSTABLE: the engine names it, and the reader sees which mask it has.
+const bool masks = register_in_nats({.id = "activation_compression.C19",
+                                     .statement = "Independent masks for activation and gradient can diverge, a shared mask does not.",
+                                     .provenance = "second-hand (Rudakov)",
+                                     .constants = {none, smallest},
+                                     .scatter = {{"independent", "none", "smallest"}},
+                                     .clauses = {{Verdict::confirmed, "independent.low > smallest"}, {Verdict::not_reproduced, "independent.high < none"}}},
+                                    pipeline(), {dense, ten, own_ten}, {loss_difference("independent", own_ten.name, ten.name)});
+
+}  // namespace
+}  // namespace thinwire::claims

@@ -1,0 +1,22 @@
+// The pre-trained model and the tasks that claims fine-tune: OUT/text_study, as experiments/text_tasks/pretrain.sh --out OUT/text_study makes it (a link will do). Cells run in OUT, so
+// their parameters name it by relative paths, and the model by its content beside.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "experiments/claims/context.h"
+
+namespace thinwire::claims {
+
+inline const std::string study_folder = "text_study";
+inline constexpr std::int64_t study_vocabulary = 16000;  ///< pieces: what pretrain.sh learns
+inline constexpr std::int64_t study_hidden = 256, study_layers = 4, study_heads = 4;
+
+/// SHA-256 of the pre-trained model (pretrained_content): of the folder; of the one that all archived cells began with, where a collected file answers (NotCollected where there is
+/// none, or several). Where a run is only planned, a model that is not made yet has a name in its place. Empty: there is no model.
+std::string pretrained_model(JudgeContext& context);
+/// What to say and do then.
+std::string no_pretrained_model(const JudgeContext& context);
+
+}  // namespace thinwire::claims
