@@ -267,9 +267,9 @@ TEST(FlatTraining, SketchesOfLargeUnitsLeaveTheRootDense) {
   }
   EXPECT_EQ(coded, 12 * 2 * 2) << "both matrices of each MLP in each step";
   EXPECT_EQ(plain, 12) << "the root";
+  // Twelve steps on a text that is nearly random teach nothing, dense or not: sketched training goes where dense training goes.
   EXPECT_NE(loss.back(), dense.loss.back());
-  EXPECT_LT(loss.back(), loss.front());
-  EXPECT_NEAR(loss.back(), dense.loss.back(), 0.05 * dense.loss.back());
+  EXPECT_NEAR(loss.back(), dense.loss.back(), 0.02 * dense.loss.back());
 }
 
 // Three parameters of the page's example on four ranks: who owns what, and what a gather brings.
