@@ -262,7 +262,7 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
       const std::vector<results::CellRow> rows = measured.rows;
       context.finish(cell, std::move(measured));
       if (wants_choice(context)) print_choice(context.text, rows, choice_rules(context.run_options));
-      if (context.run_options.contains("parts") && !context.check_only) print_codec_parts(context.text, p, codecs, input.measured(fits).view());
+      if (context.run_options.contains("breakdown") && !context.check_only) print_codec_parts(context.text, p, codecs, input.measured(fits).view());
     };
     if (context.run_options.contains("all"))
       measure();  // no other cell waits: what is wrong with the tensor ends the program
@@ -289,7 +289,7 @@ BenchProgram codec_bench() {
                      {"parts", "2", "captured: number of parts that the tensor was split into"}};
   for (const BenchOption& option : input_options()) program.options.push_back(option);
   program.run_options = {{"all", "every codec with its defaults and its presets instead of --codec, for 0.5 s each unless --max-time says otherwise, and closing tables: which codec for which link", false}};
-  program.run_options.push_back({"parts", "and a closing table: how long the parts of codecs take that name them (sketch), against what memory must move for each", false});
+  program.run_options.push_back({"breakdown", "and a closing table: how long the parts of codecs take that name them (sketch), against what memory must move for each", false});
   for (const RunOption& option : choice_options()) program.run_options.push_back(option);
   program.prepare = prepare;
   program.run_group = run_group;

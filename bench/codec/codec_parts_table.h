@@ -1,4 +1,4 @@
-// bench_codec --parts: how long the pieces of codecs take that name them (kernels/codec/codec_parts.h), against what memory must move for each.
+// bench_codec --breakdown: how long the pieces of codecs take that name them (kernels/codec/codec_parts.h), against what memory must move for each.
 #pragma once
 
 #include <cstdio>

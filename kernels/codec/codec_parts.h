@@ -1,4 +1,4 @@
-// Pieces of a codec's work that can be timed by themselves: where encoding and decoding spend their time (bench_codec --parts).
+// Pieces of a codec's work that can be timed by themselves: where encoding and decoding spend their time (bench_codec --breakdown).
 #pragma once
 
 #include <functional>

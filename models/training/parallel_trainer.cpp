@@ -210,8 +210,8 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   void make_chunks() {
-    // Where a store splits matrices, no rank ever holds them all.
-    const DeferredMatrices deferred(store_info(config_.zero_stage).lends && config_.mesh.data().within_replica() > 1);
+    // Where a store splits matrices, no rank ever holds them all; and flat parameters give them memory themselves.
+    const DeferredMatrices deferred((store_info(config_.zero_stage).lends || config_.zero_layout == "flat") && config_.mesh.data().within_replica() > 1);
     for (int v = 0; v < config_.virtual_stages; ++v) {
       const ModelPart part = part_at(config_, global_chunk(schedule_, at_.pp, v));
       chunks_.push_back(make_stage<T>(config_.model_kind, config_.model, part, {&*tensor_, grid_.get(), &clock_, config_.recompute}));
