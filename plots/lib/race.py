@@ -80,13 +80,14 @@ class Race:
 
 
 def link_words(links):
-    """{link: its rate in words, `100 Mbit/s`}; links of one rate are told apart by what follows it, unrated ones keep their name."""
+    """{link: its rate in words, `100 Mbit/s`}; links of one rate, of another one upwards or of another meter are told apart by what follows it, unrated ones keep their name."""
     units, parts = {"k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}, {}
     for link in links:
         match = re.fullmatch(r"\w+:([\d.]+)([kmg])bit(?:,(.*))?", link)
         parts[link] = (f"{match[1]} {units[match[2]]}", match[3]) if match else ("shared memory" if link == "shm" else link, "")
     rates = [rate for rate, _ in parts.values()]
-    return {link: f"{rate} ({rest})" if rates.count(rate) > 1 and rest else link if rates.count(rate) > 1 else rate for link, (rate, rest) in parts.items()}
+    more = lambda rate, rest: rest and (rates.count(rate) > 1 or "up=" in rest or "meter=" in rest)
+    return {link: f"{rate} ({rest})" if more(rate, rest) else link if rates.count(rate) > 1 else rate for link, (rate, rest) in parts.items()}
 
 
 def bits_per_second(link):

@@ -54,6 +54,7 @@ class Links(unittest.TestCase):
     def test_names_are_rates_and_what_tells_them_apart(self):
         links = ["emulated:1gbit,latency=50us", "netns:100mbit", "emulated:20mbit,latency=1ms", "emulated:20mbit,latency=50ms", "shm", "fabric"]
         self.assertEqual(list(race.link_words(links).values()), ["1 Gbit/s", "100 Mbit/s", "20 Mbit/s (latency=1ms)", "20 Mbit/s (latency=50ms)", "shared memory", "fabric"])
+        self.assertEqual(race.link_words(["emulated:200mbit,up=20mbit,latency=15ms"]), {"emulated:200mbit,up=20mbit,latency=15ms": "200 Mbit/s (up=20mbit,latency=15ms)"})
         self.assertEqual(race.link_words(["netns:1gbit", "emulated:1gbit"]), {"netns:1gbit": "netns:1gbit", "emulated:1gbit": "emulated:1gbit"})
         self.assertEqual(sorted(links, key=race.bits_per_second)[-3:], ["emulated:1gbit,latency=50us", "shm", "fabric"])
 
