@@ -1,5 +1,5 @@
 // The trainings that claims about activations compare: a GPT of 4 layers as a pipeline of four stages, of whose three boundaries the last two are coded (docs/papers/activation_compression.md:
-// "the last half of the layers"), and arms on it.
+// which names the last half of the layers), and arms on it.
 #pragma once
 
 #include <map>
