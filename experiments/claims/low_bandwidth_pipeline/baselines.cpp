@@ -118,7 +118,7 @@ const bool walks = register_claim(
     {.id = "low_bandwidth_pipeline.C1",
      .statement = statement,
      .provenance = provenance,
-     .basis = Basis::event_model,
+     .basis = Basis::exact,
      .rule =
          {.settings =
               {{"link", "200 Mbit/s and 50 ms, billed to the receiver's one inbound wire; 8 stages, 1F1B"},
@@ -160,8 +160,9 @@ const bool sleeps = register_claim(
                           "from 0 of both records"},
                          {"apart", "largest over smallest of these windows - 1, the larger of both"}},
           .constants = {{"near", 0.01, "of the step"}},
-          .clauses = {{Verdict::not_decidable, "apart > near"}, {Verdict::pass, "abs(step) <= near"}},
-          .otherwise = Verdict::fail},
+          .clauses = {{Verdict::not_decidable, "apart > near"}, {Verdict::confirmed, "abs(step) <= near"}},
+          .otherwise = Verdict::not_reproduced,
+          .smallest_effect = "near"},
          requests()),
      .measure = measure_slept});
 
