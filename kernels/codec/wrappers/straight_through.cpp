@@ -48,6 +48,7 @@ class StraightThrough final : public Codec, public State {
 const bool registered = register_wrapper({.name = "straight_through",
                                           .summary = "the gradient of an activation comes back whole, not through the mask of what was sent",
                                           .source = "Rudakov et al. (arXiv 2401.07788): masks of their own for activation and gradient",
+                                          .wire = "the codec's; back comes a gradient of the whole tensor",
                                           .decorate = [](const Parameters&, std::unique_ptr<Codec> inside) -> std::unique_ptr<Codec> { return std::make_unique<StraightThrough>(std::move(inside)); }});
 
 }  // namespace
