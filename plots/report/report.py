@@ -8,7 +8,9 @@
 
 Reads collected data and claims.json only. Exit codes: 0 ok, 2 usage, 3 environment, 6 corrupt input or full disk (docs/exit-codes.md)."""
 import argparse
+import concurrent.futures
 import glob
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -35,14 +37,18 @@ def run():
     folder = os.path.join(options.out, "figures")
     try:
         os.makedirs(folder, exist_ok=True)
-        drawings, left_out = [], []
-        for figure in chosen:
+
+        def saved(figure):
+            """The drawing without its canvas, which is in its files; and whether it has any."""
             drawn = figure.draw({Source.CLAIMS: judged, Source.RACE: raced}.get(figure.reads, collected))
-            if drawn.figure is None:
-                left_out.append(drawn)
-                continue
-            drawings.append(drawn)
-            drawing.save(drawn, folder, collected.sha256 if figure.reads.of_collected else drawn.sha256)
+            left_out = drawn.figure is None
+            if not left_out:
+                drawing.save(drawn, folder, collected.sha256 if figure.reads.of_collected else drawn.sha256)
+            drawn.figure = None
+            return drawn, not left_out
+
+        done = _side_by_side(saved, chosen)
+        drawings, left_out = [d for d, has_files in done if has_files], [d for d, has_files in done if not has_files]
         path = os.path.join(options.out, "report.html")
         drawing.write_file(path, story.tell(collected, judged, raced, drawings, left_out, options).encode())
     except OSError as error:
@@ -54,6 +60,24 @@ def run():
     if left_out:
         print(f"left out (the report says why): {', '.join(d.name for d in left_out)}")
     return 0
+
+
+_work = None  # what _side_by_side does to which items: forked processes find it here
+
+
+def _call(index):
+    return _work[0](_work[1][index])
+
+
+def _side_by_side(function, items):
+    """[function(item) ...], one process per core; an error of any of them is raised here."""
+    global _work
+    processes = min(len(os.sched_getaffinity(0)), len(items))
+    if processes < 2:
+        return [function(item) for item in items]
+    _work = function, items
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+        return list(pool.map(_call, range(len(items))))
 
 
 def _figures():

@@ -33,7 +33,7 @@ struct Keys {
   explicit Keys(const CompareOptions& options) {
     std::vector<std::string> names =
         options.match.empty()
-            ? std::vector<std::string>{"cell_id", "traffic", "operation", "codec", "protocol", "tensor"}
+            ? std::vector<std::string>{"cell_id", "traffic", "operation", "method", "codec", "protocol", "tensor"}
             : options.match;
     by_seed = std::erase(names, "seed") > 0;
     for (const std::string& name : names) columns.push_back(cell_column(name, "--match"));

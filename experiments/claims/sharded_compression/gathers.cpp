@@ -49,7 +49,8 @@ Counts counts_of(const TrainConfig& c, Table& table) {
       if (unit == first || unit == last) continue;
       counts.least_between = std::min(counts.least_between, n), counts.most_between = std::max(counts.most_between, n);
     }
-    if (stage == 0) counts.bytes += gathers.at(0) * e.positions;  // the token table, which two stages hold, stays whole
+    // The tied table is sharded in both stages that hold it: with the positions in the first, as the head of the last.
+    counts.bytes += stage == 0 ? gathers.at(0) * (e.table + e.positions) : gathers.at(last + 1) * e.table;
     table.rows.push_back(std::move(row));
   }
   counts.bytes *= (replicas - 1) * static_cast<std::int64_t>(size_of(c.comm_dtype));

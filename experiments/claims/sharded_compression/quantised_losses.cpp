@@ -38,8 +38,8 @@ const RuleArm tlq{"TLq", gradients(8, 4)}, tlq_hs{"TLq-HS", gradients(8, 4, tran
 const RuleArm sdp4bit{"SDP4Bit", both(differences, gradients(8, 4, transformed))};
 const RuleArm four{"4 and 4 bits", gradients(4, 4)}, loco{"4 and 4 bits, LoCo", gradients(4, 4, "+loco")}, fed_back{"4 and 4 bits, error feedback", gradients(4, 4, "+ef")};
 
-const Constant free_of_loss{"free", 0.0025, "of the baseline's loss: what counts as no loss"}, none{"none", 0, "no difference"};
-const Constant smallest{"smallest", 0.001, "of the baseline's loss: the smallest difference worth naming; the rounding floor of two such runs lies at a tenth to a half of it"};
+const Constant free_of_loss{"free", 0.005, "of the baseline's loss: what counts as no loss, above the scatter of rounding"}, none{"none", 0, "no difference"};
+const Constant& smallest = smallest_on_replicas;
 
 bool judged(const std::string& id, const std::string& statement, const std::string& provenance, std::vector<RuleArm> arms, std::vector<LossDifference> differences_of, Rule rule) {
   rule.smallest_effect = smallest.symbol;

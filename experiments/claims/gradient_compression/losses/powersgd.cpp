@@ -16,13 +16,13 @@ const RuleArm dense{"dense", {}};
 const RuleArm rank_1 = arm("rank 1", "powersgd:rank=1+ef"), rank_2 = arm("rank 2", "powersgd:rank=2+ef"), rank_4 = arm("rank 4", "powersgd:rank=4+ef");
 const RuleArm forgets = arm("rank 4 without error feedback", "powersgd:rank=4"), cold = arm("rank 4, start anew", "powersgd:rank=4,warm_start=false+ef");
 
-const Constant smallest{"smallest", 0.002, "of the dense loss: the smallest difference worth naming"}, none{"none", 0, "no difference"};
+const Constant none{"none", 0, "no difference"};
 
 const bool quality = register_loss_claim({{.id = "gradient_compression.C16b",
                                            .statement = "PowerSGD of rank 2 or 4 keeps the loss within 1 % of dense sums.",
                                            .provenance = "recollected (quality); derived (margin)",
                                            .from = Profile::standard,
-                                           .rule = {.constants = {{"within", 0.01, "of the dense loss"}, smallest},
+                                           .rule = {.constants = {{"within", 0.01, "of the dense loss"}, smallest_on_replicas},
                                                     .scatter = {{"two", "within", "smallest"}, {"four", "within", "smallest"}},
                                                     .clauses = {{Verdict::confirmed, "two.high <= within || four.high <= within"}, {Verdict::not_reproduced, "two.low > within && four.low > within"}},
                                                     .smallest_effect = "smallest"},
@@ -37,7 +37,7 @@ const bool feedback = register_loss_claim({{.id = "gradient_compression.C16c",
                                             .statement = "PowerSGD without error feedback loses more than with it.",
                                             .provenance = "recollected",
                                             .from = Profile::standard,
-                                            .rule = {.constants = {none, smallest},
+                                            .rule = {.constants = {none, smallest_on_replicas},
                                                      .scatter = {{"more", "none", "smallest"}},
                                                      .clauses = {{Verdict::confirmed, "more.low > none && more >= smallest"}, {Verdict::not_reproduced, "more.high < none || (more.low > -smallest && more.high < smallest)"}},
                                                      .smallest_effect = "smallest"},

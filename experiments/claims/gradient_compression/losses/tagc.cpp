@@ -13,7 +13,7 @@ bool judged(const std::string& part, std::int64_t width, const std::string& stat
                                .statement = statement,
                                .provenance = "read: abstract page (its machine-written part); metric unknown",
                                .from = from,
-                               .rule = {.constants = {{"stated", 0.036, "of the loss of FSDP"}, {"smallest", 0.002, "of the loss of FSDP: the smallest difference worth naming"}},
+                               .rule = {.constants = {{"stated", 0.036, "of the loss of FSDP"}, smallest_on_replicas},
                                         .scatter = {{"release", "stated", "smallest"}},
                                         .clauses = {{Verdict::confirmed, "release <= stated"}},
                                         .otherwise = Verdict::not_reproduced,
