@@ -1,7 +1,7 @@
 // labels: mpi, parity
 // ranks: 8
 // timeout: 600
-// Twenty steps of every kind of split follow the loss and the gradient norm of the single-device trainer: a pairwise cover of
+// Eight steps of every kind of split follow the loss and the gradient norm of the single-device trainer: a pairwise cover of
 // meshes, schedules, micro-batches and switches, with dropout, clipping, a padded vocabulary and validation.
 #include "tests/models/training/parity_run.h"
 
@@ -29,7 +29,7 @@ TEST(Parity, EveryPairOfChoicesFollowsTheSingleDeviceInDoublePrecision) {
 }
 
 TEST(Parity, SinglePrecisionStaysWithinItsBound) {
-  // f32 sums in another order, over 20 optimizer steps: 3e-7 was seen (docs/training.md); the bound leaves room for other libraries.
+  // f32 sums in another order, over optimizer steps: 3e-7 was seen after 20 (docs/training.md); the bound leaves room for other libraries.
   const RunCurve reference = single_device_curve(parity_config(), corpus());
   for (const MeshShape& mesh : {MeshShape{2, 2, 2}, MeshShape{8, 1, 1}, MeshShape{1, 8, 1}, MeshShape{1, 1, 8}}) {
     TrainConfig c = parity_config();
