@@ -73,6 +73,8 @@ endfunction()
 
 get_property(outside GLOBAL PROPERTY THINWIRE_OUTSIDE)
 list(REMOVE_DUPLICATES outside)
+list(REMOVE_ITEM outside thinwire_hdf5)
+list(APPEND outside thinwire_hdf5) # last, as where a program links bench: its folder is searched last in both, and ccache sees one command
 add_library(thinwire_test_main STATIC ${CMAKE_SOURCE_DIR}/tests/support/mpi_main.cpp)
 target_link_libraries(thinwire_test_main PUBLIC ${outside} GTest::gtest)
 target_include_directories(thinwire_test_main PUBLIC ${CMAKE_SOURCE_DIR}/tests)
