@@ -4,6 +4,8 @@
 # EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
 # must survive the linker: the layer is an object library behind an interface.
+# The objects of all layers are in the property THINWIRE_LAYER_OBJECTS, what they link beside layers in THINWIRE_OUTSIDE: tests
+# share one library of them (ThinwireTests.cmake).
 function(thinwire_cold target)
   if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
@@ -55,6 +57,12 @@ function(thinwire_layer name)
       target_compile_options(${compiled} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
     endif()
   endif()
+  set_property(GLOBAL APPEND PROPERTY THINWIRE_LAYER_OBJECTS "$<FILTER:$<TARGET_OBJECTS:${compiled}>,EXCLUDE,\\.gch$>")
+  set(outside ${ARG_LINK})
+  get_property(layers GLOBAL PROPERTY THINWIRE_LAYERS)
+  list(REMOVE_ITEM outside thinwire_${name} ${layers})
+  set_property(GLOBAL APPEND PROPERTY THINWIRE_OUTSIDE ${outside})
+  set_property(GLOBAL APPEND PROPERTY THINWIRE_LAYERS thinwire_${name})
   if(ARG_COLD)
     thinwire_cold(${compiled})
   endif()

@@ -7,8 +7,10 @@
 #                              NAME.lazy: on the emulated device, which works at once or as late as a device may; label emulated for gpu.
 #                              emulated-each, lazy-each: as many devices as ranks)
 #   // slow: lazy             (left to run_tests.sh --all, label slow: `yes` all entries of the file, else those of these devices, or of nN ranks)
+#   // processors: 1          (of ctest's -j jobs, how many it counts as; default: its ranks; 4 for scripts and programs labelled mpi, parity, faults,
+#                              smoke, resume or slurm, which start ranks themselves; else 1. 1: it waits more than it computes)
+#   // first: yes             (it takes long and others fit beside it: ctest -j starts it first)
 # tests/**/test_*.sh and test_*.py run with the same header in '#' comments.
-# A test of n ranks counts as n of ctest's -j jobs; faults, smoke, resume and slurm tests run alone.
 find_package(GTest REQUIRED)
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.cpp)
 file(GLOB_RECURSE test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh ${CMAKE_SOURCE_DIR}/tests/test_*.py)
@@ -35,6 +37,11 @@ function(thinwire_add_test test source processors)
   thinwire_test_header(${source} timeout 120 timeout)
   thinwire_test_header(${source} devices cuda devices)
   thinwire_test_header(${source} slow "" slow)
+  thinwire_test_header(${source} processors "" counts_as)
+  thinwire_test_header(${source} first "" first)
+  if(NOT counts_as AND labels MATCHES "mpi|parity|faults|smoke|resume|slurm")
+    set(counts_as ${processors})
+  endif()
   foreach(device ${devices})
     set(name ${test})
     set(label ${labels})
@@ -54,21 +61,22 @@ function(thinwire_add_test test source processors)
       list(APPEND environment THINWIRE_EMULATED_DEVICES=${processors})
     endif()
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${test_folder})
-    thinwire_set_test(${name} "${label}" ${timeout} ${processors} "${environment}")
+    set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+    if(counts_as)
+      set_tests_properties(${name} PROPERTIES PROCESSORS ${counts_as})
+    endif()
+    if(first)
+      set_tests_properties(${name} PROPERTIES COST 1000)
+    endif()
   endforeach()
 endfunction()
 
-function(thinwire_set_test name labels timeout processors environment)
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
-  if(labels MATCHES "faults|smoke|resume|slurm")
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
-  elseif(labels MATCHES "mpi|parity")
-    set_tests_properties(${name} PROPERTIES PROCESSORS ${processors})
-  endif()
-endfunction()
-
+get_property(outside GLOBAL PROPERTY THINWIRE_OUTSIDE)
+list(REMOVE_DUPLICATES outside)
+list(REMOVE_ITEM outside thinwire_hdf5)
+list(APPEND outside thinwire_hdf5) # last, as where a program links bench: its folder is searched last in both, and ccache sees one command
 add_library(thinwire_test_main STATIC ${CMAKE_SOURCE_DIR}/tests/support/mpi_main.cpp)
-target_link_libraries(thinwire_test_main PUBLIC thinwire_bench thinwire_experiments thinwire_claims GTest::gtest)
+target_link_libraries(thinwire_test_main PUBLIC ${outside} GTest::gtest)
 target_include_directories(thinwire_test_main PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 thinwire_thin(thinwire_test_main)
 if(THINWIRE_PRECOMPILE)
@@ -77,7 +85,7 @@ if(THINWIRE_PRECOMPILE)
   target_precompile_headers(thinwire_test_main PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled_test.h)
 endif()
 
-# tests/fixtures/**: what somebody else might add (a codec). The files are linked into every test program and compiled into the emulated device;
+# tests/fixtures/**: what somebody else might add (a codec). The files are part of every test program and compiled into the emulated device;
 # nothing names them: adding files there is all it takes.
 file(GLOB_RECURSE fixture_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fixtures/*.cpp)
 list(FILTER fixture_sources EXCLUDE REGEX "/test_[^/]*$")
@@ -85,6 +93,13 @@ add_library(thinwire_fixtures_objects OBJECT ${fixture_sources} ${CMAKE_SOURCE_D
 target_link_libraries(thinwire_fixtures_objects PUBLIC thinwire_bench)
 add_library(thinwire_fixtures INTERFACE)
 target_link_libraries(thinwire_fixtures INTERFACE thinwire_fixtures_objects $<TARGET_OBJECTS:thinwire_fixtures_objects>)
+
+# All layers and the fixtures in one shared library for tests: linked into each of them they were 90 MB and two seconds a program.
+# A change of a layer links this anew and no test.
+get_property(layer_objects GLOBAL PROPERTY THINWIRE_LAYER_OBJECTS)
+add_library(thinwire_for_tests SHARED ${layer_objects} $<TARGET_OBJECTS:thinwire_fixtures_objects>)
+target_link_libraries(thinwire_for_tests PRIVATE ${outside})
+set_target_properties(thinwire_for_tests PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/lib LINKER_LANGUAGE CXX)
 
 # The device module for tests: every .cu file compiled for the host behind the interface of libthinwire_cuda.so (docs/device.md).
 set(emulated_folders ${CMAKE_SOURCE_DIR}/kernels ${CMAKE_SOURCE_DIR}/tests/fixtures ${THINWIRE_EXTRA_SOURCES})
@@ -115,13 +130,13 @@ foreach(source ${test_sources})
   thinwire_test_header(${source} ranks "" ranks)
   thinwire_test_header(${source} devices cuda devices)
   add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE thinwire_test_main thinwire_fixtures)
+  target_link_libraries(${name} PRIVATE thinwire_test_main thinwire_for_tests)
   thinwire_thin(${name})
   if(THINWIRE_PRECOMPILE)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_precompile_headers(${name} REUSE_FROM thinwire_test_main)
   endif()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests LINK_DEPENDS_NO_SHARED ON)
   if(devices MATCHES "emulated|lazy")
     add_dependencies(${name} thinwire_cuda_emulated)
   endif()
@@ -133,7 +148,7 @@ foreach(source ${test_sources})
   endif()
 endforeach()
 
-# All device tests in one program, for packaging/make_bundle.sh: each by itself would carry the same libraries again.
+# All device tests in one program that carries its libraries, for packaging/make_bundle.sh.
 set(device_tests ${test_sources})
 list(FILTER device_tests INCLUDE REGEX "/tests/(gpu|models|collectives)/(.*/)?test_[^/]*device[^/]*$")
 set(device_test_objects "")

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "core/simd_targets.h"
 #include "kernels/threads.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/simd_targets.h"
 #include "kernels/nn/device/device_dispatch.h"
-#include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/simd_targets.h"
 #include "kernels/nn/device/device_dispatch.h"
-#include "kernels/nn/simd_targets.h"
 #include "kernels/threads.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/exponent_bytes.cpp"
 #include "hwy/cache_control.h"

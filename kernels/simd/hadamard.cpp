@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/hadamard.cpp"
 #include "hwy/foreach_target.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/magnitude.cpp"
 #include "hwy/cache_control.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/random.h"
+#include "core/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/philox.cpp"

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/signs.cpp"
 #include "hwy/cache_control.h"

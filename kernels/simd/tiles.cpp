@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/tiles.cpp"
 #include "hwy/cache_control.h"

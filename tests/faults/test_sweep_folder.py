@@ -1,5 +1,7 @@
 # labels: faults
 # timeout: 240
+# processors: 1
+# first: yes
 """A sweep meets damaged files, full and read-only disks, other runners, jumping clocks, new builds, and nonsense in study files."""
 import glob
 import json

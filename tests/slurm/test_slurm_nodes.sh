@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # labels: slurm
 # timeout: 120
+# processors: 1
+# first: yes
 # needs: sweep bench_collective
 # Four nodes on one machine, a network namespace each, joined by rate-limited links: the same profile, jobs over several nodes.
 set -uo pipefail

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # labels: smoke
 # timeout: 900
+# processors: 1
+# first: yes
 # needs: sweep
 # The main job in its smallest profile, from captured traffic to the report, and a second run that finds it done.
 set -uo pipefail

@@ -1,5 +1,7 @@
 #include "kernels/simd/codes/code_stream.h"
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/codes/code_stream.cpp"
 #include "hwy/foreach_target.h"

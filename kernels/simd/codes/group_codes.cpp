@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/simd_targets.h"
 #include "kernels/simd/magnitude.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/codes/mini_floats.cpp"
 #include "hwy/cache_control.h"

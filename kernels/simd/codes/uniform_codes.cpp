@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/codes/uniform_codes.cpp"
 #include "hwy/cache_control.h"

@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3,4,8
 // timeout: 240
+// slow: n8
 // Operations as resumable handles: order, overlap, point-to-point messages, wrappers, timed compute, meter.
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3,4
 // timeout: 120
+// slow: n2
 // devices: cuda, emulated, lazy
 // Channels whose tensors lie on a device, against the same channels on host tensors.
 #include <algorithm>

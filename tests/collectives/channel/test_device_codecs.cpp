@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3
 // timeout: 120
+// slow: n2
 // devices: cuda, emulated, lazy
 // Every protocol with every codec on device tensors, against the same channel on host tensors: equal bits where the codec's two halves are equal bits
 // (docs/device.md), else equal to rounding.

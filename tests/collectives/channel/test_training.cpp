@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3,4,8
 // timeout: 240
+// slow: n8
 // What training asks of a channel beside sums: the backward pass of a compressed reduction, results kept for
 // recomputation, state for checkpoints, and weights of a codec that train with the model.
 #include <algorithm>

@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3,4,8
 // timeout: 120
+// slow: n8
 // Communicator, ring and the dense protocol against float64 sums, over awkward sizes and all types.
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3,4,8
 // timeout: 240
+// slow: n8
 // Every protocol with every codec of the registry, over awkward row counts, against what the codec's own
 // encode and decode give on one rank in float64: gather = sum of the individually decoded; two_shot = the
 // same per piece, then once more per sum; rounds = end_rounds of exactly added buffers; lossless = the sum

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # labels: resume
 # timeout: 300
+# processors: 1
 # needs: train_gpt wordpiece export_model
 # experiments/text_tasks/pretrain.sh on a made-up text: killed in the middle it goes on and ends as if it had not been; what it exports is the model that it trained, on one rank and
 # split; a task is fine-tuned from it; bad input leaves nothing half-written.

@@ -20,6 +20,7 @@ TrainConfig small(MeshShape mesh, const std::string& codec, bool epilogue_only) 
   c.dtype = c.comm_dtype = DType::f32;
   c.mesh = mesh;
   c.model.layers = 4;
+  c.steps = 20;
   c.micro_batch = 2, c.global_batch = 2 * 8 * mesh.dp;
   c.compress[TrafficClass::pp_backward].codec = codec;
   c.compress[TrafficClass::pp_backward].epilogue_only = epilogue_only;

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "core/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codec/codecs/sketch/sketch_tiles.cpp"
 #include "hwy/cache_control.h"

@@ -1,6 +1,7 @@
 // labels: mpi, parity
 // ranks: 4,8,12,27
 // timeout: 300
+// slow: n27
 // A GPT on 2-D, 2.5-D and 3-D grids is the single device's: loss and every gradient in float64 (embedding, layernorm, attention, MLP,
 // dropout, tied head, cross-entropy over a padded vocabulary), and training over several steps. The layers' own messages are counted
 // against their formulas, what they hold against theirs.
