@@ -1,4 +1,5 @@
 // labels: slurm
+// processors: 1
 // Slurm's states as recorded by experiments/slurm/record_states.sh, the table of what they mean, packing, job scripts, leases.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -138,15 +138,8 @@ property "slurmd, tasks and ranks are killed, one task is cancelled: no cell is 
 some_records() { [ "$(records out)" -ge 1 ]; }
 eventually 20 some_records || fail "no record after 20 s: $(squeue)"
 scancel "$(squeue --noheader --array --states=PENDING --format=%i | tail -n 1)" || fail "no task waited"
-# Of this test's jobs alone, which work in this folder.
-kill_newest() {
-  local process
-  for process in $(pgrep -u "$(id -u)" -f "^$bin/$1" | sort -rn); do
-    [ "$(readlink "/proc/$process/cwd")" = "$PWD" ] || continue
-    kill -KILL "$process" && return
-  done
-  return 1
-}
+# In namespaces only this test's processes are seen; elsewhere others may run beside it.
+kill_newest() { [ "$THINWIRE_TEST_INSIDE" = namespaces ] && pkill -KILL --newest -u "$(id -u)" -f "^$bin/$1"; }
 has_verdict() { grep -qs '"cell_verdict".*FAILED.*exit status' out/journal/*.jsonl; }
 eventually 5 kill_newest "bench_collective --cells" || echo "   note: no rank was there to be killed"
 eventually 4 has_verdict || echo "   note: the rank had done its work when it was hit"

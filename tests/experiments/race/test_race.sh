@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # labels: faults
 # timeout: 600
+# processors: 1
+# first: yes
 # needs: race, train_gpt
 # The race from the outside: it ends with a leaderboard, a second call measures nothing, one that was killed goes on, an entrant that joins repeats nobody's runs, and a course that
 # was changed under a registered target is refused.

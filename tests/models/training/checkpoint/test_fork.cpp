@@ -1,5 +1,6 @@
 // labels: unit, resume
 // timeout: 120
+// processors: 1
 // A rank with coded boundaries that is saved and resumed ends bit-equal; a dense checkpoint is a start for runs under other rules, which are told
 // apart by what it holds.
 #include <cstring>
