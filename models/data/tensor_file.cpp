@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "models/data/tensor_file_formats.h"
 #include "results/hdf5/hdf5.h"
@@ -33,10 +34,12 @@ std::pair<std::string, std::string> split_spec(const std::string& spec) {
                    "tensor to one of these formats.");
 }
 
-void list_h5(const h5::Group& group, const std::string& prefix, std::vector<std::string>& names) {
+/// `seen`: a group that several links lead to is listed once; they may lead in a circle.
+void list_h5(const h5::Group& group, const std::string& prefix, std::set<std::pair<std::uint64_t, std::uint64_t>>& seen, std::vector<std::string>& names) {
+  if (!seen.insert(group.identity()).second) return;
   for (const std::string& name : group.names()) {
     if (group.is_group(name)) {
-      list_h5(group.group(name), prefix + "/" + name, names);
+      list_h5(group.group(name), prefix + "/" + name, seen, names);
       continue;
     }
     const h5::DatasetInfo info = group.info(name);
@@ -63,7 +66,8 @@ std::vector<std::string> list_tensor_file(const std::string& path) {
   if (ending == ".safetensors") return detail::list_safetensors(path);
   if (ending != ".h5" && ending != ".hdf5") unknown_ending(path);
   std::vector<std::string> names;
-  list_h5(h5::File::open_read(path), "", names);
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+  list_h5(h5::File::open_read(path), "", seen, names);
   return names;
 }
 

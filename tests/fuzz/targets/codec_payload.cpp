@@ -1,0 +1,55 @@
+// Payloads from a wire: every codec gives CorruptData or a tensor, of finite numbers where the codec promises that.
+#include <cmath>
+
+#include "core/error.h"
+#include "tests/fuzz/target.h"
+#include "tests/fuzz/targets/codec_message.h"
+
+namespace thinwire::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  const auto [head, rest] = split_first_line(input);
+  const std::optional<CodecMessage> message = CodecMessage::parse(head);
+  if (!message) return;
+  CodecStack stack = message->stack();
+  const CodecTraits& traits = stack.codec->traits();
+  if (!traits.gather) return;
+  // Exactly as long, so that a sanitizer sees a read behind the end.
+  const std::vector<std::byte> payload(reinterpret_cast<const std::byte*>(rest.data()), reinterpret_cast<const std::byte*>(rest.data() + rest.size()));
+  std::vector<float> out(static_cast<std::size_t>(message->shape.elements()), 1.0f);
+  const TensorView to(out.data(), message->shape);
+  const MessageKey key = message->key(message->step);
+  try {
+    stack.codec->decode_add(payload, key.with_pass(Pass::evaluate), to);
+    out.assign(out.size(), 1.0f);
+  } catch (const CorruptData&) {
+  }
+  try {
+    stack.codec->decode(payload, key, to);
+  } catch (const CorruptData&) {
+    throw;
+  } catch (const Error& error) {
+    throw Finding(std::string("a damaged payload gives another error than CorruptData: ") + error.what());
+  }
+  for (const float v : out)
+    if (!std::isfinite(v) && !traits.reordered_sums && !traits.lossless && !traits.identity) throw Finding("decodes to a number that is none");
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> all;
+  for (const CodecMessage& message : codec_messages()) {
+    CodecStack stack = message.stack();
+    if (!stack.codec->traits().gather) continue;
+    const std::vector<float> x = message.tensor(message.step);
+    std::vector<std::byte> payload(stack.codec->max_payload_bytes(message.shape));
+    payload.resize(stack.codec->encode(ConstTensorView(x.data(), message.shape), message.key(message.step), payload));
+    all.push_back(message.line() + std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+  }
+  return all;
+}
+
+const bool registered = register_target({"codec_payload", "decoders of all codecs and wrappers, of payloads from a wire", read, seeds, true});
+
+}  // namespace
+}  // namespace thinwire::fuzz
