@@ -1,7 +1,9 @@
 #include "tests/fuzz/target.h"
 
-#include <algorithm>
 #include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <typeinfo>

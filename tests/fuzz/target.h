@@ -2,9 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace thinwire::fuzz {

@@ -29,7 +29,7 @@ void read(std::string_view input) {
     stack.codec->decode(payload, key, to);
   } catch (const CorruptData&) {
     throw;
-  } catch (const Error& error) {
+  } catch (const RuntimeFailure& error) {
     throw Finding(std::string("a damaged payload gives another error than CorruptData: ") + error.what());
   }
   for (const float v : out)

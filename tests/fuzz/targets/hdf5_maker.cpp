@@ -52,6 +52,7 @@ class Maker {
  public:
   Maker(const std::string& path, std::size_t head) {
     quiet();
+    links_ = link_properties();
     const Handle creation = property_handle(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_userblock(creation.get(), head);
     file_ = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), [](h5::Id id) -> int { return H5Fclose(id); });
@@ -178,8 +179,7 @@ class Maker {
     H5Awrite(made.get(), type.get(), is_text ? static_cast<const void*>(&text) : is_int ? static_cast<const void*>(&whole) : &real);
   }
 
-  Handle file_;
-  Handle links_ = link_properties();
+  Handle file_, links_;
 };
 
 void poke(const std::string& path, std::istringstream& words) {

@@ -1,5 +1,6 @@
 // Files in TOML: studies, courses of the race, machine profiles, links of a machine, training configurations, and the three files of a predicted step.
-#include <cmath>
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "core/error.h"
