@@ -174,7 +174,7 @@ class Run:
 
     def kill_one(self):
         """Kills a process after a pause. Returns its role and the seconds until its end, or None where the run ended by itself before."""
-        time.sleep(self.chance.uniform(0.02, 1.0))
+        time.sleep(self.chance.uniform(0.02, 2.0))
         # What is between fork and exec, or just gone, has no name of its own yet.
         alive = self.alive()
         self.check_records()

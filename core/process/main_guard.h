@@ -18,7 +18,7 @@ void remove_failure_hook(int id);
 [[noreturn]] void fail_process(int exit_status, const std::string& message);
 
 /// Starts the program anew where OpenBLAS took kernels of another age (blas_kernels.h). Runs `body`; maps thinwire errors to their exit code, std::bad_alloc and others to 6. Installs handlers
-/// that print a back-trace on fatal signals, and ignores SIGXFSZ: a file that may not grow is an error like a full disk.
+/// that print a back-trace on fatal signals.
 int guarded_main(int argc, char** argv, const std::function<int(int, char**)>& body);
 
 }  // namespace thinwire

@@ -83,13 +83,6 @@ bool Group::is_group(const std::string& path) const {
          info.type == H5O_TYPE_GROUP;
 }
 
-std::pair<std::uint64_t, std::uint64_t> Group::identity() const {
-  quiet();
-  H5O_info_t info;
-  if (H5Oget_info2(group_->get(), &info, H5O_INFO_BASIC) < 0) fail_read(place(""), "look at the group");
-  return {info.fileno, info.addr};
-}
-
 Group Group::group(const std::string& path) const {
   quiet();
   Handle opened(H5Gopen2(group_->get(), path.c_str(), H5P_DEFAULT), close_group);

@@ -63,16 +63,14 @@ struct Storage {
 };
 
 /// A group of a file: datasets, attributes, sub-groups. Paths are relative ("weights/qkv") and may be nested;
-/// missing groups on the way are made. Reading what does not exist, has another type, is damaged or claims far more
-/// elements than the file has bytes for throws CorruptData naming file and object; failing writes throw RuntimeFailure (disk full, permissions).
+/// missing groups on the way are made. Reading what does not exist, has another type or is damaged throws
+/// CorruptData naming file and object; failing writes throw RuntimeFailure (disk full, permissions).
 class Group {
  public:
   bool has(const std::string& path) const;
   /// Names of the direct members, sorted.
   std::vector<std::string> names() const;
   bool is_group(const std::string& path) const;
-  /// Equal for two groups that are one: links may lead to the same one, or in a circle.
-  std::pair<std::uint64_t, std::uint64_t> identity() const;
   Group group(const std::string& path) const;
   Group create_group(const std::string& path) const;
   std::string file_name() const { return file_name_; }

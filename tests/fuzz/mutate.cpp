@@ -27,7 +27,9 @@ constexpr const char* words[] = {"0", "1", "-1", "255", "65536", "2147483648", "
 void change(std::string& text, const std::vector<std::string>& corpus, Draws& draw) {
   const auto place = [&] { return draw.below(text.size() + 1); };
   const auto run = [&](std::size_t from) { return from >= text.size() ? 0 : 1 + draw.below(std::min<std::size_t>(text.size() - from, 64)); };
-  switch (draw.below(9)) {
+  // Mostly what leaves the length as it is: a payload of another length is refused at once.
+  constexpr int kinds[] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 8};
+  switch (kinds[draw.below(std::size(kinds))]) {
     case 0:  // a bit
       if (!text.empty()) text[draw.below(text.size())] ^= static_cast<char>(1u << draw.below(8));
       return;
@@ -87,7 +89,7 @@ std::string mutated(const std::vector<std::string>& corpus, const Random& random
     head = text.substr(0, end == std::string::npos ? end : end + 1);
     text.erase(0, head.size());
   }
-  for (std::size_t changes = 1 + draw.below(8); changes > 0; --changes) change(text, corpus, draw);
+  for (std::size_t changes = 1 + draw.below(1 + draw.below(8)); changes > 0; --changes) change(text, corpus, draw);
   text.resize(std::min(text.size(), longest));
   return head + text;
 }

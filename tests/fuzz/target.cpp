@@ -1,6 +1,8 @@
 #include "tests/fuzz/target.h"
 
 #include <cxxabi.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -48,11 +50,29 @@ const Target& target(const std::string& name) {
   throw UsageError("there is no fuzz target '" + name + "'; there is " + known);
 }
 
+AtTheEnd::~AtTheEnd() {
+  if (pages_ != nullptr) munmap(pages_, room_ + static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+}
+
+std::byte* AtTheEnd::bytes(std::size_t count) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (pages_ == nullptr || count > room_) {
+    if (pages_ != nullptr) munmap(pages_, room_ + page);
+    room_ = (count + page) / page * page;
+    void* const memory = mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::runtime_error("no memory for an input");
+    pages_ = static_cast<std::byte*>(memory);
+    if (mprotect(pages_ + room_, page, PROT_NONE) != 0) throw std::runtime_error("a page cannot be guarded");
+  }
+  return pages_ + room_ - count;
+}
+
 Ending read_input(const Target& target, std::string_view input) {
-  // In memory of its own and exactly as long, so that a sanitizer sees a read behind the end.
-  const std::vector<char> exact(input.begin(), input.end());
+  static AtTheEnd memory;
+  auto* const place = reinterpret_cast<char*>(memory.bytes(input.size()));
+  std::copy(input.begin(), input.end(), place);
   try {
-    target.read(std::string_view(exact.data(), exact.size()));
+    target.read(std::string_view(place, input.size()));
   } catch (const Error& error) {
     if (std::string_view(error.what()).starts_with("internal error")) throw Finding(error.what());
     return Ending::refused;

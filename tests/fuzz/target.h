@@ -1,6 +1,7 @@
 // A fuzz target: one reader of bytes from outside. Its file registers itself in its last line; nothing lists them.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -29,7 +30,22 @@ const Target& target(const std::string& name);
 
 /// How an input ended.
 enum class Ending { read, refused };
-/// Reads one input. Throws Finding, which says what escaped the reader.
+/// Memory whose last byte is followed by a page that nobody may touch: reading or writing behind it kills the process, with a sanitizer or without. Grows; contents are new.
+class AtTheEnd {
+ public:
+  AtTheEnd() = default;
+  AtTheEnd(const AtTheEnd&) = delete;
+  AtTheEnd& operator=(const AtTheEnd&) = delete;
+  ~AtTheEnd();
+  /// So many bytes, the last of them at the end. Valid until the next call.
+  std::byte* bytes(std::size_t count);
+
+ private:
+  std::byte* pages_ = nullptr;
+  std::size_t room_ = 0;  ///< before the page that is guarded
+};
+
+/// Reads one input, which lies in memory as above. Throws Finding, which says what escaped the reader.
 Ending read_input(const Target& target, std::string_view input);
 
 struct Finding : std::runtime_error {

@@ -1,7 +1,7 @@
 // Captured traffic: the index of a capture and a tensor of each of its entries.
 #include "core/error.h"
 #include "models/capture/capture_reader.h"
-#include "results/schema.h"
+#include "results/row.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/targets/hdf5_maker.h"
 

@@ -1,4 +1,5 @@
 // Payloads from a wire: every codec gives CorruptData or a tensor, of finite numbers where the codec promises that.
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -15,14 +16,17 @@ void read(std::string_view input) {
   CodecStack stack = message->stack();
   const CodecTraits& traits = stack.codec->traits();
   if (!traits.gather) return;
-  // Exactly as long, so that a sanitizer sees a read behind the end.
-  const std::vector<std::byte> payload(reinterpret_cast<const std::byte*>(rest.data()), reinterpret_cast<const std::byte*>(rest.data() + rest.size()));
-  std::vector<float> out(static_cast<std::size_t>(message->shape.elements()), 1.0f);
+  // Both end where no more may be read or written: the payload with the input.
+  const std::span payload(reinterpret_cast<const std::byte*>(rest.data()), rest.size());
+  static AtTheEnd memory;
+  const auto elements = static_cast<std::size_t>(message->shape.elements());
+  const std::span<float> out(reinterpret_cast<float*>(memory.bytes(elements * sizeof(float))), elements);
+  std::fill(out.begin(), out.end(), 1.0f);
   const TensorView to(out.data(), message->shape);
   const MessageKey key = message->key(message->step);
   try {
     stack.codec->decode_add(payload, key.with_pass(Pass::evaluate), to);
-    out.assign(out.size(), 1.0f);
+    std::fill(out.begin(), out.end(), 1.0f);
   } catch (const CorruptData&) {
   }
   try {

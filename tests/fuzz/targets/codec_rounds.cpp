@@ -41,7 +41,7 @@ void read(std::string_view input) {
 std::vector<std::string> seeds() {
   std::vector<std::string> all;
   for (const CodecMessage& message : codec_messages()) {
-    if (message.step > 0 || message.shape.rank() != 2) continue;
+    if (message.step > 0 || message.shape.elements() > 4096) continue;
     std::string received;
     try {
       reduce(message, [&](const Round& round) {
