@@ -2,6 +2,8 @@
 import re
 from dataclasses import dataclass, field
 
+from plots.lib import words
+
 CLAIMS = ("activation_compression.C2", "activation_compression.M1")  # M1: one task from scratch
 SCRATCH = "from scratch"
 _OF_TASK = re.compile(r"^(\w+) of (\w+), (.*)$")

@@ -118,6 +118,7 @@ SubspacePass SubspaceNetwork::pass(const Batch& batch, bool coded) {
     double* x = data_of<double>(saved_.blocks[static_cast<std::size_t>(layer)].output);
     seen_.off_span = std::max(seen_.off_span, outside(tokens, x));
     if (coded) code(tokens, x);
+    if (layer + 2 == sizes_.layers) seen_.last_boundary.assign(x, x + tokens.size() * static_cast<std::size_t>(sizes_.hidden));
   }
   seen_.loss = read_number(saved_.head.loss);
   model_.backward(batch, saved_);

@@ -30,6 +30,7 @@ enum class SubspaceForm { reparametrised, constrained };
 struct SubspacePass {
   double loss = 0;              ///< nats per token
   double off_span = 0;          ///< largest |part of x - F[t] outside the span| / |x| of a row at any boundary
+  Doubles last_boundary;        ///< activation that arrives behind the last boundary
   Doubles boundary_gradient;    ///< of the loss by the activation at the first boundary, as it leaves the layers behind it
 };
 
