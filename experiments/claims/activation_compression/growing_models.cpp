@@ -1,5 +1,5 @@
-// activation_compression.C8 and C9: what becomes of an auto-encoder's gain when models grow. The paper's cost model (docs/papers/activation_compression.md, "Cost model") is fitted to timed steps of two
-// tensor-parallel ranks at growing hidden size and carried on to its largest: per layer
+// activation_compression.C8 and C9: what becomes of an auto-encoder's gain when models grow. The paper's cost model (docs/papers/activation_compression.md, "Cost model") is fitted to timed steps of
+// two tensor-parallel ranks at growing hidden size and carried on to its largest: per layer
 //   dense   alpha F + beta b s h + d        coded   alpha F + gamma b s h + c        F = 96 b s h^2 + 16 b s^2 h
 // C9 puts these layers into pipelines of nodes: (m + n - 1) (L/n T_layer + 2 V/w), V bytes of a boundary each way. Constants are this machine's.
 #include <algorithm>
@@ -23,7 +23,9 @@ Timing by_hidden() {
   return t;
 }
 
-double work(double b, double s, double h) { return 96 * b * s * h * h + 16 * b * s * s * h; }
+double work(double b, double s, double h) {
+  return 96 * b * s * h * h + 16 * b * s * s * h;
+}
 
 /// Milliseconds of a layer.
 struct CostModel {
@@ -78,7 +80,9 @@ CostModel fitted(const Gains& g) {
   return m;
 }
 
-Measure fit_measure(const CostModel& m) { return {"control: R^2 of the fit", m.explained, no_number, no_number, 0.95, "", "fit"}; }
+Measure fit_measure(const CostModel& m) {
+  return {"control: R^2 of the fit", m.explained, no_number, no_number, 0.95, "", "fit"};
+}
 const Quantity fit{"fit", "control: R^2 of the cost model's five constants, least squares over all measured layers"};
 const Constant good_fit{"good_fit", 0.95, "of R^2"};
 
@@ -89,7 +93,11 @@ const bool vanishes = register_timing(
                     {"far", "the same by the fitted model at hidden 25600"},
                     {"rise", "the lesser of the two rises of the speed-up over the three largest measured sizes, means"}},
      .constants = {good_fit, {"quarter", 0.25, "of the largest benefit"}, {"one", 1, "no benefit"}, {"noise", 0.02, "a rise within what repetitions differ by"}, smallest_gain},
-     .clauses = {{Verdict::invalid, "fit < good_fit"}, {Verdict::not_decidable, "most.low < one + smallest"}, {Verdict::confirmed, "far - one <= quarter * (most - one)"}, {Verdict::not_reproduced, "rise > noise"}, {Verdict::direction_only, "far < most"}}},
+     .clauses = {{Verdict::invalid, "fit < good_fit"},
+                 {Verdict::not_decidable, "most.low < one + smallest"},
+                 {Verdict::confirmed, "far - one <= quarter * (most - one)"},
+                 {Verdict::not_reproduced, "rise > noise"},
+                 {Verdict::direction_only, "far < most"}}},
     [](const Gains& g, Finding& f) {
       const CostModel model = fitted(g);
       const std::size_t n = std::size(hidden);
@@ -98,7 +106,9 @@ const bool vanishes = register_timing(
       for (std::size_t p = 1; p < n; ++p)
         if (g.at(p).mean > g.at(best).mean) best = p;
       for (double h = hidden[0]; h <= largest_hidden; h *= 2) curve.rows.push_back({"hidden " + to_words(h), {model.gain(h)}});
-      f.measures = {fit_measure(model), measure_of("largest measured speed-up", g.at(best), 1.01, "x", "most"), {"speed-up by the model at hidden 25600", model.gain(largest_hidden), no_number, no_number, no_number, "x", "far"},
+      f.measures = {fit_measure(model),
+                    measure_of("largest measured speed-up", g.at(best), 1.01, "x", "most"),
+                    {"speed-up by the model at hidden 25600", model.gain(largest_hidden), no_number, no_number, no_number, "x", "far"},
                     {"lesser rise over the three largest sizes", std::min(g.at(n - 1).mean - g.at(n - 2).mean, g.at(n - 2).mean - g.at(n - 3).mean), no_number, no_number, 0.02, "x", "rise"}};
       f.tables = {std::move(curve)};
     });
@@ -117,11 +127,14 @@ double gain_of(const CostModel& m, const Cluster& c) {
 
 const bool remains = register_timing(
     "activation_compression.C9", "If nodes grow with the hidden size, a benefit remains.", "recollected (Bian)", by_hidden(),
-    {.settings = {{"clusters", "hidden / layers / nodes / global batch 6144/40/1/1024, 8192/48/2/1536, 10240/60/4/1792, 12288/80/8/2304, 16384/96/16/2176, 20480/105/35/2528, 25600/128/64/3072; micro-batches of 16 x 128, "
-                               "codes of 100 numbers, 10 Gbit/s between nodes"}},
+    {.settings = {{"clusters",
+                   "hidden / layers / nodes / global batch 6144/40/1/1024, 8192/48/2/1536, 10240/60/4/1792, 12288/80/8/2304, 16384/96/16/2176, 20480/105/35/2528, 25600/128/64/3072; micro-batches of "
+                   "16 x 128, "
+                   "codes of 100 numbers, 10 Gbit/s between nodes"}},
      .quantities = {fit, {"least", "T(dense) / T(coded) by the model, least of the clusters"}, {"last", "of the largest cluster"}, {"spread", "largest less least of the three largest clusters"}},
      .constants = {good_fit, {"gain", 1.1, "a benefit"}, {"no_gain", 1.02, "none"}, {"steady", 0.1, "by which the last three may differ"}, smallest_gain},
-     .clauses = {{Verdict::invalid, "fit < good_fit"}, {Verdict::confirmed, "least >= gain && spread < steady"}, {Verdict::not_reproduced, "last < no_gain"}, {Verdict::direction_only, "last > no_gain"}}},
+     .clauses =
+         {{Verdict::invalid, "fit < good_fit"}, {Verdict::confirmed, "least >= gain && spread < steady"}, {Verdict::not_reproduced, "last < no_gain"}, {Verdict::direction_only, "last > no_gain"}}},
     [](const Gains& g, Finding& f) {
       const CostModel model = fitted(g);
       Table table{"speed-up by the model", {"nodes", "speed-up"}, {}};
@@ -131,7 +144,9 @@ const bool remains = register_timing(
         table.rows.push_back({"hidden " + to_words(c.hidden), {c.nodes, all.back()}});
       }
       const auto three = std::minmax_element(all.end() - 3, all.end());
-      f.measures = {fit_measure(model), {"least speed-up of all clusters", *std::ranges::min_element(all), no_number, no_number, 1.1, "x", "least"}, {"of the largest cluster", all.back(), no_number, no_number, 1.02, "x", "last"},
+      f.measures = {fit_measure(model),
+                    {"least speed-up of all clusters", *std::ranges::min_element(all), no_number, no_number, 1.1, "x", "least"},
+                    {"of the largest cluster", all.back(), no_number, no_number, 1.02, "x", "last"},
                     {"spread of the three largest", *three.second - *three.first, no_number, no_number, 0.1, "x", "spread"}};
       f.tables = {std::move(table)};
     },

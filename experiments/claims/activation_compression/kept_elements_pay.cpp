@@ -1,5 +1,5 @@
-// activation_compression.C6: below which rate of a link Top-K and Random-K pay, if anywhere: bytes that the dense sum sends more, over the time of coding and decoding. Sums of two tensor-parallel ranks,
-// at the paper's eight settings; codecs run alone on this machine's cores, so the rates are this machine's. In our form (C6a), and as released (C6b): positions of eight bytes, Random-K drawn
+// activation_compression.C6: below which rate of a link Top-K and Random-K pay, if anywhere: bytes that the dense sum sends more, over the time of coding and decoding. Sums of two tensor-parallel
+// ranks, at the paper's eight settings; codecs run alone on this machine's cores, so the rates are this machine's. In our form (C6a), and as released (C6b): positions of eight bytes, Random-K drawn
 // one by one on the host.
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,8 @@ const std::vector<Method> methods = {{"T1", "topk:fraction=0.009765625"},    {"T
 
 CellRequest request(const std::string& form, const Method& method, int repetition) {
   CellRequest r{"bench_activation", 2, "shm", {}, 300, {"activation_compression", "break-even"}};
-  for (const auto& [name, value] : std::map<std::string, std::int64_t>{{"tp", 2}, {"pp", 1}, {"batch", 8}, {"seq", 128}, {"hidden", 512}, {"repetitions", 9}, {"seed", repetition}}) r.parameters.set(name, value);
+  for (const auto& [name, value] : std::map<std::string, std::int64_t>{{"tp", 2}, {"pp", 1}, {"batch", 8}, {"seq", 128}, {"hidden", 512}, {"repetitions", 9}, {"seed", repetition}})
+    r.parameters.set(name, value);
   r.parameters.set("comm-dtype", "f16"), r.parameters.set("form", form), r.parameters.set("codec", method.codec), r.parameters.set("method", method.name);
   return r;
 }
@@ -55,7 +56,8 @@ bool judged(const std::string& part, const std::string& form, const std::string&
   std::vector<NamedRequest> arms;
   for (const Method& m : methods) arms.push_back({m.name, request(form, m, 1)});
   Rule rule = with_arms({.settings = {{"seed", "1, 2, ...: a repetition each"}}}, arms);
-  rule.quantities = {{"most", "8 (bytes on the link of the dense sum in f16 - those of the codec) / (time of encoding and decoding), the largest of the arms, mean over repetitions with its 95 % interval, Gbit/s"}};
+  rule.quantities = {
+      {"most", "8 (bytes on the link of the dense sum in f16 - those of the codec) / (time of encoding and decoding), the largest of the arms, mean over repetitions with its 95 % interval, Gbit/s"}};
   rule.constants = {{"slow", 10, "Gbit/s: on links of data centres it then never pays"}, {"fast", 100, "Gbit/s"}, {"smallest", 0.1, "Gbit/s: the smallest difference worth naming"}};
   rule.clauses = {{Verdict::confirmed, "most.high < slow"}, {Verdict::not_reproduced, "most.low > fast"}};
   rule.smallest_effect = "smallest";

@@ -12,11 +12,11 @@
 namespace thinwire::claims {
 
 struct TuningTask {
-  std::string name;      ///< of models/tasks: "acc"
-  std::string head;      ///< options of --model bert
-  std::string metric;    ///< that decides, of /training_metrics
-  double chance = 0;     ///< what it is of a model that says the commonest label of dev everywhere
-  std::int64_t seq = 32; ///< tokens, of which longer rows lose their ends
+  std::string name;       ///< of models/tasks: "acc"
+  std::string head;       ///< options of --model bert
+  std::string metric;     ///< that decides, of /training_metrics
+  double chance = 0;      ///< what it is of a model that says the commonest label of dev everywhere
+  std::int64_t seq = 32;  ///< tokens, of which longer rows lose their ends
 };
 struct TaskResult {
   TuningTask task;

@@ -26,8 +26,10 @@ class Text {
 };
 
 std::map<std::string, std::string> settings(const std::string& training) {
-  return {{"model", "GPT of race-s: 4 layers, hidden 64, 4 heads, sequences of 64 bytes, one a step, f64; every layer but the last, the table (less a fixed row for each byte) and the positions write into a span of " +
-                        std::to_string(sizes.rank) + " dimensions; a boundary in front of each layer but the first"},
+  return {{"model",
+           "GPT of race-s: 4 layers, hidden 64, 4 heads, sequences of 64 bytes, one a step, f64; every layer but the last, the table (less a fixed row for each byte) and the positions write into a "
+           "span of " +
+               std::to_string(sizes.rank) + " dimensions; a boundary in front of each layer but the first"},
           {"training", training}};
 }
 
@@ -58,19 +60,20 @@ Finding measure_exactness(JudgeContext&) {
   return found;
 }
 
-const bool exact = register_claim({.id = "low_bandwidth_pipeline.C5",
-                                   .statement = "A subspace codec is exact but for rounding: no trained parameter's gradient changes.",
-                                   .provenance = "derived",
-                                   .basis = Basis::exact,
-                                   .rule = {.settings = settings("reparametrised, 100 steps of AdamW at 0.003; every batch passes twice, with U^T (x - F) and U^T g at the boundaries and with nothing coded"),
-                                            .quantities = {{"off_span", "part of x - F[token] outside the span over x, largest of rows, boundaries and steps"},
-                                                           {"trained", "distance of the gradients with and without the codec over the gradient, largest of all trained parameters and steps"},
-                                                           {"boundary", "the same of the gradient by the activation in front of the second layer, least of the steps"},
-                                                           {"fixed", "control: the same of the gradient by the fixed rows F, which a training of them would use, least of the steps"}},
-                                            .constants = {{"rounding", 1e-12, "of an activation"}, {"agrees", 1e-10, "relative"}, {"differs", 1e-3, "relative"}},
-                                            .clauses = {{Verdict::pass, "off_span <= rounding && trained <= agrees && boundary > differs && fixed > differs"}},
-                                            .otherwise = Verdict::fail},
-                                   .measure = measure_exactness});
+const bool exact =
+    register_claim({.id = "low_bandwidth_pipeline.C5",
+                    .statement = "A subspace codec is exact but for rounding: no trained parameter's gradient changes.",
+                    .provenance = "derived",
+                    .basis = Basis::exact,
+                    .rule = {.settings = settings("reparametrised, 100 steps of AdamW at 0.003; every batch passes twice, with U^T (x - F) and U^T g at the boundaries and with nothing coded"),
+                             .quantities = {{"off_span", "part of x - F[token] outside the span over x, largest of rows, boundaries and steps"},
+                                            {"trained", "distance of the gradients with and without the codec over the gradient, largest of all trained parameters and steps"},
+                                            {"boundary", "the same of the gradient by the activation in front of the second layer, least of the steps"},
+                                            {"fixed", "control: the same of the gradient by the fixed rows F, which a training of them would use, least of the steps"}},
+                             .constants = {{"rounding", 1e-12, "of an activation"}, {"agrees", 1e-10, "relative"}, {"differs", 1e-3, "relative"}},
+                             .clauses = {{Verdict::pass, "off_span <= rounding && trained <= agrees && boundary > differs && fixed > differs"}},
+                             .otherwise = Verdict::fail},
+                    .measure = measure_exactness});
 
 /// Distance of the two forms' weights after the steps, and of their losses, mean of the last ten steps.
 std::pair<double, double> apart(const Text& text, void (SubspaceNetwork::*step)(double), double by) {

@@ -1,4 +1,5 @@
-// low_bandwidth_pipeline.C13 and C14: subspaces that are learnt with the model, against one that is drawn and kept: what they keep of an activation beyond its token's embedding, and what they cost in loss.
+// low_bandwidth_pipeline.C13 and C14: subspaces that are learnt with the model, against one that is drawn and kept: what they keep of an activation beyond its token's embedding, and what they cost in
+// loss.
 #include <algorithm>
 #include <cmath>
 
@@ -28,8 +29,8 @@ Rule projected_rule() {
   std::string rates;
   for (const std::string& rate : projected_rates) rates += " " + rate;
   Rule rule;
-  rule.settings = {{"training", "GPT of race-s: 4 layers, hidden 64, 4 heads, " + std::to_string(projected_steps) + " steps of 8 x 64 bytes, AdamW, in one process, f64; a subspace of " + std::to_string(projected_rank) +
-                                    " dimensions at each of three boundaries, both ways"},
+  rule.settings = {{"training", "GPT of race-s: 4 layers, hidden 64, 4 heads, " + std::to_string(projected_steps) + " steps of 8 x 64 bytes, AdamW, in one process, f64; a subspace of " +
+                                    std::to_string(projected_rank) + " dimensions at each of three boundaries, both ways"},
                    {"learning rate", "by each arm the one that ended lowest with seed 101, of" + rates}};
   rule.arms = {{"fixed", {{"subspace", "U drawn; all blocks but the last write into its span (the subspace network, reparametrised)"}}},
                {"learnt", {{"subspace", "A along the manifold (alpha 0.002, beta 0.95), less the token's row of the model's own table"}}},
@@ -57,7 +58,8 @@ Finding measure_energy(JudgeContext& context) {
     gains.push_back(gain);
   }
   Finding found;
-  found.measures = {measure_of("part that a learnt subspace keeps less that of a drawn one", interval_of(gains), 0.2, "", "gain"), {"control: part that PCA keeps less the larger of both, least", below, no_number, no_number, 0, "", "below"},
+  found.measures = {measure_of("part that a learnt subspace keeps less that of a drawn one", interval_of(gains), 0.2, "", "gain"),
+                    {"control: part that PCA keeps less the larger of both, least", below, no_number, no_number, 0, "", "below"},
                     learned_measure(seeds)};
   found.tables = {std::move(table)};
   return found;
@@ -66,10 +68,13 @@ Finding measure_energy(JudgeContext& context) {
 Claim energy() {
   Rule rule = projected_rule();
   rule.settings["judged on"] = "8 x 64 bytes of the validation text, at the boundaries of the arm `learnt`";
-  rule.quantities.insert(rule.quantities.end(), {{"gain", "part of the square of X - E[t] that the learnt subspace keeps less that of a drawn one, mean of the boundaries; mean over seeds with its 95 % interval"},
-                                                 {"below", "part that the largest singular values hold less the larger of both, least of boundaries and seeds"}});
-  rule.constants.insert(rule.constants.end(),
-                        {{"rounding", 1e-6, "of the square"}, {"stated", 0.2, "of the square; about 0.44 is stated for larger models"}, {"little", 0.1, "of it"}, {"smallest", 0.05, "of it: the smallest difference worth naming"}});
+  rule.quantities.insert(rule.quantities.end(),
+                         {{"gain", "part of the square of X - E[t] that the learnt subspace keeps less that of a drawn one, mean of the boundaries; mean over seeds with its 95 % interval"},
+                          {"below", "part that the largest singular values hold less the larger of both, least of boundaries and seeds"}});
+  rule.constants.insert(rule.constants.end(), {{"rounding", 1e-6, "of the square"},
+                                               {"stated", 0.2, "of the square; about 0.44 is stated for larger models"},
+                                               {"little", 0.1, "of it"},
+                                               {"smallest", 0.05, "of it: the smallest difference worth naming"}});
   rule.scatter = {{"gain", "stated", "smallest"}};
   rule.clauses.insert(rule.clauses.begin(), Clause{Verdict::invalid, "below < none - rounding"});
   rule.clauses.insert(rule.clauses.end(), {{Verdict::confirmed, "gain.low > stated"}, {Verdict::not_reproduced, "gain.high < little"}, {Verdict::direction_only, "gain.low > none"}});
@@ -94,8 +99,8 @@ Finding measure_losses(JudgeContext& context) {
     table.rows.push_back({arm, losses[arm]});
   }
   Finding found;
-  found.measures = {measure_of("L(fixed) - L(learnt)", paired_interval(losses["learnt"], losses["fixed"]), 0.005, "nats per token", "gain"), measure_of("L(naive) - L(fixed)", paired_interval(losses["fixed"], losses["naive"]), 0.005, "nats per token", "naive"),
-                    learned_measure(seeds)};
+  found.measures = {measure_of("L(fixed) - L(learnt)", paired_interval(losses["learnt"], losses["fixed"]), 0.005, "nats per token", "gain"),
+                    measure_of("L(naive) - L(fixed)", paired_interval(losses["fixed"], losses["naive"]), 0.005, "nats per token", "naive"), learned_measure(seeds)};
   found.tables = {std::move(table)};
   return found;
 }

@@ -63,8 +63,8 @@ Gains gains(JudgeContext& context, const Timing& timing) {
   return found;
 }
 
-bool register_timing(const std::string& id, const std::string& statement, const std::string& provenance, const Timing& timing, Rule own, const std::function<void(const Gains&, Finding&)>& finding, Basis basis,
-                     const std::string& not_validated, std::source_location where) {
+bool register_timing(const std::string& id, const std::string& statement, const std::string& provenance, const Timing& timing, Rule own, const std::function<void(const Gains&, Finding&)>& finding,
+                     Basis basis, const std::string& not_validated, std::source_location where) {
   Rule rule = timing_rule(timing);
   rule.settings.insert(own.settings.begin(), own.settings.end());
   rule.quantities = own.quantities, rule.constants = own.constants, rule.scatter = own.scatter, rule.clauses = own.clauses, rule.smallest_effect = "smallest", rule.otherwise = own.otherwise;

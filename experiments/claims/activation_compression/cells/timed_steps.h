@@ -38,8 +38,8 @@ struct Gains {
 
 Gains gains(JudgeContext& context, const Timing& timing);
 
-/// A claim on them, of the profile standard: 3, then 6 repetitions. `own` has the rule's quantities, constants, scatter, clauses and otherwise; its smallest effect is named "smallest". `finding` fills in
-/// measures, and tables besides that of the gains.
+/// A claim on them, of the profile standard: 3, then 6 repetitions. `own` has the rule's quantities, constants, scatter, clauses and otherwise; its smallest effect is named "smallest". `finding`
+/// fills in measures, and tables besides that of the gains.
 bool register_timing(const std::string& id, const std::string& statement, const std::string& provenance, const Timing& timing, Rule own, const std::function<void(const Gains&, Finding&)>& finding,
                      Basis basis = Basis::emulated_link, const std::string& not_validated = "", std::source_location where = std::source_location::current());
 

@@ -1,6 +1,6 @@
-// activation_compression.C26b: a bottleneck of half the width takes more steps to a loss than the dense pipeline does, 8 bits in blocks, whose bytes are the same, need not. All arms train twice as long as
-// the dense one takes to the loss that is asked for, by one schedule: so what is compared is reached in the middle of it by all, and nobody's rate falls earlier. SWARM's norms around its bottleneck
-// are not built: ours is two linear maps.
+// activation_compression.C26b: a bottleneck of half the width takes more steps to a loss than the dense pipeline does, 8 bits in blocks, whose bytes are the same, need not. All arms train twice as
+// long as the dense one takes to the loss that is asked for, by one schedule: so what is compared is reached in the middle of it by all, and nobody's rate falls earlier. SWARM's norms around its
+// bottleneck are not built: ours is two linear maps.
 #include <algorithm>
 #include <cmath>
 
@@ -44,7 +44,7 @@ double steps_to(const Curve& curve, double loss) {
   for (std::size_t i = 0; i < curve.size(); ++i) {
     if (curve[i].second > loss) continue;
     if (i == 0) return curve[i].first;
-    const auto &[before, above] = curve[i - 1];
+    const auto& [before, above] = curve[i - 1];
     return before + (curve[i].first - before) * (above - loss) / (above - curve[i].second);
   }
   return trained;
@@ -66,7 +66,8 @@ Finding measure(JudgeContext& context) {
     table.rows.push_back({arms[a].name, ratios[a]});
   }
   Finding found;
-  found.measures = {measure_of("steps of the bottleneck over those of dense", interval_of(ratios[1]), 1.05, "ratio", "bottleneck"), measure_of("steps of 8 bits in blocks over those of dense", interval_of(ratios[2]), no_number, "ratio", "blocks")};
+  found.measures = {measure_of("steps of the bottleneck over those of dense", interval_of(ratios[1]), 1.05, "ratio", "bottleneck"),
+                    measure_of("steps of 8 bits in blocks over those of dense", interval_of(ratios[2]), no_number, "ratio", "blocks")};
   for (Measure& control : comparison_controls(arms, final_losses(records))) found.measures.push_back(std::move(control));
   found.tables = comparison_tables(comparison, arms, records);
   found.tables.insert(found.tables.begin(), std::move(table));
@@ -76,7 +77,8 @@ Finding measure(JudgeContext& context) {
 
 Claim claim() {
   Rule rule = comparison_rule(pipeline(), arms);
-  const std::string what = "steps until the validation loss first comes down to what the dense arm of the same seed has after 700 of its 1400 steps (straight lines between validations; never: 1400), over 700";
+  const std::string what =
+      "steps until the validation loss first comes down to what the dense arm of the same seed has after 700 of its 1400 steps (straight lines between validations; never: 1400), over 700";
   rule.quantities.insert(rule.quantities.end(), {{"bottleneck", what + ", of the bottleneck; mean over seeds with its 95 % interval"}, {"blocks", "the same of 8 bits in blocks"}});
   rule.constants.insert(rule.constants.end(), {{"more", 1.05, "of the dense arm's steps"}, {"alike", 1.02, "of them"}, {"smallest", 0.02, "of them: the smallest difference worth naming"}});
   rule.scatter = {{"bottleneck", "more", "smallest"}};

@@ -1,5 +1,5 @@
-// activation_compression.M1: quick's corner of the question whether coded activations cost accuracy: one task, three codecs, one seed, a small BERT from scratch; minutes, no pre-trained model. The arms are
-// three of C2's, so that its figure draws both. OUT/text_corner is what experiments/text_tasks/corner.sh makes; without it SKIPPED.
+// activation_compression.M1: quick's corner of the question whether coded activations cost accuracy: one task, three codecs, one seed, a small BERT from scratch; minutes, no pre-trained model. The
+// arms are three of C2's, so that its figure draws both. OUT/text_corner is what experiments/text_tasks/corner.sh makes; without it SKIPPED.
 #include <cmath>
 #include <filesystem>
 
@@ -17,15 +17,27 @@ const TuningTask task{"pol", "task=classification", "accuracy", 0.548, 32};
 RuleArm coded(const std::string& arm, const std::string& codec) {
   return {arm, {{"compress.tp_forward", codec}, {"compress.tp_forward.layers", "1"}, {"compress.pp_forward", codec}}};
 }
-const std::vector<RuleArm> arms = {{"dense", {}}, coded("A2: auto-encoder, 9.8 %", "autoencoder:fraction=0.0977,init=xavier"), coded("T1: Top-K, 0.98 %", "topk:fraction=0.00977"), coded("Q2: 4 bits", "quantize:bits=4")};
+const std::vector<RuleArm> arms = {
+    {"dense", {}}, coded("A2: auto-encoder, 9.8 %", "autoencoder:fraction=0.0977,init=xavier"), coded("T1: Top-K, 0.98 %", "topk:fraction=0.00977"), coded("Q2: 4 bits", "quantize:bits=4")};
 enum Arm { dense, encoder, top_1, bits_4 };
 
 CellRequest request(const RuleArm& arm) {
   CellRequest r{"train_gpt", 4, "shm", {}, 300, {"activation_compression", "corner", arm.name}, /*timed=*/false};
-  for (const auto& [option, value] : std::map<std::string, std::int64_t>{{"tp", 2}, {"pp", 2}, {"layers", 2}, {"hidden", 128}, {"heads", 4}, {"vocab", 4000}, {"seq", task.seq}, {"micro-batch", 16},
-                                                                         {"global-batch", 32}, {"steps", 250}, {"warmup", 25}, {"seed", 1}})
+  for (const auto& [option, value] : std::map<std::string, std::int64_t>{{"tp", 2},
+                                                                         {"pp", 2},
+                                                                         {"layers", 2},
+                                                                         {"hidden", 128},
+                                                                         {"heads", 4},
+                                                                         {"vocab", 4000},
+                                                                         {"seq", task.seq},
+                                                                         {"micro-batch", 16},
+                                                                         {"global-batch", 32},
+                                                                         {"steps", 250},
+                                                                         {"warmup", 25},
+                                                                         {"seed", 1}})
     r.parameters.set(option, value);
-  r.parameters.set("model", "bert:" + task.head), r.parameters.set("data", "task:name=" + task.name), r.parameters.set("text", folder + "/tasks"), r.parameters.set("vocabulary", folder + "/vocab.txt");
+  r.parameters.set("model", "bert:" + task.head), r.parameters.set("data", "task:name=" + task.name), r.parameters.set("text", folder + "/tasks"),
+      r.parameters.set("vocabulary", folder + "/vocab.txt");
   r.parameters.set("learning-rate", 1e-3), r.parameters.set("comm-dtype", "f32"), r.parameters.set("plan", arm.name);
   for (const auto& [option, value] : arm.settings) r.parameters.set(option, value);
   r.about_seconds = 20;
@@ -50,7 +62,8 @@ Finding measure(JudgeContext& context) {
   result.gain.mean = reached(dense) - task.chance;
   result.counts = result.gain.mean >= 0.05;
   const auto cost = [&](Arm arm, const char* symbol) { return Measure{"accuracy that " + arms[arm].name + " costs", reached(dense) - reached(arm), no_number, no_number, no_number, "", symbol}; };
-  found.measures = {{"accuracy of dense less that of the commonest label", result.gain.mean, no_number, no_number, 0.05, "", "learned"}, cost(encoder, "encoder"), cost(top_1, "top_1"), cost(bits_4, "bits_4")};
+  found.measures = {
+      {"accuracy of dense less that of the commonest label", result.gain.mean, no_number, no_number, 0.05, "", "learned"}, cost(encoder, "encoder"), cost(top_1, "top_1"), cost(bits_4, "bits_4")};
   found.tables = task_tables(name, "gain over the commonest label", arms, {result});
   found.note = name + ", task " + task.name + ", one seed";
   return found;

@@ -1,5 +1,5 @@
-// activation_compression.C12: pre-training with coded activations, then fine-tuning without codecs. Each codec has a pre-training of its own (two hours and more), by pretrain.sh beside the study's model;
-// layout and layers are those of C2's arms. All fine-tuning is dense: what an arm loses, it brought along.
+// activation_compression.C12: pre-training with coded activations, then fine-tuning without codecs. Each codec has a pre-training of its own (two hours and more), by pretrain.sh beside the study's
+// model; layout and layers are those of C2's arms. All fine-tuning is dense: what an arm loses, it brought along.
 #include "experiments/claims/fine_tuning/fine_tuned.h"
 #include "experiments/claims/fine_tuning/study_folder.h"
 
@@ -9,7 +9,9 @@ namespace {
 constexpr int steps = 200;
 
 const RuleArm dense{"dense", {}};
-RuleArm brought(const std::string& name) { return {"pre-trained with " + name, {{"from", study_folder + "/with_" + name + "/bert"}}}; }
+RuleArm brought(const std::string& name) {
+  return {"pre-trained with " + name, {{"from", study_folder + "/with_" + name + "/bert"}}};
+}
 const RuleArm encoder = brought("A2"), ten = brought("T4"), eight = brought("Q3");
 
 std::string coded(const std::string& codec) {

@@ -183,7 +183,8 @@ double train(const std::string& arm, int seed, double peak, Numbers* numbers) {
   const auto batch = [](const BatchSampler& of, int step) { return of.batch(static_cast<std::uint64_t>(step), 0, projected_sequences, projected_seq); };
   double loss = 0;
   if (arm == "fixed") {
-    SubspaceNetwork network({.hidden = projected_hidden, .layers = layers, .heads = heads, .seq = projected_seq, .rank = projected_rank, .seed = static_cast<std::uint64_t>(seed)}, SubspaceForm::reparametrised);
+    SubspaceNetwork network({.hidden = projected_hidden, .layers = layers, .heads = heads, .seq = projected_seq, .rank = projected_rank, .seed = static_cast<std::uint64_t>(seed)},
+                            SubspaceForm::reparametrised);
     for (int step = 0; step < projected_steps; ++step) network.pass(batch(training, step), true), network.adamw(schedule.at(step));
     for (int i = 0; i < validations; ++i) loss += network.pass(batch(validation, i), true).loss / validations;
     return loss;

@@ -1,5 +1,5 @@
-// A small GPT in float64, in this process, of whose activation X at each boundary only what a subspace keeps arrives, besides what both ends know of its token: X^ = E[t] + (X - E[t]) A A^T, E the model's own
-// table, read there and not trained through. A [d, r] is trained with the model, in one of two ways:
+// A small GPT in float64, in this process, of whose activation X at each boundary only what a subspace keeps arrives, besides what both ends know of its token: X^ = E[t] + (X - E[t]) A A^T, E the
+// model's own table, read there and not trained through. A [d, r] is trained with the model, in one of two ways:
 //   along the manifold, as MAPL's (docs/papers/low_bandwidth_pipeline.md, "The algorithms, as they are to be built"; second-hand), which keeps it orthonormal:
 //     g_R = g - A sym(A^T g),   M = beta M + (1 - beta) g_R,   A <- polar(A - alpha polar(M)),   polar by Newton and Schulz
 //   naively, by AdamW, and never made orthonormal again

@@ -1,5 +1,5 @@
-// A subspace network (SSN; docs/papers/low_bandwidth_pipeline.md, "Subspace networks") in float64, in this process: a GPT whose blocks but the last write into the span of an orthonormal U [d, k], so that
-// an activation between layers is what is known of its token, F[t], plus a vector of that span. Two forms of the same thing:
+// A subspace network (SSN; docs/papers/low_bandwidth_pipeline.md, "Subspace networks") in float64, in this process: a GPT whose blocks but the last write into the span of an orthonormal U [d, k], so
+// that an activation between layers is what is known of its token, F[t], plus a vector of that span. Two forms of the same thing:
 //   reparametrised  what writes into the residual stream is W = Z U^T (projections of attention and MLP, their biases, positions; the token table is E U^T + F); Z and E are trained
 //   constrained     W is trained as it is, and projected onto the span after every update
 // F and U are drawn by a seed and never trained. Boundaries lie in front of every layer but the first. Single sequences of bytes, no dropout.
@@ -28,10 +28,10 @@ enum class SubspaceForm { reparametrised, constrained };
 
 /// What one pass over a batch shows.
 struct SubspacePass {
-  double loss = 0;              ///< nats per token
-  double off_span = 0;          ///< largest |part of x - F[t] outside the span| / |x| of a row at any boundary
-  Doubles last_boundary;        ///< activation that arrives behind the last boundary
-  Doubles boundary_gradient;    ///< of the loss by the activation at the first boundary, as it leaves the layers behind it
+  double loss = 0;            ///< nats per token
+  double off_span = 0;        ///< largest |part of x - F[t] outside the span| / |x| of a row at any boundary
+  Doubles last_boundary;      ///< activation that arrives behind the last boundary
+  Doubles boundary_gradient;  ///< of the loss by the activation at the first boundary, as it leaves the layers behind it
 };
 
 class SubspaceNetwork {
@@ -58,8 +58,8 @@ class SubspaceNetwork {
   };
   using Update = std::function<void(const std::string& name, const Doubles& gradient, double* weight)>;
 
-  Doubles project(const double* rows_of_hidden, std::int64_t rows) const;                ///< x U
-  void expand(const Doubles& z, bool table, double* rows_of_hidden) const;               ///< z U^T, of the table + F
+  Doubles project(const double* rows_of_hidden, std::int64_t rows) const;   ///< x U
+  void expand(const Doubles& z, bool table, double* rows_of_hidden) const;  ///< z U^T, of the table + F
   void code(const std::vector<std::int32_t>& tokens, double* x) const;
   double outside(const std::vector<std::int32_t>& tokens, const double* x) const;
   void update(const Update& step);

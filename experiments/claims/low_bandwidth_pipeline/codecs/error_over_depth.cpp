@@ -1,5 +1,5 @@
-// low_bandwidth_pipeline.C15: what lossy boundaries do to an activation on its way through a model, by their number, and that a model in a subspace loses nothing. A dense GPT of race-m (8 layers, hidden 128) is
-// trained in this process; then a batch passes it with 1, 3 and 7 coded boundaries, and what arrives behind the last of them is held against the pass without codecs.
+// low_bandwidth_pipeline.C15: what lossy boundaries do to an activation on its way through a model, by their number, and that a model in a subspace loses nothing. A dense GPT of race-m (8 layers,
+// hidden 128) is trained in this process; then a batch passes it with 1, 3 and 7 coded boundaries, and what arrives behind the last of them is held against the pass without codecs.
 #include <algorithm>
 #include <cmath>
 
@@ -89,7 +89,8 @@ Finding measure(JudgeContext& context) {
   std::vector<double> slopes[2];
   double subspace = 0, learned = INFINITY;
   for (int seed = 1; seed <= context.seeds(); ++seed) {
-    const Numbers n = sharded_compression::kept_numbers(context, "error-over-depth-seed" + std::to_string(seed), 1, "a training in this process of 8 layers, seed " + std::to_string(seed) + " (a minute)", [&] { return train(seed); });
+    const Numbers n = sharded_compression::kept_numbers(context, "error-over-depth-seed" + std::to_string(seed), 1,
+                                                        "a training in this process of 8 layers, seed " + std::to_string(seed) + " (a minute)", [&] { return train(seed); });
     for (std::size_t c = 0; c < codecs.size(); ++c) {
       slopes[c].push_back(slope_of(n.at(codecs[c].first)));
       table.rows.push_back({codecs[c].first + ", seed " + std::to_string(seed), n.at(codecs[c].first)});
@@ -97,7 +98,8 @@ Finding measure(JudgeContext& context) {
     subspace = std::max(subspace, *std::ranges::max_element(n.at("subspace"))), learned = std::min(learned, n.at("learned").front());
   }
   Finding found;
-  found.measures = {measure_of("slope of ln(error) per boundary, 4 bits", interval_of(slopes[0]), 0, "per boundary", "bits"), measure_of("the same of a projection to 20 dimensions", interval_of(slopes[1]), 0, "per boundary", "projection"),
+  found.measures = {measure_of("slope of ln(error) per boundary, 4 bits", interval_of(slopes[0]), 0, "per boundary", "bits"),
+                    measure_of("the same of a projection to 20 dimensions", interval_of(slopes[1]), 0, "per boundary", "projection"),
                     {"error of the model in a subspace behind 7 boundaries, most", subspace, no_number, no_number, 1e-12, "relative", "subspace"},
                     {"control: unigram entropy - training loss at the end, least of the seeds", learned, no_number, no_number, no_number, "nats per token", "learned"}};
   found.tables = {std::move(table)};
@@ -115,7 +117,9 @@ Claim claim() {
                      {"subspace", "||x^ - x|| / ||x|| behind the last of 7 boundaries of the model in a subspace, largest of steps and seeds"},
                      {"learned", "entropy of the text's single bytes less the training loss at the end, least of the seeds, nats per token"}};
   rule.constants = {{"none", 0, "no growth"}, {"rounding", 1e-12, "relative"}, {"little", 0.05, "per boundary: the smallest growth worth naming"}};
-  rule.clauses = {{Verdict::unstable, "learned <= none"}, {Verdict::confirmed, "bits.low > none && projection.low > none && subspace <= rounding"}, {Verdict::not_reproduced, "bits.high < little && projection.high < little"}};
+  rule.clauses = {{Verdict::unstable, "learned <= none"},
+                  {Verdict::confirmed, "bits.low > none && projection.low > none && subspace <= rounding"},
+                  {Verdict::not_reproduced, "bits.high < little && projection.high < little"}};
   rule.smallest_effect = "little";
   return {.id = "low_bandwidth_pipeline.C15",
           .statement = "Lossy error grows with depth, an exact subspace's does not.",

@@ -12,7 +12,9 @@ namespace {
 
 using namespace activation_compression;
 
-double mean_of(const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size()); }
+double mean_of(const std::vector<double>& x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+}
 
 Finding measure(JudgeContext& context) {
   const auto seeds = watched_seeds(context);
@@ -32,8 +34,10 @@ Finding measure(JudgeContext& context) {
     more.push_back(mean_of(ratios[0])), fewer.push_back(mean_of(ratios[1]));
   }
   Finding found;
-  found.measures = {measure_of("error of plain groups of 4.5 bits over TAH's", interval_of(more), 1.1, "ratio", "more"), measure_of("error of plain groups of 4.25 bits over TAH's", interval_of(fewer), 1, "ratio", "fewer"),
-                    {"control: bits that part TAH from either, least", gap, no_number, no_number, 0, "bits", "gap"}, learned_measure(seeds)};
+  found.measures = {measure_of("error of plain groups of 4.5 bits over TAH's", interval_of(more), 1.1, "ratio", "more"),
+                    measure_of("error of plain groups of 4.25 bits over TAH's", interval_of(fewer), 1, "ratio", "fewer"),
+                    {"control: bits that part TAH from either, least", gap, no_number, no_number, 0, "bits", "gap"},
+                    learned_measure(seeds)};
   found.tables = {std::move(table)};
   return found;
 }
@@ -45,9 +49,13 @@ Claim claim() {
   rule.quantities.insert(rule.quantities.end(), {{"more", "square error of plain groups of 64 over that of TAH, mean over activations, mean over seeds with its 95 % interval"},
                                                  {"fewer", "the same of plain groups of 128"},
                                                  {"gap", "bits of an element by which TAH's payload lies between those of the two, least of all activations"}});
-  rule.constants = {{"pays", 1.1, "of TAH's error, from plain groups that take more bits"}, {"equal", 1, "of it, from plain groups that take fewer"}, {"none", 0, "bits"}, {"smallest", 0.02, "of TAH's error: the smallest difference worth naming"}};
+  rule.constants = {{"pays", 1.1, "of TAH's error, from plain groups that take more bits"},
+                    {"equal", 1, "of it, from plain groups that take fewer"},
+                    {"none", 0, "bits"},
+                    {"smallest", 0.02, "of TAH's error: the smallest difference worth naming"}};
   rule.scatter = {{"more", "pays", "smallest"}};
-  rule.clauses.insert(rule.clauses.end(), {{Verdict::invalid, "gap < none"}, {Verdict::confirmed, "more.low > pays"}, {Verdict::not_reproduced, "fewer.high < equal"}, {Verdict::direction_only, "more.low > equal"}});
+  rule.clauses.insert(rule.clauses.end(),
+                      {{Verdict::invalid, "gap < none"}, {Verdict::confirmed, "more.low > pays"}, {Verdict::not_reproduced, "fewer.high < equal"}, {Verdict::direction_only, "more.low > equal"}});
   rule.smallest_effect = "smallest";
   return {.id = "low_bandwidth_pipeline.C12b",
           .statement = "On activations of a training, rotation and allocation of bits by entropy lower the square error at equal bytes.",
