@@ -197,9 +197,9 @@ void CellRunner::answer_from(const std::string& collected) {
   archive_folders_.push_back(std::filesystem::absolute(collected).parent_path());
 }
 
-std::set<std::string> CellRunner::archived_values(const std::string& option, const std::string& behind) const {
+std::set<std::string> CellRunner::archived_values(const std::string& option) const {
   std::set<std::string> values;
-  const std::string flag = (behind.empty() ? "" : behind + " ") + "--" + option + " ";
+  const std::string flag = "--" + option + " ";
   if (archive_)
     for (const auto& [id, record] : *archive_)  // parameters are not collected
       for (const results::CellRow& row : record.rows)

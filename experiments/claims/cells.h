@@ -85,8 +85,8 @@ class CellRunner {
   void answer_from(const std::string& collected);
 
   bool answers_from_file() const { return archive_.has_value(); }
-  /// The different values that an option has in the commands which repeat the cells of these files, where they state it directly behind the words `behind`; a value of letters and digits.
-  std::set<std::string> archived_values(const std::string& option, const std::string& behind = "") const;
+  /// The different values that an option has in the commands which repeat the cells of these files, where they state it; a value of letters and digits.
+  std::set<std::string> archived_values(const std::string& option) const;
 
   /// Cells that this collected file holds are taken from it where the folder has none (a run that goes on where another folder's ended; their records say
   /// when and by which build they were made). Calibrations of links are not kept in such a file and stay empty.

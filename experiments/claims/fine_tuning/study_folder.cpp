@@ -9,7 +9,8 @@ namespace thinwire::claims {
 
 std::string pretrained_model(JudgeContext& context, const std::string& folder) {
   if (context.cells.answers_from_file()) {
-    const std::set<std::string> models = context.cells.archived_values("from-sha256", "--from " + folder);
+    // Options are sorted: behind the folder stands what it held.
+    const std::set<std::string> models = context.cells.archived_values("from " + folder + " --from-sha256");
     if (models.size() != 1) throw NotCollected("the collected file has cells that began with " + std::to_string(models.size()) + " pre-trained models of " + folder + "; one is needed");
     return *models.begin();
   }
