@@ -119,7 +119,7 @@ CellRequest cell_of(const FineTuning& tuning, const TuningTask& task, const Rule
 bool register_metric_claim(MetricClaim of, std::source_location where) {
   Rule rule = with_arms({}, {{of.tuning.name, of.tuning.cell}});  // all of them shared
   rule.settings["seed"] = "1, 2, ...: order of the data, dropout and the new head (from scratch: all weights), the same for all arms";
-  rule.settings["from"] = "the pre-trained model of " + study_folder + " (experiments/text_tasks/pretraining.toml), the same for all arms that state no other, but one, which is drawn by the seed";
+  rule.settings["from"] = "the pre-trained model of " + study_folder + " (experiments/text_tasks/pretraining.toml), the same for all arms but one, which is drawn by the seed";
   std::string tasks;
   for (const TuningTask& t : of.tuning.tasks) {
     char chance[32];
@@ -127,6 +127,7 @@ bool register_metric_claim(MetricClaim of, std::source_location where) {
     tasks += (tasks.empty() ? "" : "; ") + t.name + " (" + t.head + ", " + t.metric + ", chance " + chance + ", " + std::to_string(t.seq) + " tokens)";
   }
   rule.settings["tasks"] = tasks;
+  if (!of.tuning.pretrained_by.empty()) rule.settings["from"] += "; the others of this text, of the same recipe but for what they state";
   for (const auto& [arm, options] : of.tuning.pretrained_by) rule.settings["pre-training of " + arm] = "on the same text, by pretrain.sh " + options;
   rule.arms = of.arms;
   rule.arms.push_back(from_scratch);

@@ -33,7 +33,8 @@ std::map<std::string, std::string> settings(const std::string& training) {
           {"training", training}};
 }
 
-Finding measure_exactness(JudgeContext&) {
+Finding measure_exactness(JudgeContext& context) {
+  context.cells.about_to_calculate("a training of a subspace network in this process (seconds)");
   const Text text;
   SubspaceNetwork network(sizes, SubspaceForm::reparametrised);
   double off_span = 0, trained = 0, fixed = INFINITY, boundary = INFINITY, loss = 0;
@@ -88,7 +89,8 @@ std::pair<double, double> apart(const Text& text, void (SubspaceNetwork::*step)(
   return {distance(other.weights(), one.weights()), losses};
 }
 
-Finding measure_forms(JudgeContext&) {
+Finding measure_forms(JudgeContext& context) {
+  context.cells.about_to_calculate("four trainings of a subspace network in this process (seconds)");
   const Text text;
   const auto descent = apart(text, &SubspaceNetwork::descend, descent_rate), adaptive = apart(text, &SubspaceNetwork::adamw, rate);
   Finding found;
@@ -102,6 +104,7 @@ const bool forms = register_claim({.id = "low_bandwidth_pipeline.C6",
                                    .statement = "The constrained form equals the reparametrised one.",
                                    .provenance = "derived",
                                    .basis = Basis::exact,
+                                   .from = Profile::quick,
                                    .rule = {.settings = settings("50 steps of plain descent at 0.1, and of AdamW at 0.003, from the same start; biases and positions stay in the span in both forms"),
                                             .quantities = {{"descent", "distance of all weights of the two forms over the weights after plain descent"}, {"adaptive", "control: the same after AdamW"}},
                                             .constants = {{"agrees", 1e-9, "relative"}, {"differs", 1e-6, "relative"}},

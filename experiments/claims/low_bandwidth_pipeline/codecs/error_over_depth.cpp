@@ -20,7 +20,7 @@ using Numbers = std::map<std::string, std::vector<double>>;
 
 constexpr std::int64_t hidden = 128, layers = 8, seq = 64, sequences = 8;
 constexpr int steps = 300, subspace_steps = 5;
-const std::vector<std::pair<std::string, std::string>> codecs = {{"4 bits", "quantize:bits=4"}, {"projection to 20 dimensions", "subspace:k=20,table=none"}};
+const std::vector<std::pair<std::string, std::string>> codecs = {{"4 bits", "quantize:bits=4"}, {"projection to 20 dimensions", "cast:to=bf16+subspace:k=20,table=none"}};
 /// Layers in front of which boundaries stand, with 1, 3 and 7 of them.
 const std::vector<std::vector<int>> boundaries = {{4}, {2, 4, 6}, {1, 2, 3, 4, 5, 6, 7}};
 

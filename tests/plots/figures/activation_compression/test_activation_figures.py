@@ -41,7 +41,7 @@ class ActivationFigures(unittest.TestCase):
         alone = self.drawn("fine_tuning_drop", [made.corner()])
         self.assertEqual({r["arm"]: round(r["drop"], 6) for r in alone.rows}, {arm: round(100 * (0.7 - reached), 6) for arm, reached in made.CORNER.items()})
         self.assertEqual({r["counts"] for r in alone.rows}, {1})
-        self.assertIn("1 seed", alone.figure.axes[0].get_title())
+        self.assertIn("1 seed", alone.figure.axes[0].get_title(loc="left"))
         both = self.drawn("fine_tuning_drop", [made.fine_tuning(), made.corner()])
         self.assertEqual(len(both.rows), (1 + len(made.KEPT)) * len(made.TASKS) + len(made.CORNER))
 
