@@ -96,6 +96,13 @@ judge_claims() {
   [ $claims_status -le 1 ] || return $claims_status
 }
 
+# One task of sentences for the claim that trains on it, where the packages of setup.sh --study are; else it says SKIPPED and why.
+corner() {
+  local status=0
+  THINWIRE_BIN_DIR=$bin experiments/text_tasks/corner.sh --out "$out/claims/text_corner" || status=$?
+  [ $status -eq 3 ] || return $status
+}
+
 [ $skip_setup = yes ] || quiet_stage setup scripts/setup.sh
 [ -n "${THINWIRE_BUILD_DIR-}" ] || quiet_stage configure cmake --preset default
 quiet_stage build build
@@ -110,6 +117,7 @@ case $profile in standard | full) [ -n "$ranks" ] || stage cluster cluster ;; es
 case $profile in smoke | quick) course=$profile ;; *) course=pipeline ;; esac
 [ -n "$ranks" ] || stage race "$bin/race" run "experiments/race/courses/$course.toml" --out "$out/race" --if-code-changed redo
 stage collect "$bin/sweep" collect --out "$out"
+[ -n "$ranks" ] || [ $profile = smoke ] || stage corner corner
 [ -n "$ranks" ] || stage claims judge_claims
 stage report /usr/bin/python3 plots/report/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
 stage summary /usr/bin/python3 plots/report/summary.py --collected "$out/collected.h5"

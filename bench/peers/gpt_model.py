@@ -44,6 +44,12 @@ def make(vocab, hidden, layers, heads, seq, device="cpu"):
     return model.to(device)
 
 
+def batch(count, seq, vocab):
+    """Random tokens, and the tokens that follow them."""
+    tokens = torch.randint(0, vocab, (count, seq + 1))
+    return tokens[:, :-1], tokens[:, 1:].contiguous()
+
+
 def adamw(model):
     """Decay of matrices only, in one fused step."""
     matrices = [p for p in model.parameters() if p.dim() > 1]

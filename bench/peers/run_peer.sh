@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
-# Training speed on one machine against PyTorch on CPU: the same GPT, the same threads, in turn, in one run.
-#   bench/peers/run_peer.sh [--bin DIR] [--venv DIR] [--rounds N] [--threads N] [--out FILE.jsonl] [--install]
-# --bin    where capture_traffic lies (default: build/bin)
+# Training speed on one machine against PyTorch on CPU: the same model, the same threads, in turn, in one run.
+#   bench/peers/run_peer.sh [--model gpt|bert] [--bin DIR] [--venv DIR] [--rounds N] [--threads N] [--out FILE.jsonl] [--install]
+# --model  gpt: pre-training, hidden 512, 8 layers, 4 x 256 tokens (the default); bert: fine-tuning a classifier, hidden 256, 4 layers, 32 x 128 tokens
+# --bin    where capture_traffic and train_gpt lie (default: build/bin)
 # --venv   virtual environment with PyTorch, outside of the project (default: ~/.cache/thinwire-peers/pytorch)
 # --install makes it from PyPI when it is missing (about 5 GB: PyPI's wheel brings its CUDA libraries)
 # Prints tokens/s of each round and the ratio of medians, ours over the faster of eager and compiled PyTorch.
 # Exit 77 (skipped) with a reason when PyTorch is not there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=5 threads=2 out= install=false
+bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=5 threads=2 out= install=false model=gpt
 while [ $# -gt 0 ]; do
   case $1 in
+    --model) model=$2; shift 2 ;;
     --bin) bin=$2; shift 2 ;;
     --venv) venv=$2; shift 2 ;;
     --rounds) rounds=$2; shift 2 ;;
     --threads) threads=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
     --install) install=true; shift ;;
-    -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "run_peer.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
   esac
 done
-[ -x "$bin/capture_traffic" ] || { echo "run_peer.sh: $bin/capture_traffic is missing; build it, or give --bin" >&2; exit 3; }
+case $model in gpt) ours=capture_traffic ;; bert) ours=train_gpt ;; *) echo "run_peer.sh: --model $model: gpt or bert" >&2; exit 2 ;; esac
+[ -x "$bin/$ours" ] || { echo "run_peer.sh: $bin/$ours is missing; build it, or give --bin" >&2; exit 3; }
 if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
   if ! $install; then
     echo "SKIPPED: no PyTorch in $venv (--install fetches it from PyPI, about 5 GB; or name another with --venv)"
@@ -33,15 +36,42 @@ fi
 # Each library chooses its own kernels: a pinned OpenBLAS would slow one side only.
 prefix=(env -u OPENBLAS_CORETYPE "OMP_NUM_THREADS=$threads" "OPENBLAS_NUM_THREADS=$threads")
 nice -n -15 true 2>/dev/null && prefix=(nice -n -15 "${prefix[@]}")
-shape=(--hidden 512 --layers 8 --heads 8)
-lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
-for round in $(seq "$rounds"); do
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+lines=$work/lines
+case $model in
+  gpt) shape=(--hidden 512 --layers 8 --heads 8) sizes=(--seq 256 --batch 4) ;;
+  bert)
+    shape=(--hidden 256 --layers 4 --heads 4 --vocab 16000) sizes=(--seq 128 --batch 32)
+    /usr/bin/env python3 "$here/make_rows.py" "$work/rows" --seq 128 --vocab 16000
+    ;;
+esac
+# A round of ours: one JSON line.
+ours_gpt() {
   "${prefix[@]}" "$bin/capture_traffic" --profile-step --repetitions 5 "${shape[@]}" --dropout 0 --shapes 4x256 |
-    awk -v threads="$threads" 'END { printf "{\"program\": \"thinwire\", \"mode\": \"f32\", \"threads\": %d, \"tokens_per_second\": %s, \"step_ms\": %s, \"products_share\": %s, \"products_gflops\": %s}\n", threads, $6, $2, $4, $5 }' |
-    tee -a "$lines"
+    awk -v threads="$threads" 'END { printf "{\"program\": \"thinwire\", \"mode\": \"f32\", \"threads\": %d, \"tokens_per_second\": %s, \"step_ms\": %s, \"products_share\": %s, \"products_gflops\": %s}\n", threads, $6, $2, $4, $5 }'
+}
+ours_bert() { # tokens per second of the median step, as its table says them
+  rm -rf "$work/run"
+  "${prefix[@]}" "$bin/train_gpt" --model bert:task=classification --data task:name=pol --text "$work/rows" --vocabulary "$work/rows/vocab.txt" "${shape[@]}" --seq 128 --global-batch 32 --micro-batch 32 \
+    --dropout 0.1 --steps 12 --out "$work/run" >/dev/null
+  /usr/bin/python3 - "$work/run" "$threads" <<'PY'
+import glob
+import json
+import sys
+
+import h5py
+
+(record,) = glob.glob(sys.argv[1] + "/cells/*.h5")
+with h5py.File(record) as file:
+    row = file["training_time"][0]
+    print(json.dumps({"program": "thinwire", "mode": "f32", "threads": int(sys.argv[2]), "tokens_per_second": float(row["tokens_per_second"]), "step_ms": float(row["step_ms"])}))
+PY
+}
+for round in $(seq "$rounds"); do
+  "ours_$model" | tee -a "$lines"
   for mode in eager compile; do
-    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_gpt.py" "${shape[@]}" --seq 256 --batch 4 --threads "$threads" --steps 5 --mode "$mode" |
+    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_steps.py" --model "$model" "${shape[@]}" "${sizes[@]}" --threads "$threads" --steps 5 --mode "$mode" |
       tee -a "$lines" || echo "round $round: PyTorch in mode $mode failed; it does not count" >&2
   done
 done

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/statistics.h"
+#include "results/provenance.h"
 
 namespace thinwire::claims {
 namespace {
@@ -101,6 +102,20 @@ std::string to_text(const std::vector<ClaimPlan>& plans) {
   std::snprintf(line, sizeof line, "%zu cells to measure, %s as such cells took before or their claims say%s; %zu claims need no new cell\n", cells, duration(seconds).c_str(),
                 without > 0 ? (", and " + std::to_string(without) + " cells nobody timed yet").c_str() : "", nothing);
   return text + line;
+}
+
+std::string commands_of(const std::vector<ClaimPlan>& plans) {
+  std::string text;
+  for (const ClaimPlan& p : plans) {
+    if (!p.work.cells.empty()) text += "# " + p.id + "\n";
+    for (const CellRequest& cell : p.work.cells) {
+      std::vector<std::string> words = {"mpirun", "-n", std::to_string(cell.ranks), cell.program};
+      for (const auto& [name, value] : cell.parameters.values()) words.insert(words.end(), {"--" + name, results::to_text(value)});
+      if (cell.link != "shm") words.insert(words.end(), {"--link", cell.link});
+      text += results::shell_command(words) + "\n";
+    }
+  }
+  return text;
 }
 
 }  // namespace thinwire::claims

@@ -34,5 +34,7 @@ struct ClaimPlan {
 std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times);
 /// A line per claim with something to measure, and the sum.
 std::string to_text(const std::vector<ClaimPlan>& plans);
+/// The commands of the cells, a line each, behind a comment line for each claim: what repeats one of them by hand, in the folder of the claims (paths of settings are relative to it).
+std::string commands_of(const std::vector<ClaimPlan>& plans);
 
 }  // namespace thinwire::claims

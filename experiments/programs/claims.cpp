@@ -26,7 +26,7 @@ using namespace thinwire::claims;
 struct Options {
   std::vector<std::string> patterns;
   std::string out = "out/claims", profile = "smoke", bin, lab, if_code_changed = "error";
-  bool json = false, check = false;
+  bool json = false, check = false, commands = false;
   std::string date, what, why, begin_with;
   std::vector<std::string> times, cells_of;
 };
@@ -163,7 +163,8 @@ int plan(const Options& options) {
   CellTimes times;
   for (const std::string& file : options.times)
     times.add(CellTimes(results::records_in(file)));
-  std::fputs(to_text(plan_claims(chosen(options), context, times)).c_str(), stdout);
+  const std::vector<ClaimPlan> plans = plan_claims(chosen(options), context, times);
+  std::fputs((options.commands ? commands_of(plans) : to_text(plans)).c_str(), stdout);
   return 0;
 }
 
@@ -192,6 +193,7 @@ int dispatch(int argc, char** argv) {
   CLI::App* show_command = add_command("show", "print the verdicts that were kept");
   CLI::App* plan_command = add_command("plan", "what `run` would measure, and how long such cells took before; starts nothing");
   plan_command->add_option("--times", options.times, "collected files to take the cells' times from");
+  plan_command->add_flag("--commands", options.commands, "print the command of each cell instead, to repeat one by hand");
   CLI::App* lock_command = app.add_subcommand("lock", "register the rules as they are in experiments/claims/registry.lock; a changed rule keeps its history");
   lock_command->add_flag("--check", options.check, "write nothing; an error where a rule is not the registered one");
   lock_command->add_option("--date", options.date, "day of registration (default: today, UTC)");

@@ -2,32 +2,34 @@
 # Pre-trains the BERT that the text study fine-tunes, and makes the tasks: corpus, vocabulary, training, a folder of Hugging Face's layout.
 # Killed at any moment, the same command goes on: each part is there whole or not at all, and training resumes from its last checkpoint.
 #
-# usage: pretrain.sh [--out DIR] [--text FILE|FOLDER] [--pieces N] [--config FILE.toml] [--steps N] [--learning-rate R] [options of train_gpt]
+# usage: pretrain.sh [--out DIR] [--text FILE|FOLDER] [--pieces N] [--config FILE.toml] [--ranks N] [--steps N] [--learning-rate R] [options of train_gpt]
 #   --out DIR       (text_study) gets corpus/ vocab.txt pretrained.h5 bert/ and tasks/
 #   --text PATH     your own text instead of the study's corpus (scripts/setup.sh --study); then no tasks are made
 #   --pieces N      (16000) pieces of the vocabulary that is learnt from the text
+#   --ranks N       (1) of the training, started by mpirun; how they split it is train_gpt's --tp, --pp and --dp
 #   --config FILE   recipe (pretraining.toml beside this script); --steps, --learning-rate and other options of train_gpt overrule it
 # THINWIRE_BIN_DIR names a folder of programs to use in place of build/bin. Exit: 0, 2 usage, 3 something is missing, else as the program that failed.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 self=${0##*/}
-usage() { sed -n '5,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '5,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 die() { echo "$self: $2" >&2; exit "$1"; }
 
-out=text_study text='' pieces=16000 config=$here/pretraining.toml training=()
+out=text_study text='' pieces=16000 config=$here/pretraining.toml ranks=1 training=()
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
     --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
-    --out | --text | --pieces | --config)
+    --out | --text | --pieces | --config | --ranks)
       [ $# -gt 1 ] || die 2 "$1 needs a value"
-      case $1 in --out) out=$2 ;; --text) text=$2 ;; --pieces) pieces=$2 ;; --config) config=$2 ;; esac
+      case $1 in --out) out=$2 ;; --text) text=$2 ;; --pieces) pieces=$2 ;; --config) config=$2 ;; --ranks) ranks=$2 ;; esac
       shift 2 ;;
     --checkpoint | --resume | --vocabulary | --vocab | --from | --data) die 2 "$1 is this script's own; see --help" ;;
     --*) [ $# -gt 1 ] || die 2 "$1 needs a value"; training+=("$1" "$2"); shift 2 ;;
     *) usage >&2; exit 2 ;;
   esac
 done
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || die 2 "--ranks $ranks is no number of ranks"
 [ -r "$config" ] || die 3 "the recipe $config cannot be read"
 [ -z "$text" ] || [ -e "$text" ] || die 3 "the text $text is not there"
 
@@ -68,7 +70,9 @@ if [ ! -e "$out/bert" ]; then
     start=(--resume "$checkpoint")
     echo "$self: goes on after step $done of $steps"
   fi
-  [ "$done" -ge "$steps" ] || "$bin/train_gpt" "${options[@]}" "${start[@]}"
+  launch=()
+  [ "$ranks" -eq 1 ] || launch=(mpirun --oversubscribe --bind-to none -n "$ranks")
+  [ "$done" -ge "$steps" ] || "${launch[@]}" "$bin/train_gpt" "${options[@]}" "${start[@]}"
   "$bin/export_model" --checkpoint "$checkpoint" --vocabulary "$out/vocab.txt" --out "$out/bert"
 fi
 echo "$self: $out/bert is there; fine-tune it: train_gpt --from $out/bert --model bert:task=... --data task:name=... --text ${out}/tasks (docs/text.md)"

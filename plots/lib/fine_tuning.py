@@ -2,7 +2,9 @@
 import re
 from dataclasses import dataclass, field
 
-CLAIMS = ("activation_compression.C2",)
+from plots.lib import words
+
+CLAIMS = ("activation_compression.C2", "activation_compression.M1")  # M1: one task from scratch
 SCRATCH = "from scratch"
 _OF_TASK = re.compile(r"^(\w+) of (\w+), (.*)$")
 
@@ -17,7 +19,7 @@ class TaskResult:
     arms: dict = field(default_factory=dict)
     scratch: list = field(default_factory=list)
     chance: float = 0.0
-    gain: float = 0.0  # of pre-training
+    gain: float = 0.0  # of pre-training; of a corner from scratch: over the commonest label
     counts: bool = False
 
 
@@ -36,11 +38,12 @@ def results(claims):
                 result.scratch = numbers
             elif numbers:
                 result.arms[arm] = numbers
-    for table in claims.tables(*CLAIMS, name="gain of pre-training"):
-        for task, values in table.rows:
-            if task in found:
-                found[task].chance, found[task].gain = table.number(values, "chance"), table.number(values, "gain")
-                found[task].counts = table.number(values, "counts") == 1
+    for gain in ("gain of pre-training", "gain over the commonest label"):
+        for table in claims.tables(*CLAIMS, name=gain):
+            for task, values in table.rows:
+                if task in found:
+                    found[task].chance, found[task].gain = table.number(values, "chance"), table.number(values, "gain")
+                    found[task].counts = table.number(values, "counts") == 1
     return found, tables
 
 
@@ -56,4 +59,5 @@ def ratios(claims):
 def title(of):
     first = next(iter(of.values()))
     seeds = len(next(iter(first.arms.values())))
-    return f"{first.name}, {seeds} seeds"
+    names = list(dict.fromkeys(result.name for result in of.values()))
+    return f"{' and '.join(names)}, {words.count(seeds, 'seed')}"

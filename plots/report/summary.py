@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints what a run found for the terminal at the end of run_all.sh: who wins the race, then which methods pay on which link.
 
-    summary.py --collected OUT/collected.h5 [--race DIR]
+    summary.py --collected OUT/collected.h5 [--race DIR] [--claims DIR]
 
 Exit codes: 0 ok, 2 usage, 3 environment, 6 corrupt input (docs/exit-codes.md)."""
 import argparse
@@ -21,16 +21,18 @@ def run():
         "--collected", required=True, metavar="FILE", help="the collected.h5 that `sweep collect` wrote"
     )
     parser.add_argument("--race", metavar="DIR", help="folder of race.json that `race run` wrote (default: race/ beside the collected file)")
+    parser.add_argument("--claims", metavar="DIR", help="folder of claims.json that `claims run` wrote (default: claims/ beside the collected file)")
     options = parser.parse_args()
     try:
-        from plots.lib import data, race
+        from plots.lib import claims, data, race
     except ImportError as error:
         raise EnvironmentFailure(
             f"the summary needs numpy and h5py of /usr/bin/python3 ({error}); apt-get install python3-h5py"
         ) from error
     collected = data.load(options.collected)
     raced = race.load(options.race or os.path.join(os.path.dirname(options.collected), "race"), collected)
-    print("\n".join([*first_screen(collected, raced), "", *rest(collected)]))
+    judged = claims.load(options.claims or os.path.join(os.path.dirname(options.collected), "claims"))
+    print("\n".join([*first_screen(collected, raced), "", *rest(collected), *fine_tuned(judged)]))
 
 
 def first_screen(collected, race):
@@ -97,6 +99,21 @@ def training(collected):
     header, rows = plans.overview(plans.load(collected))
     keep = [i for i, name in enumerate(header) if name not in ("compresses", "perplexity") and any(row[i] != "n/a" for row in rows)]
     return ["", *aligned([[row[i] for i in keep] for row in [header, *rows]])] if rows else []
+
+
+def fine_tuned(claims):
+    """What coded activations cost on tasks of sentences, a line for each arm and a column for each task; nothing where no such claim was judged, and why where it was SKIPPED."""
+    from plots.lib import fine_tuning
+
+    results, _ = fine_tuning.results(claims)
+    if not results:
+        return [line for c in claims.ordered() if c.verdict == "SKIPPED" and c.figure == "fine_tuning_drop" for line in ["", *textwrap.wrap(f"{c.id} SKIPPED: {c.because}", 118, subsequent_indent="  ")]]
+    ratios = fine_tuning.ratios(claims)
+    mean = lambda result, arm: sum(result.arms[arm]) / len(result.arms[arm]) if arm in result.arms else float("nan")
+    rows = [["activations", "times fewer bytes", *[f"{task}, {r.metric}" + ("" if r.counts else " (NO TEST)") for task, r in results.items()]]]
+    for arm in dict.fromkeys(arm for r in results.values() for arm in r.arms):
+        rows.append([arm, f"{ratios.get(arm, float('nan')):.1f}", *[f"{mean(r, arm):.3f}" if arm in r.arms else "n/a" for r in results.values()]])
+    return ["", f"Fine-tuned on tasks of sentences ({fine_tuning.title(results)}):", *aligned(rows)]
 
 
 def aligned(table):

@@ -56,6 +56,20 @@ def fine_tuning():
     return made.claim("activation_compression.C2a", tables=tables)
 
 
+CORNER = {"dense": 0.7, "A2: auto-encoder, 9.8 %": 0.69, "T1: Top-K, 0.98 %": 0.56, "Q2: 4 bits": 0.7}
+
+
+def corner():
+    """M1: one task, one seed, no pre-training."""
+    name = "a small BERT from scratch"
+    tables = [
+        made.table(f"gain over the commonest label, {name}", ["gain", "low", "high", "chance", "counts"], [("pol", [0.152, None, None, 0.548, 1.0])]),
+        made.table(f"link bytes of a step's activations, {name}", ["MB", "dense over sent"], [(arm, [8.0 / RATIOS[arm], RATIOS[arm]]) for arm in CORNER]),
+        made.table(f"accuracy of pol, {name}", ["seed 1"], [(arm, [reached]) for arm, reached in CORNER.items()]),
+    ]
+    return made.claim("activation_compression.M1", verdict="DIRECTION ONLY", profile="quick", tables=tables)
+
+
 def changes():
     """The change of an activation: it falls, less in front of later layers."""
     rows = [(f"layer {b}, seed {s}", [0.9 / e**0.7 + 0.05 * b + 0.01 * s for e in range(2, 11)]) for b in (1, 2, 3) for s in (1, 2, 3)]
@@ -75,4 +89,4 @@ def links():
 
 
 def everything():
-    return [*boundaries(), places(), places(8), fine_tuning(), changes(), *links()]
+    return [*boundaries(), places(), places(8), fine_tuning(), corner(), changes(), *links()]

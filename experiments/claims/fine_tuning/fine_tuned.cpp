@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "experiments/claims/arms.h"
 #include "experiments/claims/fine_tuning/study_folder.h"
+#include "experiments/claims/fine_tuning/task_result.h"
 #include "experiments/claims/interval.h"
 
 namespace thinwire::claims {
@@ -17,36 +18,18 @@ constexpr double gain_that_counts = 0.02;
 constexpr double seconds_of_step = 0.125;  ///< of 32 sequences of 32 tokens, 4 ranks on two cores
 const RuleArm from_scratch{"from scratch", {}};
 
-/// Metrics of a task: by arm and seed, the arm from scratch behind the claim's own.
-struct TaskResult {
-  TuningTask task;
-  std::vector<std::vector<double>> metric;
-  std::vector<double> link_bytes;  ///< of activations in a step, by arm, all ranks, mean over seeds
-  Interval gain;                   ///< of pre-training
-  bool counts() const { return gain.mean >= gain_that_counts && gain.low > 0; }
-};
-
-/// What crossed links forward, and came back between stages, in the record's last step.
-double activation_bytes(const results::CellRecord& record) {
-  std::int64_t last = 0, bytes = 0;
-  for (const results::TrainingStepRow& row : record.training.steps) last = std::max(last, row.step);
-  for (const results::TrainingStepRow& row : record.training.steps)
-    if (row.step == last && (row.traffic == "tp_forward" || row.traffic == "pp_forward" || row.traffic == "pp_backward")) bytes += row.link_bytes;
-  return static_cast<double>(bytes);
-}
-
-std::vector<TaskResult> measure_tasks(JudgeContext& context, const FineTuning& tuning, const std::vector<RuleArm>& arms, const std::string& pretrained) {
+std::vector<TaskResult> measure_tasks(JudgeContext& context, const FineTuning& tuning, const std::vector<RuleArm>& arms, const std::map<std::string, std::string>& pretrained) {
   std::vector<CellRequest> requests;
   for (const TuningTask& task : tuning.tasks) {
     for (const RuleArm& arm : arms)
-      for (int seed = 1; seed <= context.seeds(); ++seed) requests.push_back(cell_of(tuning, task, arm, seed, pretrained));
+      for (int seed = 1; seed <= context.seeds(); ++seed) requests.push_back(cell_of(tuning, task, arm, seed, pretrained.at(arm.name)));
     for (int seed = 1; seed <= context.seeds(); ++seed) requests.push_back(cell_of(tuning, task, from_scratch, seed, ""));
   }
   const std::vector<results::CellRecord> records = context.cells.run(requests);
   std::vector<TaskResult> results;
   std::size_t next = 0;
   for (const TuningTask& task : tuning.tasks) {
-    TaskResult& result = results.emplace_back(TaskResult{task, {}, {}, {}});
+    TaskResult& result = results.emplace_back(TaskResult{.task = task});
     for (std::size_t arm = 0; arm <= arms.size(); ++arm) {
       result.metric.emplace_back();
       double bytes = 0;
@@ -57,6 +40,7 @@ std::vector<TaskResult> measure_tasks(JudgeContext& context, const FineTuning& t
       result.link_bytes.push_back(bytes);
     }
     result.gain = paired_interval(result.metric.back(), result.metric.front());
+    result.counts = result.gain.mean >= gain_that_counts && result.gain.low > 0;
   }
   return results;
 }
@@ -68,38 +52,22 @@ Interval retention_of(const std::vector<TaskResult>& results, std::size_t arm) {
   for (std::size_t seed = 0; seed < results.front().metric.front().size(); ++seed) {
     double lost = 0;
     for (const TaskResult& r : results)
-      if (r.counts()) lost += (r.metric[0][seed] - r.metric[arm][seed]) / (interval_of(r.metric[0]).mean - r.task.chance);
+      if (r.counts) lost += (r.metric[0][seed] - r.metric[arm][seed]) / (interval_of(r.metric[0]).mean - r.task.chance);
     of_seed.push_back(1 - lost / counting);
   }
   return interval_of(of_seed);
 }
 
-std::vector<Table> tables_of(const FineTuning& tuning, const std::vector<RuleArm>& arms, const std::vector<TaskResult>& results) {
-  std::vector<Table> tables;
-  Table gains{"gain of pre-training, " + tuning.name, {"gain", "low", "high", "chance", "counts"}, {}};
-  for (const TaskResult& r : results) {
-    gains.rows.push_back({r.task.name, {r.gain.mean, r.gain.low, r.gain.high, r.task.chance, r.counts() ? 1.0 : 0.0}});
-    Table of{r.task.metric + " of " + r.task.name + ", " + tuning.name, {}, {}};
-    for (std::size_t seed = 1; seed <= r.metric.front().size(); ++seed) of.columns.push_back("seed " + std::to_string(seed));
-    for (std::size_t a = 0; a < r.metric.size(); ++a) of.rows.push_back({a < arms.size() ? arms[a].name : from_scratch.name, r.metric[a]});
-    tables.push_back(std::move(of));
-  }
-  Table bytes{"link bytes of a step's activations, " + tuning.name, {"MB", "dense over sent"}, {}};
-  for (std::size_t a = 0; a < arms.size(); ++a) {
-    double sent = 0, dense = 0;
-    for (const TaskResult& r : results) sent += r.link_bytes[a], dense += r.link_bytes.front();
-    bytes.rows.push_back({arms[a].name, {sent * 1e-6 / static_cast<double>(results.size()), dense / sent}});
-  }
-  tables.insert(tables.begin(), std::move(bytes));
-  tables.insert(tables.begin(), std::move(gains));
-  return tables;
-}
-
 Finding measure(JudgeContext& context, const FineTuning& tuning, const std::vector<RuleArm>& arms, const std::vector<Retention>& retentions) {
   Finding found;
-  const std::string pretrained = pretrained_model(context);
-  if (pretrained.empty()) {
-    found.note = no_pretrained_model(context);
+  std::map<std::string, std::string> pretrained;
+  for (const RuleArm& arm : arms) {
+    const auto own = arm.settings.find("from");
+    const auto made_by = tuning.pretrained_by.find(arm.name);
+    const std::string folder = own == arm.settings.end() ? study_model : own->second;
+    pretrained[arm.name] = pretrained_model(context, folder);
+    if (!pretrained[arm.name].empty()) continue;
+    found.note = no_pretrained_model(context, folder, made_by == tuning.pretrained_by.end() ? "" : made_by->second);
     found.instead = Verdict::skipped;
     return found;
   }
@@ -114,9 +82,9 @@ Finding measure(JudgeContext& context, const FineTuning& tuning, const std::vect
   found.measures.push_back({"tasks that count", counting, no_number, no_number, no_number, "", "tasks"});
   std::string untested;
   for (const TaskResult& r : results)
-    if (!r.counts()) untested += (untested.empty() ? "NO TEST, for pre-training gains too little: " : ", ") + r.task.name;
-  found.note = tuning.name + ", pre-trained model " + pretrained.substr(0, 8) + (untested.empty() ? "" : "; " + untested);
-  found.tables = tables_of(tuning, arms, results);
+    if (!r.counts) untested += (untested.empty() ? "NO TEST, for pre-training gains too little: " : ", ") + r.task.name;
+  found.note = tuning.name + ", pre-trained model " + pretrained.at(arms.front().name).substr(0, 8) + (untested.empty() ? "" : "; " + untested);
+  found.tables = task_tables(tuning.name, "gain of pre-training", arms, results);
   return found;
 }
 
@@ -141,19 +109,11 @@ CellRequest cell_of(const FineTuning& tuning, const TuningTask& task, const Rule
   CellRequest request = tuning.cell;
   request.parameters.set("model", "bert:" + task.head), request.parameters.set("data", "task:name=" + task.name), request.parameters.set("seq", task.seq);
   request.parameters.set("seed", seed), request.parameters.set("plan", arm.name);
-  if (!pretrained.empty()) request.parameters.set("from", study_folder + "/bert"), request.parameters.set("from-sha256", pretrained);
+  if (!pretrained.empty()) request.parameters.set("from", study_model), request.parameters.set("from-sha256", pretrained);
   for (const auto& [name, value] : arm.settings) request.parameters.set(name, value);
   request.tags.push_back(arm.name), request.tags.push_back(task.name);
   request.about_seconds = seconds_of_step * static_cast<double>(task.seq) / 32 * static_cast<double>(std::get<std::int64_t>(request.parameters.values().at("steps")));
   return request;
-}
-
-double final_metric(const results::CellRecord& record, const std::string& metric) {
-  double value = no_number;
-  for (const results::TrainingMetricRow& row : record.training.metrics)  // in the order of the steps
-    if (row.metric == metric) value = row.value;
-  if (std::isnan(value)) throw RuntimeFailure("cell " + record.cell_id + " has no " + metric);
-  return value;
 }
 
 bool register_metric_claim(MetricClaim of, std::source_location where) {
@@ -167,6 +127,8 @@ bool register_metric_claim(MetricClaim of, std::source_location where) {
     tasks += (tasks.empty() ? "" : "; ") + t.name + " (" + t.head + ", " + t.metric + ", chance " + chance + ", " + std::to_string(t.seq) + " tokens)";
   }
   rule.settings["tasks"] = tasks;
+  if (!of.tuning.pretrained_by.empty()) rule.settings["from"] += "; the others of this text, of the same recipe but for what they state";
+  for (const auto& [arm, options] : of.tuning.pretrained_by) rule.settings["pre-training of " + arm] = "on the same text, by pretrain.sh " + options;
   rule.arms = of.arms;
   rule.arms.push_back(from_scratch);
   rule.quantities = {{"tasks", "tasks that count: the metric of the arm " + of.arms.front().name + " less that of " + from_scratch.name + ", paired over seeds, is at least 0.02 and its 95 % interval lies above 0"}};

@@ -13,10 +13,12 @@ inline const std::string study_folder = "text_study";
 inline constexpr std::int64_t study_vocabulary = 16000;  ///< pieces: what pretrain.sh learns
 inline constexpr std::int64_t study_hidden = 256, study_layers = 4, study_heads = 4;
 
-/// SHA-256 of the pre-trained model (pretrained_content): of the folder; of the one that all archived cells began with, where a collected file answers (NotCollected where there is
-/// none, or several). Where a run is only planned, a model that is not made yet has a name in its place. Empty: there is no model.
-std::string pretrained_model(JudgeContext& context);
-/// What to say and do then.
-std::string no_pretrained_model(const JudgeContext& context);
+inline const std::string study_model = study_folder + "/bert";  ///< the one model that most arms begin with
+
+/// SHA-256 of the pre-trained model (pretrained_content) in this folder of OUT; of the one that all archived cells from there began with, where a collected file answers (NotCollected where
+/// there is none, or several). Where a run is only planned, a model that is not made yet has a name in its place. Empty: there is no model.
+std::string pretrained_model(JudgeContext& context, const std::string& folder = study_model);
+/// What to say and do then: pretrain.sh with these options makes it.
+std::string no_pretrained_model(const JudgeContext& context, const std::string& folder = study_model, const std::string& options = "");
 
 }  // namespace thinwire::claims

@@ -4,7 +4,7 @@ import math
 from plots.lib import claim_drawing, style, words
 from plots.lib.figure import Figure, Source
 
-CLAIMS = {"activation_compression.C7": "auto-encoder in tensor-parallel sums", "activation_compression.C24": "AQ-SGD between four stages, against f32", "activation_compression.C10": "auto-encoder by batch x sequence, 1 Gbit/s"}
+CLAIMS = {"activation_compression.C7": "auto-encoder in tensor-parallel sums", "activation_compression.C24": "AQ-SGD between four stages, against f32", "activation_compression.C10": "auto-encoder by batch x sequence, 1 Gbit/s", "activation_compression.C8": "auto-encoder of a fixed width by hidden size, 1 Gbit/s"}
 COLUMNS = ("claim", "point", "ranks", "gbps", "speedup", "low", "high", "origin")
 TINTS = {2: "#0072b2", 4: "#d55e00"}
 
@@ -50,7 +50,7 @@ def draw(drawing, claims):
             rates = sorted({r["gbps"] for r in rows})
             panel.set_xticks(rates, [f"{g:g}" for g in rates])
             panel.xaxis.set_minor_locator(style.matplotlib.ticker.NullLocator())
-        panel.set(title=style.wrap(CLAIMS[of], 34), xlabel="link (Gbit/s)" if by_link else "batch x sequence", ylabel="times as fast")
+        panel.set(title=style.wrap(CLAIMS[of], 34), xlabel="link (Gbit/s)" if by_link else "batch x sequence" if of.endswith("C10") else "", ylabel="times as fast")
         best, worst = max(rows, key=lambda r: r["speedup"]), min(rows, key=lambda r: r["speedup"])
         drawing.seen.append(f"{CLAIMS[of][:1].upper() + CLAIMS[of][1:]}: {words.times(best['speedup'])} at best ({best['point']}), {words.times(worst['speedup'])} at worst ({worst['point']}).")
     style.legend(figure, [style.Line2D([], [], label=f"{ranks} ranks", color=tint, marker="o", markersize=5, markerfacecolor="white") for ranks, tint in sorted(known)], 4)

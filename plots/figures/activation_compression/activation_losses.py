@@ -4,7 +4,7 @@ import statistics
 from plots.lib import claim_drawing, comparisons, style, words
 from plots.lib.figure import Figure, Source
 
-CLAIMS = tuple(f"activation_compression.C{n}" for n in (1, 13, 14, 15, 16, 17, 18, 19, 20, 21, 25)) + tuple(f"low_bandwidth_pipeline.C{n}" for n in (11, 12, 16, 18, 20))
+CLAIMS = tuple(f"activation_compression.C{n}" for n in (1, 13, 14, 15, 16, 17, 18, 19, 20, 21, 25, 26)) + tuple(f"low_bandwidth_pipeline.C{n}" for n in (11, 12, 16, 18, 20))
 COLUMNS = ("comparison", "arm", "seed", "loss", "difference", "origin")
 SEVERE = 0.05
 

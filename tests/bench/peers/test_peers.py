@@ -60,6 +60,37 @@ class Peers(unittest.TestCase):
             self.assertEqual((made[0]["status"], made[0]["operation"]), ("SKIPPED", operation))
             self.assertIn("no PyTorch: ", made[0]["reason"])
 
+    def test_without_pytorch_the_peers_of_training_are_skipped(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            for program in ("capture_traffic", "train_gpt"):
+                open(os.path.join(folder, program), "w").close()
+                os.chmod(os.path.join(folder, program), 0o755)
+            for model in ("gpt", "bert"):
+                command = [os.path.join(PEERS, "run_peer.sh"), "--model", model, "--bin", folder, "--venv", os.path.join(folder, "none")]
+                done = subprocess.run(command, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout[:8]), (77, "SKIPPED:"), done.stderr)
+            done = subprocess.run([os.path.join(PEERS, "run_peer.sh"), "--model", "vit"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_rows_of_the_fine_tuning_peer_fill_their_sequences(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, os.path.join(PEERS, "make_rows.py"), folder, "--seq", "16", "--vocab", "50"], check=True)
+            with open(os.path.join(folder, "vocab.txt"), encoding="utf-8") as file:
+                pieces = file.read().split()
+            self.assertEqual((len(pieces), len(set(pieces)), pieces[2:4]), (50, 50, ["[CLS]", "[SEP]"]))
+            with open(os.path.join(folder, "pol", "train.tsv"), encoding="utf-8") as file:
+                header, *lines = file.read().splitlines()
+            self.assertEqual(header, "label\tsentence")
+            for line in lines:
+                label, text = line.split("\t")
+                self.assertIn(label, "01")
+                self.assertEqual(len(text.split()), 14)
+                self.assertTrue(set(text.split()) <= set(pieces))
+
     def test_a_file_takes_the_rows_and_the_log_their_reasons(self):
         import tempfile
 

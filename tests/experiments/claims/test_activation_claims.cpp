@@ -68,9 +68,9 @@ TEST(ActivationLosses, TheSlopeOverLayersIsThatOfALine) {
 }
 
 /// Dense arms reach 0.5 above chance, those from scratch `scratch`; an arm loses its part of that; seeds differ by 0.01 in all arms alike.
-Outcome over_metrics(const std::string& id, const std::map<std::string, double>& kept, const std::map<std::string, double>& scratch) {
-  return judged_over(*claims_named(id).front(), 10, [&](const CellRequest& request, results::CellRecord& record) {
-    if (request.parameters.values().contains("from-sha256")) record.rows.front().repro = "train_gpt --from-sha256 " + results::to_text(request.parameters.values().at("from-sha256")) + " --seed 1";
+Outcome over_metrics(const std::string& id, const std::map<std::string, double>& kept, const std::map<std::string, double>& scratch, int seeds = 10) {
+  return judged_over(*claims_named(id).front(), seeds, [&](const CellRequest& request, results::CellRecord& record) {
+    if (request.parameters.values().contains("from-sha256")) record.rows.front().repro = "train_gpt --from " + request.parameters.text("from") + " --from-sha256 " + request.parameters.text("from-sha256") + " --seed 1";
     for (const TuningTask& task : first_tasks()) {
       if (data_of(request) != "task:name=" + task.name) continue;
       double above = 0.5;
@@ -108,6 +108,78 @@ TEST(Retention, ATaskOnWhichPreTrainingGainsTooLittleIsNoTest) {
   EXPECT_EQ(over_metrics("activation_compression.C2a", {{"T1: Top-K, 0.98 %", 0.3}}, scratch).verdict, Verdict::not_decidable);
   scratch["acc"] = scratch["par"] = 0.5;
   EXPECT_EQ(over_metrics("activation_compression.C2a", {}, scratch).verdict, Verdict::not_decidable) << "no task counts";
+}
+
+// What was lost in pre-training is what an arm brought along; each arm's model is found by its own folder.
+TEST(Retention, OfModelsThatWerePreTrainedWithCodecs) {
+  const Outcome outcome = over_metrics("activation_compression.C12", {{"pre-trained with A2", 0.99}, {"pre-trained with T4", 0.8}}, learns_little, 3);
+  EXPECT_EQ(outcome.verdict, Verdict::not_reproduced) << outcome.because;
+  EXPECT_NEAR(measure_named(outcome, "encoder").value, 0.99, 1e-9);
+  EXPECT_NEAR(measure_named(outcome, "ten").value, 0.8, 1e-9);
+}
+
+TEST(Corner, SaysNothingMoreThanADirection) {
+  const auto judged = [](double dense, double top, double bits) {
+    return judged_over(*claims_named("activation_compression.M1").front(), 1, [&](const CellRequest& request, results::CellRecord& record) {
+      const std::string plan = plan_of(request);
+      record.training.metrics.push_back({record.cell_id, plan, 249, "accuracy", dense - (plan.starts_with("T1") ? top : plan.starts_with("Q2") ? bits : 0)});
+    });
+  };
+  const Outcome lost = judged(0.7, 0.1, 0.01);
+  EXPECT_EQ(lost.verdict, Verdict::direction_only) << lost.because;
+  EXPECT_NEAR(measure_named(lost, "top_1").value, 0.1, 1e-12);
+  EXPECT_EQ(judged(0.7, 0.01, 0.1).verdict, Verdict::not_reproduced);
+  EXPECT_EQ(judged(0.7, 0.02, 0.0).verdict, Verdict::inconclusive);
+  EXPECT_EQ(judged(0.56, 0.1, 0.0).verdict, Verdict::not_decidable) << "it learned nothing to lose";
+  const thinwire::testing::TemporaryFolder folder;
+  CellRunner cells = testing::cells_in(folder.path());
+  JudgeContext context{Profile::quick, folder.path(), cells};
+  const Outcome absent = judge(*claims_named("activation_compression.M1").front(), context, {}).outcome;
+  EXPECT_EQ(absent.verdict, Verdict::skipped);
+  EXPECT_NE(absent.because.find("experiments/text_tasks/corner.sh --out " + folder.path() + "/text_corner"), std::string::npos) << absent.because;
+}
+
+// Straight curves: a loss is reached after `slower` times as many steps.
+TEST(StepsToALoss, AreReadOffTheCurves) {
+  const auto judged = [](double slower) {
+    return judged_over(*claims_named("activation_compression.C26b").front(), 3, [&](const CellRequest& request, results::CellRecord& record) {
+      const double times = plan_of(request).starts_with("bottleneck") ? slower + 0.001 * seed_of(request) : 1;
+      for (int steps = 35; steps <= 1400; steps += 35) record.training.curve.push_back({record.cell_id, plan_of(request), steps - 1, 0.0, 3 - 2 * steps / times / 1400});
+    });
+  };
+  const Outcome slow = judged(1.2);
+  EXPECT_NEAR(measure_named(slow, "bottleneck").value, 1.202, 1e-9) << slow.because;
+  EXPECT_NEAR(measure_named(slow, "blocks").value, 1, 1e-9);
+  EXPECT_EQ(slow.verdict, Verdict::confirmed) << slow.because;
+  EXPECT_EQ(judged(0.99).verdict, Verdict::not_reproduced);
+  EXPECT_NE(judged(2.5).because.find("never came down"), std::string::npos);
+}
+
+// Times that follow the model exactly give its constants back.
+TEST(CostModel, IsFittedToTheStepsAndCarriedOn) {
+  const auto layer = [](double h, bool coded) { return 2e-9 * (96 * 8 * 128 * h * h + 16 * 8.0 * 128 * 128 * h) + (coded ? 1e-6 : 2e-5) * 8 * 128 * h + (coded ? 1.5 : 0.5); };
+  const Outcome outcome = judged_over(*claims_named("activation_compression.C8").front(), 3, [&](const CellRequest& request, results::CellRecord& record) {
+    const double ms = 4 * layer(static_cast<double>(request.parameters.integer("hidden")), plan_of(request) == "coded");
+    for (int step = 0; step < 6; ++step) record.samples.push_back({.cell_id = record.cell_id, .traffic = "step", .repetition = step, .total_us = 1e3 * ms});
+  });
+  EXPECT_NEAR(measure_named(outcome, "fit").value, 1, 1e-9);
+  EXPECT_NEAR(measure_named(outcome, "far").value, layer(25600, false) / layer(25600, true), 1e-6);
+  EXPECT_NEAR(measure_named(outcome, "most").value, layer(192, false) / layer(192, true), 1e-6);
+  EXPECT_EQ(outcome.verdict, Verdict::confirmed) << outcome.because;
+}
+
+TEST(KeptElements, PayBelowTheRateThatTheirCodingAllows) {
+  const auto judged = [](double faster) {
+    return judged_over(*claims_named("activation_compression.C6a").front(), 3, [&](const CellRequest& request, results::CellRecord& record) {
+      results::CellRow& row = record.rows.front();
+      row.traffic = "tp_forward", row.baseline_link_bytes = 1000000, row.link_bytes = 500000;
+      row.encode_us = (request.parameters.text("method") == "T2" ? 1 : 2) * 700 / faster, row.decode_us = 300 / faster;
+    });
+  };
+  const Outcome slow = judged(1);
+  EXPECT_NEAR(measure_named(slow, "most").value, 8 * 500000 / 1000e-6 * 1e-9, 1e-9);
+  EXPECT_EQ(slow.verdict, Verdict::confirmed) << slow.because;
+  EXPECT_EQ(judged(100).verdict, Verdict::not_reproduced);
 }
 
 TEST(StudyFolder, WithoutAPreTrainedModelAClaimIsSkippedAndPlanned) {

@@ -6,10 +6,14 @@
 #include <filesystem>
 #include <set>
 
+#include "bench/harness/options.h"
+#include "bench/training/moved_start.h"
+#include "bench/training/train_program.h"
 #include "core/error.h"
 #include "experiments/claims/claim_report.h"
 #include "experiments/claims/interval.h"
 #include "experiments/claims/judge.h"
+#include "experiments/claims/plan.h"
 #include "experiments/claims/registry.h"
 #include "results/files/files.h"
 #include "support/temporary_folder.h"
@@ -64,6 +68,51 @@ TEST(Claims, FiguresThatTheyNameAreThere) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(std::string(THINWIRE_SOURCE_FOLDER) + "/plots/figures"))
     if (entry.path().extension() == ".py") figures.insert(entry.path().stem());
   for (const Claim* claim : all_claims()) EXPECT_TRUE(claim->figure.empty() || figures.contains(claim->figure)) << claim->id << " names the figure " << claim->figure;
+}
+
+/// What train_gpt says to the command of a cell before it starts anything; empty: nothing.
+std::string refusal(const CellRequest& request) {
+  bench::CellParameters parameters;
+  for (const auto& [name, value] : request.parameters.values())
+    if (name != "from" && name != "from-sha256") parameters.values[name] = results::to_text(value);  // of a pre-trained model that need not be here: sizes are stated beside it
+  const bench::BenchProgram program = bench::train_program();
+  const std::vector<bench::BenchOption> options = bench::all_options(program);
+  for (const auto& [name, value] : parameters.values)
+    if (std::ranges::find(options, name, &bench::BenchOption::name) == options.end()) return "there is no option --" + name;
+  parameters.values.erase("seed");
+  try {
+    const TrainConfig config = bench::train_config_of(parameters);
+    config.check();
+    bench::require_ranks(config.mesh, request.ranks);
+    (void)bench::moved_start_of(parameters, config), (void)bench::keep_at_of(parameters, config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A study ends hours later at an arm with an option, a codec or a trait that the program refuses.
+TEST(Claims, TrainGptAcceptsEveryTrainingThatTheyAskFor) {
+  const thinwire::testing::TemporaryFolder folder;
+  CellRunner cells{{folder.path(), folder.path(), "", std::make_shared<sweep::Machine>()}, sweep::IfCodeChanged::error};
+  JudgeContext context{Profile::full, folder.path(), cells};
+  std::vector<const Claim*> measured;
+  for (const Claim* claim : all_claims())
+    if (claim->basis == Basis::training || claim->basis == Basis::emulated_link || claim->basis == Basis::namespaces) measured.push_back(claim);
+  std::set<std::string> asked;
+  for (const ClaimPlan& plan : plan_claims(measured, context, CellTimes()))
+    for (CellRequest request : plan.work.cells) {
+      if (request.program != "train_gpt") continue;
+      const std::string seed = request.parameters.has("seed") ? request.parameters.text("seed") : "";
+      request.parameters.set("seed", 1);
+      if (!asked.insert(request.link + std::to_string(request.ranks) + request.parameters.canonical_json()).second) continue;
+      const std::string why = refusal(request);
+      EXPECT_EQ(why, "") << plan.id << ", " << (request.parameters.has("plan") ? request.parameters.text("plan") : "no plan") << ", seed " << seed;
+    }
+  EXPECT_GT(asked.size(), 200u) << "of the pages' claims on trainings";
+  CellRequest wrong{"train_gpt", 1, "shm", {}};
+  wrong.parameters.set("compress.pp_forward", "topq");
+  EXPECT_NE(refusal(wrong).find("topq"), std::string::npos) << refusal(wrong);
 }
 
 Outcome smoke_outcome(const std::string& id) {

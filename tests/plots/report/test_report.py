@@ -14,6 +14,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support import ROOT, SEED, names, read_csv, run, scratch_folder
+import make_activations
+import make_claims
 import make_collected as made
 import make_race
 import numpy as np
@@ -234,6 +236,17 @@ class WholeReport(unittest.TestCase):
             check=False,
         )
         self.assertEqual((piped.returncode, piped.stderr), (0, ""))
+
+
+    def test_summary_ends_with_the_fine_tuning_corner_or_why_there_is_none(self):
+        folder = scratch_folder()
+        make_claims.write(folder, [make_activations.corner()])
+        done = run("summary.py", "--collected", self.collected, "--claims", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"T1: Top-K, 0.98 % +2.0 +0.560")
+        self.assertIn("pol, accuracy", done.stdout)
+        make_claims.write(folder, [make_claims.claim("activation_compression.M1", "SKIPPED", figure="fine_tuning_drop")])
+        self.assertIn("activation_compression.M1 SKIPPED: because of activation_compression.M1", run("summary.py", "--collected", self.collected, "--claims", folder).stdout)
 
 
 class BadInput(unittest.TestCase):

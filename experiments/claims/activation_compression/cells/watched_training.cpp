@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/half.h"
+#include "experiments/claims/activation_compression/cells/sent.h"
 #include "experiments/claims/sharded_compression/cells/kept_numbers.h"
 #include "models/capture/spectrum.h"
 #include "models/data/batches.h"
@@ -45,6 +46,12 @@ class Watcher final : public TrafficObserver<float> {
     if (!looks_) return;
     numbers["activation"].push_back(share_of_energy(normalised_singular_values(rows, width, x, false, rows)));
     numbers["centred"].push_back(share_of_energy(normalised_singular_values(rows, width, x, true, rows)));
+    const Floats activation(x, x + rows * width);
+    for (const auto& [name, codec] : watched_codecs) {
+      const Sent sent = send(codec, activation, Shape{rows, width});
+      numbers["error, " + name].push_back(square_error(sent.decoded, activation));
+      numbers["bits, " + name].push_back(8 * static_cast<double>(sent.payload.size()) / static_cast<double>(rows * width));
+    }
   }
   void boundary_gradient(int, std::int64_t rows, std::int64_t width, const float* gradient) override {
     if (looks_) numbers["returning"].push_back(share_of_energy(normalised_singular_values(rows, width, gradient, false, rows)));
@@ -96,7 +103,7 @@ double share_of_energy(const std::vector<double>& singular) {
 }
 
 Numbers watched_training(const JudgeContext& context, int seed) {
-  return sharded_compression::kept_numbers(context, "watched-seed" + std::to_string(seed), 1, "a training in this process whose boundaries are watched, seed " + std::to_string(seed) + " (half a minute)",
+  return sharded_compression::kept_numbers(context, "watched-seed" + std::to_string(seed), 2, "a training in this process whose boundaries are watched, seed " + std::to_string(seed) + " (half a minute)",
                                            [&] { return train(seed); });
 }
 

@@ -84,13 +84,14 @@ void add_groups(std::vector<Example>& all) {
   all.push_back({"spikes at 2 bits: reserved", farthest(lost("spike:bits=2"), {0.020}), 0.0005});
 }
 
-/// Errors of normal numbers, within 3 %. The page's "symmetric" 8.8e-3 of 4 bits is left out: which scale it means is not said, and ours (largest / 7) has 9.4e-3.
+/// Errors of normal numbers, within 3 %. The page's "symmetric" 8.8e-3 of 4 bits in groups of 32 is largest / 8 with codes -8 to 7, the scale of all its symmetric quantisers: computed for each candidate, it has
+/// 8.79e-3, largest / 7.5 has 9.02e-3 (also within 3 %), largest / 7 9.44e-3, largest / 8 with codes -7 to 7 1.04e-2, the best scale of each group 7.4e-3 (codes -8 to 7) and 8.2e-3 (-7 to 7).
 void add_errors(std::vector<Example>& all) {
   const Floats x = normal_numbers(1 << 19, "numbers");
   for (const auto& [codec, page] : std::vector<std::pair<std::string, double>>{{"mx:element=e4m3,scale=floor", 8.64e-4}, {"mx:element=e4m3,scale=rceil", 7.05e-4}, {"mx:element=e2m3,scale=floor", 8.06e-4},
                                                                                {"mx:element=e5m2,scale=floor", 2.92e-3}, {"mx:element=e2m1,scale=floor", 1.33e-2}, {"mx:element=e2m1,scale=even", 1.26e-2},
                                                                                {"mx:element=e2m1,scale=ceil", 2.09e-2}, {"mx:element=e2m1,scale=rceil", 1.34e-2}, {"nvfp4", 9.1e-3},
-                                                                               {"group:bits=4,group=32,range=minmax", 6.1e-3}, {"group:bits=4,group=32,range=extreme", 7.4e-3}})
+                                                                               {"group:bits=4,group=32,range=minmax", 6.1e-3}, {"group:bits=4,group=32,range=full", 8.8e-3}, {"group:bits=4,group=32,range=extreme", 7.4e-3}})
     all.push_back({"error of normal numbers, " + codec, std::abs(square_error(send(codec, x, Shape{512, 1024}).decoded, x) / page - 1), 0.03});
 }
 
@@ -118,7 +119,7 @@ const bool registered = register_claim({.id = "low_bandwidth_pipeline.C21",
                                         .basis = Basis::exact,
                                         .rule = {.settings = {{"examples", "scale bytes, codes and values of MX, NVFP4, TAH, signed largest element, spikes; errors of 2^19 normal numbers within 3 %"}},
                                                  .quantities = {{"wrong", "examples of which a number is farther from the page's than its last digit allows"}, {"examples", "examples"}},
-                                                 .constants = {{"least", 39, "examples"}},
+                                                 .constants = {{"least", 40, "examples"}},
                                                  .clauses = {{Verdict::pass, "wrong == 0 && examples >= least"}},
                                                  .otherwise = Verdict::fail},
                                         .measure = measure});

@@ -37,6 +37,14 @@ class ActivationFigures(unittest.TestCase):
         self.assertIn("NO TEST", drawing.figure.axes[0].get_xticklabels()[3].get_text())
         self.assertIn("loses 31 points over 3 tasks", " ".join(drawing.seen))
 
+    def test_a_corner_is_drawn_alone_and_beside_the_study(self):
+        alone = self.drawn("fine_tuning_drop", [made.corner()])
+        self.assertEqual({r["arm"]: round(r["drop"], 6) for r in alone.rows}, {arm: round(100 * (0.7 - reached), 6) for arm, reached in made.CORNER.items()})
+        self.assertEqual({r["counts"] for r in alone.rows}, {1})
+        self.assertIn("1 seed", alone.figure.axes[0].get_title(loc="left"))
+        both = self.drawn("fine_tuning_drop", [made.fine_tuning(), made.corner()])
+        self.assertEqual(len(both.rows), (1 + len(made.KEPT)) * len(made.TASKS) + len(made.CORNER))
+
     def test_accuracy_against_bytes_shows_the_tasks_that_count(self):
         drawing = self.drawn("fine_tuning_bytes", [made.fine_tuning()])
         self.assertEqual({r["task"] for r in drawing.rows}, {"acc", "par", "sim"})

@@ -1,7 +1,7 @@
-"""Trains the GPT of models/gpt/gpt.h with PyTorch on CPU and prints tokens/s: the peer of bench/peers/run_peer.sh.
+"""Trains the GPT of models/gpt/gpt.h, or fine-tunes the BERT of models/bert/bert.h, with PyTorch on CPU and prints tokens/s: the peer of bench/peers/run_peer.sh.
 
-The same model as train_gpt's: learned positions, pre-LN blocks, tanh GELU, tied head, f32, AdamW with decay of matrices only,
-clipping of the global norm. Prints one JSON line per mode. Exit code 77: PyTorch is not installed here.
+The same models as train_gpt's (gpt_model.py, bert_model.py), f32, AdamW with decay of matrices only, clipping of the global norm. Prints one JSON
+line. Exit code 77: PyTorch is not installed here.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import time
 try:
     import torch
 
+    import bert_model
     import gpt_model
 except ImportError as error:
     print(f"SKIPPED: {error}", file=sys.stderr)
@@ -23,18 +24,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name, value in (("hidden", 512), ("layers", 8), ("heads", 8), ("vocab", 256), ("seq", 256), ("batch", 4), ("threads", 2), ("steps", 8), ("warmup", 3)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--model", choices=("gpt", "bert"), default="gpt")
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    model = gpt_model.make(a.vocab, a.hidden, a.layers, a.heads, a.seq)
+    kind = {"gpt": gpt_model, "bert": bert_model}[a.model]
+    model = kind.make(a.vocab, a.hidden, a.layers, a.heads, a.seq)
     optimizer = gpt_model.adamw(model)
     run = torch.compile(model) if a.mode == "compile" else model
-    tokens = torch.randint(0, a.vocab, (a.batch, a.seq + 1))
+    inputs, wanted = kind.batch(a.batch, a.seq, a.vocab)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = run(tokens[:, :-1], tokens[:, 1:].contiguous())
+        loss = run(inputs, wanted)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()

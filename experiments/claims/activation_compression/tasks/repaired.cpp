@@ -1,0 +1,42 @@
+// activation_compression.C12: pre-training with coded activations, then fine-tuning without codecs. Each codec has a pre-training of its own (two hours and more), by pretrain.sh beside the study's
+// model; layout and layers are those of C2's arms. All fine-tuning is dense: what an arm loses, it brought along.
+#include "experiments/claims/fine_tuning/fine_tuned.h"
+#include "experiments/claims/fine_tuning/study_folder.h"
+
+namespace thinwire::claims {
+namespace {
+
+constexpr int steps = 200;
+
+const RuleArm dense{"dense", {}};
+RuleArm brought(const std::string& name) {
+  return {"pre-trained with " + name, {{"from", study_folder + "/with_" + name + "/bert"}}};
+}
+const RuleArm encoder = brought("A2"), ten = brought("T4"), eight = brought("Q3");
+
+std::string coded(const std::string& codec) {
+  return "--ranks 4 --tp 2 --pp 2 --micro-batch 8 --compress.tp_forward " + codec + " --compress.tp_forward.layers 2-3 --compress.pp_forward " + codec + " --compress.pp_forward.layers 2-3";
+}
+
+FineTuning tuning() {
+  FineTuning t = two_by_two("fine-tuning after coded pre-training", steps, first_tasks());
+  t.pretrained_by = {{encoder.name, coded("autoencoder:fraction=0.0977,init=xavier")}, {ten.name, coded("topk:fraction=0.0977")}, {eight.name, coded("quantize:bits=8")}};
+  return t;
+}
+
+const bool repaired = register_metric_claim({{.id = "activation_compression.C12",
+                                              .statement = "Compressed pre-training is repaired by uncompressed fine-tuning.",
+                                              .provenance = "recollected (Bian)",
+                                              .from = Profile::full,
+                                              .rule = {.constants = {{"nearly_all", 0.95, "of what the dense arm has above chance"}, {"smallest", 0.02, "of it: the smallest difference worth naming"}},
+                                                       .scatter = {{"encoder", "nearly_all", "smallest"}, {"ten", "nearly_all", "smallest"}, {"eight", "nearly_all", "smallest"}},
+                                                       .clauses = {{Verdict::confirmed, "encoder.low >= nearly_all && ten.low >= nearly_all && eight.low >= nearly_all"},
+                                                                   {Verdict::not_reproduced, "encoder.high < nearly_all || ten.high < nearly_all || eight.high < nearly_all"}},
+                                                       .smallest_effect = "smallest"},
+                                              .seeds = {3, 5, 10}},
+                                             tuning(),
+                                             {dense, encoder, ten, eight},
+                                             {{"encoder", encoder.name}, {"ten", ten.name}, {"eight", eight.name}}});
+
+}  // namespace
+}  // namespace thinwire::claims
