@@ -17,11 +17,24 @@ bool is_pipeline(TrafficClass traffic) {
   return traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
 }
 
+/// The types of the rounds are known only to the codec; bytes carry everything but sums, and f32 stands for the types of sums.
+bool can_reduce_by(const Communicator& comm, ReduceOp op) { return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op); }
+
 bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
-  // The types of the rounds are known only to the codec; bytes carry everything but sums, and f32 stands for the types of sums.
-  return traits.rounds > 0 && std::all_of(traits.operators.begin(), traits.operators.end(), [&](ReduceOp op) {
-           return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op);
-         });
+  return traits.rounds > 0 && std::ranges::all_of(traits.operators, [&](ReduceOp op) { return can_reduce_by(comm, op); });
+}
+
+/// Of a codec whose rounds are not possible: what is missing, and what would do instead.
+std::string missing_operators(const CodecTraits& traits, const Communicator& comm) {
+  std::string missing;
+  for (const ReduceOp op : traits.operators)
+    if (!can_reduce_by(comm, op)) missing += (missing.empty() ? "" : ", ") + std::string(op == ReduceOp::bit_or ? "bitwise or of bytes" : op == ReduceOp::max ? "maximum of bytes" : "sum of f32");
+  const int ranks = comm.size();
+  std::string text = "its " + std::to_string(traits.rounds) + " rounds need " + missing + ", which " + comm.transport() + " between these " + std::to_string(ranks) + " ranks does not have";
+  if (!traits.by_sums_alone.empty()) text += "; " + traits.by_sums_alone + " does with sums";
+  if (traits.gather)
+    text += std::string(traits.by_sums_alone.empty() ? "; " : ", ") + "protocol gather with none, and sends each message " + std::to_string(ranks - 1) + " times instead of " + std::to_string(2 * (ranks - 1)) + "/" + std::to_string(ranks);
+  return text;
 }
 
 Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack, const Communicator& comm) {
@@ -55,8 +68,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
                          " is not a sequence of dense reductions, so protocol rounds cannot sum it; use "
                          "gather or two_shot");
       if (!rounds_possible(traits, comm))
-        throw UsageError(
-            codec + ": protocol rounds needs a reduction operator that this communicator lacks; use gather");
+        throw UsageError(codec + " cannot use protocol rounds: " + missing_operators(traits, comm));
       return Protocol::rounds;
     case Protocol::gather:
     case Protocol::two_shot:
@@ -65,8 +77,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
       throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) +
                        " cannot carry it; use rounds");
   }
-  throw UsageError(
-      codec + " can neither be summed by rounds nor be gathered on this communicator; choose another codec");
+  throw UsageError(codec + " cannot be summed here: it has no payload to gather, and " + missing_operators(traits, comm));
 }
 
 }  // namespace

@@ -57,7 +57,9 @@ class Sketch final : public Codec, public Rounds, public Parts {
     traits_.rounds = 2;
     traits_.rounds_per_shard = true;
     traits_.operators = {ReduceOp::sum};
-    if (index_operator() != ReduceOp::sum) traits_.operators.push_back(index_operator());
+    if (index_operator() == ReduceOp::sum) return;
+    traits_.operators.push_back(index_operator());
+    traits_.by_sums_alone = "index_bits=4 (four times the index, at most " + std::to_string(most_counted_ranks) + " ranks)";
   }
 
   const CodecTraits& traits() const override { return traits_; }
