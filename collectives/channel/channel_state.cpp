@@ -107,6 +107,15 @@ std::unique_ptr<Communicator> communicator_here(Communicator& group, const Chann
   return make_device_communicator(group, here, use);
 }
 
+/// Null where a sum of messages is that of what they decode to.
+JointSum* joint_sum(CodecStack& stack) {
+  auto* const joint = stack.codec->as<JointSum>();
+  if (joint == nullptr || !joint->sums_jointly()) return nullptr;
+  if (joint != dynamic_cast<JointSum*>(stack.codec.get()))
+    throw UsageError("codec " + stack.expression.canonical() + " decodes the messages of all ranks side by side, and a codec around it would see each apart; leave that out, or let the codec inside take the mean over all ranks");
+  return joint;
+}
+
 }  // namespace
 
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
@@ -117,6 +126,7 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
       ring(comm->host_side()),
       ordered(dynamic_cast<const OneIssueOrder*>(comm.get()) != nullptr) {
   protocol = choose_protocol(options, stack, *comm);
+  joint = joint_sum(stack);
   if (options.operation != ReduceOp::sum && (!dense() || options.average))
     throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
   if (options.reuse_payloads && (traits().stateful || wrapped()))
