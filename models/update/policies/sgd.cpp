@@ -1,5 +1,7 @@
 // Gradient descent with momentum on gradients that all data-parallel ranks average in every step, clipped by one global norm:
-//   u = m u + g;   w -= lr (u + decay w)          Nesterov: w -= lr (g + m u + decay w)
+//   u = m u + g;   w -= lr (u + decay w)          Nesterov: w -= lr (g + m u + decay w)          sign: of that direction every element's sign alone (signSGD, Bernstein et al., ICML 2018)
+// DeMo's step (arXiv 2411.19870, docs/papers/low_communication.md, "DeMo") is momentum=0,sign=true on gradients that travel as the largest coefficients of what each rank remembers:
+// --compress.dp_gradient chunk_topk:k=32,transform=dct,values=f32+ef:beta=0.999.
 // The dense twin of `dgc`. Works with every parameter store. Weight decay (--weight-decay) stands apart from momentum, as AdamW's does (SGDW).
 #include "kernels/nn/sgd.h"
 #include "models/optimizer/gradient_sums.h"
@@ -19,6 +21,7 @@ class Sgd final : public UpdatePolicy<T> {
         decay_(c.config.trainer.adamw.weight_decay),
         momentum_(c.options.real("momentum")),
         nesterov_(c.options.flag("nesterov")),
+        sign_(c.options.flag("sign")),
         sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock),
         parts_(adam_parts(c)) {
     for (const OptimizerPart<T>& part : parts_) sums_.emplace_back(part.weights.shape(), dtype_of<T>).fill_zero();
@@ -44,7 +47,9 @@ class Sgd final : public UpdatePolicy<T> {
         T *const g = static_cast<T*>(parts_[i].gradient.data()), *const u = data_of<T>(sums_[i]);
         nn::add_momentum<T>(momentum_, step.gradient_scale, n, g, u);
         if (nesterov_) nn::look_ahead<T>(momentum_, step.gradient_scale, n, g, u, g);
-        nn::descend<T>(step.learning_rate, parts_[i].parameter->decays ? decay_ : 0.0, n, nesterov_ ? g : u, static_cast<T*>(parts_[i].weights.data()));
+        const T* direction = nesterov_ ? g : u;
+        if (sign_) nn::signs_of<T>(n, direction, g), direction = g;
+        nn::descend<T>(step.learning_rate, parts_[i].parameter->decays ? decay_ : 0.0, n, direction, static_cast<T*>(parts_[i].weights.data()));
       }
     });
   }
@@ -61,7 +66,7 @@ class Sgd final : public UpdatePolicy<T> {
   ComputeClock& clock_;
   bool first_stage_;
   double decay_, momentum_;
-  bool nesterov_;
+  bool nesterov_, sign_;
   std::int64_t step_ = 0;
   GradientSync<T> sync_;
   std::vector<OptimizerPart<T>> parts_;
@@ -76,7 +81,8 @@ const bool registered = register_update<Sgd>({.name = "sgd",
                                               .summary = "gradient descent with momentum on gradients that are averaged in every step",
                                               .source = "Polyak 1964; Sutskever et al., ICML 2013",
                                               .parameters = {{.name = "momentum", .default_value = "0.9", .minimum = 0, .maximum = 1, .help = "share of the sum of gradients that a step keeps"},
-                                                             {.name = "nesterov", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step along g + momentum u instead of u"}},
+                                                             {.name = "nesterov", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step along g + momentum u instead of u"},
+                                                             {.name = "sign", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step by the signs of that direction alone"}},
                                               .within_replica = true,
                                               .state_per_element = 1,
                                               .classes = gradient_classes,

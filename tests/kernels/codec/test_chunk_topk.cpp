@@ -136,7 +136,8 @@ TEST(MeanOverSenders, IsTheMeanOfWhoSentAnElementAtEveryIndexAndShape) {
         const Random random(static_cast<std::uint64_t>(r) + 1, "senders");
         for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(random.normal(i));
         const Sent sent = send(expression, x, shape);
-        payloads.push_back(sent.bytes);
+        std::vector<std::byte>& payload = payloads.emplace_back();
+        for (const int byte : sent.bytes) payload.push_back(static_cast<std::byte>(byte));
         for (std::size_t i = 0; i < n; ++i) sum[i] += sent.decoded[i], senders[i] += sent.decoded[i] != 0;
       }
       std::vector<float> out(n, 1e6f);
