@@ -25,15 +25,18 @@ bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
 }
 
 /// Of a codec whose rounds are not possible: what is missing, and what would do instead.
-std::string missing_operators(const CodecTraits& traits, const Communicator& comm) {
+std::string missing_operators(const CodecStack& stack, const Communicator& comm) {
+  const CodecTraits& traits = stack.codec->traits();
+  const auto* const other = std::as_const(*stack.codec).as<SumsAlone>();
+  const std::string by_sums = other == nullptr ? "" : other->by_sums_alone();
   std::string missing;
   for (const ReduceOp op : traits.operators)
     if (!can_reduce_by(comm, op)) missing += (missing.empty() ? "" : ", ") + std::string(op == ReduceOp::bit_or ? "bitwise or of bytes" : op == ReduceOp::max ? "maximum of bytes" : "sum of f32");
   const int ranks = comm.size();
   std::string text = "its " + std::to_string(traits.rounds) + " rounds need " + missing + ", which " + comm.transport() + " between these " + std::to_string(ranks) + " ranks does not have";
-  if (!traits.by_sums_alone.empty()) text += "; " + traits.by_sums_alone + " does with sums";
+  if (!by_sums.empty()) text += "; " + by_sums + " does with sums";
   if (traits.gather)
-    text += std::string(traits.by_sums_alone.empty() ? "; " : ", ") + "protocol gather with none, and sends each message " + std::to_string(ranks - 1) + " times instead of " + std::to_string(2 * (ranks - 1)) + "/" + std::to_string(ranks);
+    text += std::string(by_sums.empty() ? "; " : ", ") + "protocol gather with none, and sends each message " + std::to_string(ranks - 1) + " times instead of " + std::to_string(2 * (ranks - 1)) + "/" + std::to_string(ranks);
   return text;
 }
 
@@ -68,7 +71,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
                          " is not a sequence of dense reductions, so protocol rounds cannot sum it; use "
                          "gather or two_shot");
       if (!rounds_possible(traits, comm))
-        throw UsageError(codec + " cannot use protocol rounds: " + missing_operators(traits, comm));
+        throw UsageError(codec + " cannot use protocol rounds: " + missing_operators(stack, comm));
       return Protocol::rounds;
     case Protocol::gather:
     case Protocol::two_shot:
@@ -77,7 +80,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
       throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) +
                        " cannot carry it; use rounds");
   }
-  throw UsageError(codec + " cannot be summed here: it has no payload to gather, and " + missing_operators(traits, comm));
+  throw UsageError(codec + " cannot be summed here: it has no payload to gather, and " + missing_operators(stack, comm));
 }
 
 }  // namespace

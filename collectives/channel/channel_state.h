@@ -19,6 +19,7 @@
 #include "collectives/channel/codec_timer.h"
 #include "collectives/communicator/staging_communicator.h"
 #include "collectives/channel/task.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/codec/message.h"
 #include "kernels/codec/message_memory.h"
 

@@ -42,16 +42,6 @@ class PayloadRounds : public Rounds {
   Buffer sent_, received_;
 };
 
-/// Messages of one tensor from several ranks that are decoded side by side, where what they add up to depends on who sent an element.
-class JointSum {
- public:
-  virtual ~JointSum() = default;
-  /// False: the sum is that of the decoded messages, and decode_together is not called.
-  virtual bool sums_jointly() const = 0;
-  /// Overwrites `sum` (f32) with as many times the mean of the messages as there are of them, so that a mean over ranks is this mean.
-  virtual void decode_together(std::span<const std::span<const std::byte>> payloads, const MessageKey& key, TensorView sum) = 0;
-};
-
 /// A backward rule of its own for activations (traits().backward is not straight_through). Tensors are f32.
 class Backward {
  public:

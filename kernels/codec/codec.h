@@ -52,7 +52,6 @@ struct CodecTraits {
   int rounds = 0;           ///< dense reductions that sum over ranks (capability Rounds); 0: not reducible by rounds
   bool rounds_per_shard = false;  ///< rounds may run on row blocks independently (reduce-scatter form)
   std::vector<ReduceOp> operators;  ///< what those reductions need
-  std::string by_sums_alone = {};   ///< parameters with which they would need sums alone, and at what price; empty: none
   BackwardRule backward = BackwardRule::straight_through;  ///< capability Backward, but for straight_through
   FeedbackSource feedback = FeedbackSource::own_decoded;
   bool by_sample = false;   ///< remembers samples: a training message consists of whole ones, which its key names

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/codec/capabilities.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/sparse/chunk_grid.h"
 #include "kernels/sparse/chunk_index.h"
 #include "kernels/sparse/chunk_selection.h"
