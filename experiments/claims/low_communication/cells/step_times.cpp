@@ -41,8 +41,8 @@ bool in_rounds(const TimedMethod& method) { return method.kind != Kind::dense &&
 struct Sizes {
   std::vector<std::pair<std::int64_t, std::int64_t>> of_layer = {
       {hidden, 3 * hidden}, {hidden, hidden}, {hidden, 4 * hidden}, {4 * hidden, hidden}};
-  std::pair<std::int64_t, std::int64_t> table, positions = {seq, hidden};
-  std::int64_t vectors = 0;
+  std::pair<std::int64_t, std::int64_t> table = {256, hidden}, positions = {seq, hidden};
+  std::int64_t vectors = layers * 13 * hidden + 2 * hidden;  ///< biases 3 + 1 + 4 + 1, two layernorms of 2; the last layernorm
 
   std::int64_t layer() const {
     std::int64_t sum = 0;
@@ -57,13 +57,7 @@ struct Sizes {
   }
 };
 const Sizes& sizes() {
-  static const Sizes all = [] {
-    const TrainConfig config = sharded_compression::config_of(timed_cell(dense_steps(), 0));
-    Sizes s;
-    s.table = {config.model.vocab, hidden};
-    s.vectors = sharded_compression::vector_elements(config);
-    return s;
-  }();
+  static const Sizes all;
   return all;
 }
 
@@ -176,6 +170,14 @@ double modelled_exchange(const TimedMethod& method, double gbps, double inner) {
              inner_steps;
   }
   return no_number;
+}
+
+void require_model_of_cells() {
+  const TrainConfig config = sharded_compression::config_of(timed_cell(dense_steps(), 0));
+  std::int64_t matrices = 0;
+  sizes().for_matrices([&](std::int64_t rows, std::int64_t columns) { matrices += rows * columns; });
+  if (matrices != sharded_compression::matrices_of(config).all() || sizes().vectors != sharded_compression::vector_elements(config))
+    throw RuntimeFailure("the time model has other sizes than the model that its cells train");
 }
 
 double rate_for(const TimedMethod& method, double part, double inner) {

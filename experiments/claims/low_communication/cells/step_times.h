@@ -38,6 +38,8 @@ StepTime step_time(const results::CellRecord& record);
 ///   dense AR(4 N); low rank AR of both factors; whole AR(4 N) / H; fragments (1 / H) sum of max(0, AR(4 N_p) - overlap x inner); sparse AG(payload) / H
 /// `inner`: seconds of an inner step.
 double modelled_exchange(const TimedMethod& method, double gbps, double inner);
+/// RuntimeFailure unless the model has the sizes of what the cells train. (They are written down, since rules are made before anything else is.)
+void require_model_of_cells();
 /// Gbit/s at which the model says that fragments which travel beside `overlap` steps lengthen a step by `part` of `inner`.
 double rate_for(const TimedMethod& fragments, double part, double inner);
 
