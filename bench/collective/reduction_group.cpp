@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "bench/harness/error_metrics.h"
 #include "bench/harness/link_trust.h"
@@ -157,7 +158,9 @@ void ReductionGroup::measure(Pending& pending) {
   const std::size_t first = scatters() ? 0 : static_cast<std::size_t>(block.first * columns);
   const ErrorMetrics error = error_metrics_over_ranks(context_.world, result.subspan(first, reference_.size()), reference_);
   const bool lossless = !any([](const CodecStack& stack) { return !stack.codec->traits().lossless; });
-  if (plan_.verified) require_close(error, lossless ? 5e-3 : 3.0, name_of(plan_.traffic) + " by " + p.text("codec"));
+  // A released form may be as wrong as its authors' code: its error is a result.
+  const double most = lossless ? 5e-3 : form == Form::released ? std::numeric_limits<double>::infinity() : 3.0;
+  if (plan_.verified) require_close(error, most, name_of(plan_.traffic) + " by " + p.text("codec"));
 
   results::CellRow row;
   row.cell_id = pending.cell.cell_id;
