@@ -8,6 +8,7 @@
 #include "bench/harness/error_metrics.h"
 #include "bench/harness/link_trust.h"
 #include "collectives/link/link_calibration.h"
+#include "core/process/real_time.h"
 
 namespace thinwire::bench {
 
@@ -99,6 +100,8 @@ void ReductionGroup::baseline_round() {
     }
   }
   const bool slow = is_slow(context_.link);
+  std::optional<RealTimePriority> undisturbed;
+  if (owners().two_levels() && compute_.timed) undisturbed.emplace();
   const Tensor& x = wire_inputs_[std::max(baseline_.library.size(), baseline_.ring.size()) % wire_inputs_.size()];
   std::vector<bool> wanted;  // decided before a lap of this round counts
   for (DenseAlgorithm a : algorithms) wanted.push_back(baseline_.wants(a, slow));
@@ -142,8 +145,10 @@ void ReductionGroup::measure(Pending& pending) {
   for (std::size_t i = 0; i < channels.size(); ++i) outs.emplace_back(result_shape(), dense ? wire_ : DType::f32);
   MessageKey key;
   key.tensor = hash_name(plan_.series->tensor);
+  std::optional<RealTimePriority> undisturbed;  // ranks that sleep in place of codecs wake when their wait ends
   const auto set_compute = [&](ComputeMode mode) {
     for (Channel* channel : channels) channel->set_compute(mode);
+    if (mode == ComputeMode::replay && owners().two_levels()) undisturbed.emplace();
   };
   std::vector<OperationReport> verified;
   // The history of a codec that keeps state, one real pass per captured step; the last step is verified.

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "core/half.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/sparse/chunk_grid.h"
 #include "kernels/sparse/chunk_index.h"
 #include "support/codec_rounds.h"

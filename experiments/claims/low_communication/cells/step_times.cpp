@@ -61,6 +61,34 @@ const Sizes& sizes() {
   return all;
 }
 
+/// But for its name.
+CellRequest untold_cell(const TimedMethod& method, double gbps, bool overlapped, int repetition) {
+  const std::string ranks = std::to_string(timed_replicas);
+  Settings s = {{"layers", std::to_string(layers)},
+                {"hidden", std::to_string(hidden)},
+                {"heads", "8"},
+                {"seq", std::to_string(seq)},
+                {"micro-batch", "1"},
+                {"global-batch", ranks},
+                {"steps", std::to_string(in_rounds(method) ? inner_steps : 5)},
+                {"serial-steps", "1"},
+                {"compute", "timed"},
+                {"stage-forward-us", results::to_text(std::round(passes_s / 3 * 1e6))},
+                {"stage-backward-us", results::to_text(std::round(passes_s * 2 / 3 * 1e6))},
+                {"overlap", overlapped ? "true" : "false"},
+                {"seed", std::to_string(repetition + 1)}};
+  if (in_rounds(method)) s["dp-replicas"] = ranks;
+  if (gbps == 0) s["omit"] = in_rounds(method) ? "outer_gradient" : "dp_gradient";
+  for (const auto& [name, value] : settings_of(method)) s.insert_or_assign(name, value);
+  CellRequest r = sharded_compression::training(timed_replicas, s);
+  if (gbps > 0)
+    r.link = "emulated:" + results::to_text(gbps * 1e3) +
+             "mbit,latency=" + results::to_text(link_latency_s * 1e6) + "us";
+  r.timed = true;
+  r.tags = {"low_communication", "times"};
+  return r;
+}
+
 double bytes_per_second(double gbps) { return gbps * 1e9 / 8; }
 double ring_sum(double bytes, double gbps, double messages) {
   constexpr double r = timed_replicas;
@@ -105,30 +133,8 @@ const TimedMethod& timed_method(const std::string& name) {
 }
 
 CellRequest timed_cell(const TimedMethod& method, double gbps, bool overlapped, int repetition) {
-  const std::string ranks = std::to_string(timed_replicas);
-  Settings s = {{"layers", std::to_string(layers)},
-                {"hidden", std::to_string(hidden)},
-                {"heads", "8"},
-                {"seq", std::to_string(seq)},
-                {"micro-batch", "1"},
-                {"global-batch", ranks},
-                {"steps", std::to_string(in_rounds(method) ? inner_steps : 5)},
-                {"serial-steps", "1"},
-                {"compute", "timed"},
-                {"stage-forward-us", results::to_text(std::round(passes_s / 3 * 1e6))},
-                {"stage-backward-us", results::to_text(std::round(passes_s * 2 / 3 * 1e6))},
-                {"overlap", overlapped ? "true" : "false"},
-                {"plan", method.name},
-                {"seed", std::to_string(repetition + 1)}};
-  if (in_rounds(method)) s["dp-replicas"] = ranks;
-  if (gbps == 0) s["omit"] = in_rounds(method) ? "outer_gradient" : "dp_gradient";
-  for (const auto& [name, value] : settings_of(method)) s.insert_or_assign(name, value);
-  CellRequest r = sharded_compression::training(timed_replicas, s);
-  if (gbps > 0)
-    r.link = "emulated:" + results::to_text(gbps * 1e3) +
-             "mbit,latency=" + results::to_text(link_latency_s * 1e6) + "us";
-  r.timed = true;
-  r.tags = {"low_communication", "times"};
+  CellRequest r = untold_cell(method, gbps, overlapped, repetition);
+  r.parameters.set("plan", method.name);
   return r;
 }
 
@@ -173,7 +179,7 @@ double modelled_exchange(const TimedMethod& method, double gbps, double inner) {
 }
 
 void require_model_of_cells() {
-  const TrainConfig config = sharded_compression::config_of(timed_cell(dense_steps(), 0));
+  const TrainConfig config = sharded_compression::config_of(untold_cell(dense_steps(), 0, false, 0));
   std::int64_t matrices = 0;
   sizes().for_matrices([&](std::int64_t rows, std::int64_t columns) { matrices += rows * columns; });
   if (matrices != sharded_compression::matrices_of(config).all() || sizes().vectors != sharded_compression::vector_elements(config))
