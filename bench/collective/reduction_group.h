@@ -49,6 +49,7 @@ class ReductionGroup {
     Measured measured;
     CodecLaps laps;
     StepBytes steps;
+    double bare_us = results::not_measured;  ///< in two steps: with codecs that take no time
     bool good = true;
   };
   /// Dense channels of one algorithm; they live as long as the group, as those of a cell do.
