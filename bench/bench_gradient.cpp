@@ -1,8 +1,9 @@
 // bench_gradient: weight gradients summed over data-parallel replicas, to all or each row to its owner, and weights gathered from the
-// owners of their rows; per matrix, codec and protocol.
+// owners of their rows; per matrix, codec and protocol. Scatters and gathers also in two steps, inside nodes and across, as ZeRO++ exchanges gradients.
 #include <algorithm>
 
 #include "bench/collective/reduction_group.h"
+#include "collectives/link/link_calibration.h"
 #include "core/process/main_guard.h"
 
 using namespace thinwire;
@@ -37,7 +38,16 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
   query.tensor = p.text("tensor");
   if (query.tensor.empty()) query.tensor = source.names(query).empty() ? "" : source.names(query).front();
   const Shape shape{p.integer("rows"), p.integer("hidden")};
+  const MeshShape mesh{.dp = dp, .dp_nodes = static_cast<int>(p.integer("dp-nodes"))};
+  check_mesh(mesh);
   ReductionPlan plan;
+  plan.axis = mesh.data();
+  plan.under_way = static_cast<int>(p.integer("under-way"));
+  const bool two_levels = RowOwners{plan.axis, {}}.two_levels();
+  if (mesh.dp_nodes > 1 && (!two_levels || name == "all_reduce"))
+    throw UsageError("--dp-nodes " + std::to_string(mesh.dp_nodes) + " of --dp " + std::to_string(dp) + ": two steps are for reduce_scatter and all_gather, in nodes of several ranks; give --operation reduce_scatter and a --dp that leaves each node more than one");
+  if (plan.under_way < 1 || (plan.under_way > 1 && (!two_levels || token_bucket_bytes(context.link) > 0)))
+    throw UsageError("--under-way " + std::to_string(plan.under_way) + ": several matrices at once are for exchanges in two steps (--dp-nodes), over links without a token bucket (emulated:RATE or shm); give 1");
   plan.operation = name;
   plan.overlap_blocks = p.flag("overlap");
   plan.traffic = operation->traffic;
@@ -59,8 +69,11 @@ int main(int argc, char** argv) {
     program.summary = "codecs and protocols on what data-parallel replicas exchange: weight gradients, and the weights themselves where they are sharded";
     program.options = reduction_options();
     program.options.push_back({"overlap", "true", "of a reduce_scatter by rounds of row blocks: a block is encoded while the one before it travels, round our ring | false"});
+    program.options.push_back({"dp-nodes", "1", "of a reduce_scatter or all_gather: nodes, each of dp / dp-nodes ranks; two steps, inside a node and across"});
+    program.options.push_back({"codec-inside", "none", "codec of what stays inside a node; --codec is then for what crosses"});
+    program.options.push_back({"under-way", "1", "with nodes: matrices at once, so that one is coded while another travels"});
     program.options.push_back({"operation", "all_reduce", "all_reduce | reduce_scatter (gradients of sharded data parallelism) | all_gather (its weights)"});
-    program.group_key = grouped_by({"dp", "tensor", "batch", "seq", "rows", "hidden", "point", "comm-dtype", "operation", "repetitions", "capture", "input", "generator"});
+    program.group_key = grouped_by({"dp", "tensor", "batch", "seq", "rows", "hidden", "point", "comm-dtype", "operation", "dp-nodes", "under-way", "repetitions", "capture", "input", "generator"});
     program.run_group = run_group;
     return run_bench(count, values, program);
   });

@@ -94,7 +94,7 @@ std::span<const ColumnOf<CellRow>> cell_columns() {
       {"device", &R::device, "name of the GPU that it ran on, empty on the host", true},
       {"gflops", &R::gflops, "kernels and training steps: floating-point operations of the mathematics over total_us, 1e9 per second", true},
       {"peak_gflops", &R::peak_gflops, "what gflops is held against: of a large product in the same run, 1e9 per second", true},
-      {"bound_fraction", &R::bound_fraction, "kernels: time of the bound (memory or products) over total_us; training steps: model FLOP utilisation", true},
+      {"bound_fraction", &R::bound_fraction, "kernels: time of the bound (memory or products) over total_us; exchanges in two steps: time that what crosses nodes needs of the link over total_us; training steps: model FLOP utilisation", true},
       {"target_fraction", &R::target_fraction, "fraction of the bound that the project aims at (NaN: none)", true},
       {"status", &R::status, "OK, WRONG, FAILED, TIMEOUT, MISTRUSTED, SKIPPED"},
       {"reason", &R::reason, "why, where status is not OK"},

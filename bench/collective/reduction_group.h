@@ -8,9 +8,11 @@
 #include <span>
 #include <vector>
 
+#include "bench/collective/exchange.h"
+#include "bench/harness/baseline.h"
 #include "bench/harness/inputs.h"
 #include "bench/harness/measure.h"
-#include "bench/harness/baseline.h"
+#include "models/parallel/channels/row_exchange.h"
 
 namespace thinwire::bench {
 
@@ -31,6 +33,9 @@ struct ReductionPlan {
   /// False: another sum than the reference by design (a released defect); its error is recorded, whatever it is.
   bool verified = true;
   bool overlap_blocks = true;  ///< ChannelOptions
+  /// Nodes of several ranks: a reduce_scatter or all_gather of the world goes in two steps, inside and across (bench/collective/exchange.h). `steps` holds the world.
+  DataAxis axis = {};
+  int under_way = 1;  ///< matrices at once; bytes and times are of all of them
 };
 
 class ReductionGroup {
@@ -43,20 +48,24 @@ class ReductionGroup {
     Cell cell;
     Measured measured;
     CodecLaps laps;
+    StepBytes steps;
+    double bare_us = results::not_measured;  ///< in two steps: with codecs that take no time
     bool good = true;
   };
   /// Dense channels of one algorithm; they live as long as the group, as those of a cell do.
   struct DenseBaseline {
-    std::vector<Channel> channels;
+    std::unique_ptr<Exchange> exchange;
     std::vector<Tensor> outs;
   };
   void baseline_round();
   bool scatters() const { return plan_.operation == "reduce_scatter"; }
   bool gathers() const { return plan_.operation == "all_gather"; }
+  RowOwners owners() const { return {plan_.axis, {0, context_.world.rank() / plan_.axis.inside, context_.world.rank() % plan_.axis.inside, context_.world.rank()}}; }
   Shape result_shape() const;
   void measure(Pending& pending);
-  OperationReport reduce(std::vector<Channel>& channels, const Tensor& x, std::span<Tensor> outs, const MessageKey& key);
-  std::vector<Channel> make_channels(const ChannelOptions& options);
+  std::unique_ptr<Exchange> make_exchange(const ChannelOptions& options, const std::string& inside);
+  void add_steps(Pending& pending, const StepBytes& baseline) const;
+  RowBlock own_block() const;
   RowBlock result_block() const;
 
   BenchContext& context_;

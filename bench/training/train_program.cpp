@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <sstream>
@@ -12,6 +14,7 @@
 #include "core/device/device.h"
 #include "core/process/environment.h"
 #include "core/error.h"
+#include "models/cost_model/memory_limit.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/config/train_options.h"
 
@@ -31,6 +34,14 @@ std::string section_of(const TrainOption& option) {
 bool follows_others(const std::string& flag) {
   constexpr std::array flags = {"schedule", "hidden", "layers", "heads", "vocab", "vocabulary"};
   return std::find(flags.begin(), flags.end(), flag) != flags.end();
+}
+
+/// MiB as text, in bytes.
+std::int64_t memory_limit_of(const std::string& text) {
+  double mib = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+  if (error != std::errc() || end != text.data() + text.size() || !(mib > 0)) throw UsageError("--memory-limit " + text + " is no size in MiB above 0");
+  return std::llround(mib * (1 << 20));
 }
 
 /// --config, and the answers that need no training.
@@ -54,6 +65,7 @@ bool prepare(CommandLine& line) {
   config.check();
   (void)moved_start_of(parameters, config);
   (void)keep_at_of(parameters, config);
+  if (asked("memory-limit")) check_memory_limit(config, memory_limit_of(line.run_options.at("memory-limit")));
   // What follows from other settings is part of the cell, like what was given: later every option has a value.
   for (const TrainOption& option : train_options())
     if (follows_others(option.flag) && option.get(config) != option.get(train_defaults())) line.values.try_emplace(option.flag, option.get(config));
@@ -100,6 +112,7 @@ BenchProgram train_program() {
       {"print-config", "write the whole configuration as TOML and stop", false},
       {"show-mesh", "write the groups of ranks and stop", false},
       {"show-memory", "write the bytes of each rank in closed form and stop", false},
+      {"memory-limit", "do not start where a rank needs more than so many MiB in closed form (--show-memory), and say what would fit"},
       {"peak-tflops", "say model FLOP utilisation against this many 1e12 operations per second, of the hardware of all ranks together; measure: against a large product on all ranks at once, before training"},
       {"machine", "machine file (bench_collective --fit) whose link the step model takes, instead of a ping and the calibrated rate"},
       {"trace", "write the last step's timeline to this file (JSON; opens in Chrome or Perfetto)"}};

@@ -17,11 +17,27 @@ bool is_pipeline(TrafficClass traffic) {
   return traffic == TrafficClass::pp_forward || traffic == TrafficClass::pp_backward;
 }
 
+/// The types of the rounds are known only to the codec; bytes carry everything but sums, and f32 stands for the types of sums.
+bool can_reduce_by(const Communicator& comm, ReduceOp op) { return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op); }
+
 bool rounds_possible(const CodecTraits& traits, const Communicator& comm) {
-  // The types of the rounds are known only to the codec; bytes carry everything but sums, and f32 stands for the types of sums.
-  return traits.rounds > 0 && std::all_of(traits.operators.begin(), traits.operators.end(), [&](ReduceOp op) {
-           return comm.supports(op == ReduceOp::sum ? DType::f32 : DType::u8, op);
-         });
+  return traits.rounds > 0 && std::ranges::all_of(traits.operators, [&](ReduceOp op) { return can_reduce_by(comm, op); });
+}
+
+/// Of a codec whose rounds are not possible: what is missing, and what would do instead.
+std::string missing_operators(const CodecStack& stack, const Communicator& comm) {
+  const CodecTraits& traits = stack.codec->traits();
+  const auto* const other = std::as_const(*stack.codec).as<SumsAlone>();
+  const std::string by_sums = other == nullptr ? "" : other->by_sums_alone();
+  std::string missing;
+  for (const ReduceOp op : traits.operators)
+    if (!can_reduce_by(comm, op)) missing += (missing.empty() ? "" : ", ") + std::string(op == ReduceOp::bit_or ? "bitwise or of bytes" : op == ReduceOp::max ? "maximum of bytes" : "sum of f32");
+  const int ranks = comm.size();
+  std::string text = "its " + std::to_string(traits.rounds) + " rounds need " + missing + ", which " + comm.transport() + " between these " + std::to_string(ranks) + " ranks does not have";
+  if (!by_sums.empty()) text += "; " + by_sums + " does with sums";
+  if (traits.gather)
+    text += std::string(by_sums.empty() ? "; " : ", ") + "protocol gather with none, and sends each message " + std::to_string(ranks - 1) + " times instead of " + std::to_string(2 * (ranks - 1)) + "/" + std::to_string(ranks);
+  return text;
 }
 
 Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack, const Communicator& comm) {
@@ -55,8 +71,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
                          " is not a sequence of dense reductions, so protocol rounds cannot sum it; use "
                          "gather or two_shot");
       if (!rounds_possible(traits, comm))
-        throw UsageError(
-            codec + ": protocol rounds needs a reduction operator that this communicator lacks; use gather");
+        throw UsageError(codec + " cannot use protocol rounds: " + missing_operators(stack, comm));
       return Protocol::rounds;
     case Protocol::gather:
     case Protocol::two_shot:
@@ -65,8 +80,7 @@ Protocol choose_protocol(const ChannelOptions& options, const CodecStack& stack,
       throw UsageError(codec + " has no payload of its own, so protocol " + name_of(options.protocol) +
                        " cannot carry it; use rounds");
   }
-  throw UsageError(
-      codec + " can neither be summed by rounds nor be gathered on this communicator; choose another codec");
+  throw UsageError(codec + " cannot be summed here: it has no payload to gather, and " + missing_operators(stack, comm));
 }
 
 }  // namespace
@@ -96,6 +110,15 @@ std::unique_ptr<Communicator> communicator_here(Communicator& group, const Chann
   return make_device_communicator(group, here, use);
 }
 
+/// Null where a sum of messages is that of what they decode to.
+JointSum* joint_sum(CodecStack& stack) {
+  auto* const joint = stack.codec->as<JointSum>();
+  if (joint == nullptr || !joint->sums_jointly()) return nullptr;
+  if (joint != dynamic_cast<JointSum*>(stack.codec.get()))
+    throw UsageError("codec " + stack.expression.canonical() + " decodes the messages of all ranks side by side, and a codec around it would see each apart; leave that out, or let the codec inside take the mean over all ranks");
+  return joint;
+}
+
 }  // namespace
 
 ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
@@ -106,6 +129,7 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
       ring(comm->host_side()),
       ordered(dynamic_cast<const OneIssueOrder*>(comm.get()) != nullptr) {
   protocol = choose_protocol(options, stack, *comm);
+  joint = joint_sum(stack);
   if (options.operation != ReduceOp::sum && (!dense() || options.average))
     throw UsageError("a channel with another reduction than sum carries dense tensors and averages nothing; use codec none");
   if (options.reuse_payloads && (traits().stateful || wrapped()))

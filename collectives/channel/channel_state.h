@@ -19,6 +19,7 @@
 #include "collectives/channel/codec_timer.h"
 #include "collectives/communicator/staging_communicator.h"
 #include "collectives/channel/task.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/codec/message.h"
 #include "kernels/codec/message_memory.h"
 
@@ -44,6 +45,7 @@ struct ChannelState {
   ChannelOptions options;
   Protocol protocol = Protocol::dense;
   CodecStack stack;
+  JointSum* joint = nullptr;  ///< of the codec, where it decodes the messages of all ranks side by side
   Meter meter;
   Ring ring;
   CodecTimer codec_timer;
@@ -304,6 +306,8 @@ bool wants_own_decoded(const ChannelState& channel);
 void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced);
 /// Divides an f32 reduction by the number of ranks where the channel averages.
 void average(Operation::State& op, TensorView sum);
+/// sum = what the payloads of all ranks, in their order, decode to, added up: by the codec itself where it sums jointly.
+void add_up(ChannelState& channel, std::span<const std::span<const std::byte>> payloads, const MessageKey& key, TensorView sum);
 /// Byte offsets, 64-byte aligned, for blocks of these sizes; returns the total.
 std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets);
 /// Sizes of all ranks' payloads of `bytes`: known for fixed-size codecs (`fixed`), else exchanged. Into

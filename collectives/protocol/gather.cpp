@@ -55,8 +55,9 @@ std::span<const std::byte> received_from(const ChannelState& c, int rank) {
 /// Adds all received payloads into `sum`, in rank order; keeps this rank's own decoded tensor where wanted.
 void decode_sum(ChannelState& c, const MessageKey& key, TensorView sum, TensorView own) {
   Codec& codec = *c.stack.codec;
-  codec.decode(received_from(c, 0), key, sum);
-  for (int r = 1; r < c.size(); ++r) codec.decode_add(received_from(c, r), key, sum);
+  std::vector<std::span<const std::byte>> payloads;
+  for (int r = 0; r < c.size(); ++r) payloads.push_back(received_from(c, r));
+  add_up(c, payloads, key, sum);
   if (own.elements() > 0) codec.decode(received_from(c, c.rank()), key.with_pass(Pass::evaluate), own);
 }
 

@@ -55,6 +55,13 @@ void average(Operation::State& op, TensorView sum) {
   scale_values(sum, sum, 1.0f / static_cast<float>(op.channel.size()));
 }
 
+void add_up(ChannelState& c, std::span<const std::span<const std::byte>> payloads, const MessageKey& key, TensorView sum) {
+  if (c.joint != nullptr) return c.joint->decode_together(payloads, key, sum);
+  Codec& codec = *c.stack.codec;
+  codec.decode(payloads[0], key, sum);
+  for (const std::span<const std::byte> payload : payloads.subspan(1)) codec.decode_add(payload, key, sum);
+}
+
 std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets) {
   constexpr std::int64_t alignment = 64;
   offsets.resize(sizes.size());

@@ -67,16 +67,15 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
       const auto i = static_cast<std::size_t>(d);
       return std::span<const std::byte>(c.payload.data() + places[i], static_cast<std::size_t>(sent[i]));
     };
-    for (int r = 0; r < n && sum.elements() > 0; ++r) {
-      const auto i = static_cast<std::size_t>(r);
-      const std::span<const std::byte> piece =
-          r == me ? own_piece(me)
-                  : std::span<const std::byte>(c.received.data() + c.offsets[i],
-                                               static_cast<std::size_t>(c.sizes[i]));
-      if (r == 0)
-        codec.decode(piece, piece_key(op, me), sum);
-      else
-        codec.decode_add(piece, piece_key(op, me), sum);
+    if (sum.elements() > 0) {
+      std::vector<std::span<const std::byte>> pieces;
+      for (int r = 0; r < n; ++r) {
+        const auto i = static_cast<std::size_t>(r);
+        pieces.push_back(r == me ? own_piece(me)
+                                 : std::span<const std::byte>(c.received.data() + c.offsets[i],
+                                                              static_cast<std::size_t>(c.sizes[i])));
+      }
+      add_up(c, pieces, piece_key(op, me), sum);
     }
     for (int d = 0; d < n && wants_own; ++d) {
       if (room[static_cast<std::size_t>(d)] > 0)

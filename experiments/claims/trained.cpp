@@ -149,10 +149,28 @@ std::string text_of(const Tuning& tuning) {
   return "by each arm the value with the lowest final validation loss at seed " + std::to_string(tuning.seed) + ", which is none of the verdict's, of " + text;
 }
 
+/// "a, b" as a and b.
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0, to = 0; to != std::string::npos; from = to + 2) {
+    to = text.find(", ", from);
+    parts.push_back(text.substr(from, to == std::string::npos ? to : to - from));
+  }
+  return parts;
+}
+
+/// The number that it ends with.
+double number_of(const std::string& text) {
+  const std::size_t before = text.find_last_not_of("0123456789.e-");
+  return std::stod(text.substr(before == std::string::npos ? 0 : before + 1));
+}
+
 /// The arms with what was chosen for them; the choice as a table.
 std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, std::vector<RuleArm> arms, const Tuning& tuning, Table& table) {
   const auto with = [&](RuleArm arm, const std::string& value) {
-    arm.settings[tuning.option] = value;
+    const std::vector<std::string> options = parts_of(tuning.option), values = parts_of(value);
+    TW_ASSERT(options.size() == values.size(), "a value of " + tuning.option + " names as many parts");
+    for (std::size_t i = 0; i < options.size(); ++i) arm.settings[options[i]] = values[i];
     return arm;
   };
   std::vector<CellRequest> all;
@@ -171,7 +189,9 @@ std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, 
         loss = final_loss(context.cells.run_one(cell_of(comparison, with(arm, value), tuning.seed)));
       } catch (const ArmDiverged&) {  // a value that is too large
       }
-      table.rows.push_back({arm.name, {std::stod(value), loss}});
+      std::vector<double>& row = table.rows.emplace_back(Table::Row{arm.name, {}}).values;
+      for (const std::string& part : parts_of(value)) row.push_back(number_of(part));
+      row.push_back(loss);
       if (loss < best) best = loss, chosen = value;
     }
     if (chosen.empty()) throw ArmDiverged("every " + tuning.option + " that was tried for the arm " + arm.name + " diverged");
@@ -187,14 +207,18 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
   for (const LossDifference& d : of.differences)
     rule.quantities.push_back({d.symbol, text_of(d) + unit_of(of.unit, of.arms.front().name)});
   if (!of.tuning.option.empty()) rule.settings[of.tuning.option] = text_of(of.tuning);
+  for (const auto& [symbol, arm] : of.chosen) rule.quantities.push_back({symbol, "the number that the chosen " + of.tuning.option + " of the arm " + arm + " ends with"});
   Rule& own = of.claim.rule;
+  rule.quantities.insert(rule.quantities.end(), own.quantities.begin(), own.quantities.end());
   rule.constants.insert(rule.constants.end(), own.constants.begin(), own.constants.end());
   rule.clauses.insert(rule.clauses.end(), own.clauses.begin(), own.clauses.end());
   rule.scatter = own.scatter, rule.otherwise = own.otherwise, rule.smallest_effect = own.smallest_effect;
   own = rule;
   of.claim.basis = Basis::training;
-  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, in_nats = of.unit == LossUnit::nats](JudgeContext& context) {
-    Table choice{tuning.option + " tried at seed " + std::to_string(tuning.seed), {tuning.option, "final validation loss (nats per token)"}, {}};
+  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, chosen = of.chosen, more = of.more,
+                      in_nats = of.unit == LossUnit::nats](JudgeContext& context) {
+    Table choice{tuning.option + " tried at seed " + std::to_string(tuning.seed), parts_of(tuning.option), {}};
+    choice.columns.push_back("final validation loss (nats per token)");
     const std::vector<RuleArm> arms = tuning.option.empty() ? stated : tuned(context, comparison, stated, tuning, choice);
     const std::vector<std::vector<results::CellRecord>> records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
     const std::vector<std::vector<double>> losses = final_losses(records);
@@ -207,10 +231,15 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
       const auto of_perplexity = [&](double part) { return std::expm1(part * base); };
       f.measures.push_back({"the same of the perplexity per byte: exp(" + text_of(d) + ") - 1", of_perplexity(of_loss.mean), of_perplexity(of_loss.low), of_perplexity(of_loss.high), no_number, ""});
     }
+    for (const auto& [symbol, name] : chosen) {
+      const RuleArm& arm = *std::ranges::find(arms, name, &RuleArm::name);
+      f.measures.push_back({"chosen " + tuning.option + " of " + name, number_of(arm.settings.at(parts_of(tuning.option).back())), no_number, no_number, no_number, "", symbol});
+    }
     for (Measure& control : comparison_controls(arms, losses)) f.measures.push_back(std::move(control));
     f.tables = comparison_tables(comparison, arms, records);
     if (!choice.rows.empty()) f.tables.push_back(std::move(choice));
     f.note = comparison.name;
+    if (more) more(context, arms, records, f);
     return f;
   };
   return register_claim(std::move(of.claim), where);

@@ -2,6 +2,7 @@
 // loss at their end. Arms of one seed share initial weights, the order of data and the validation set, so differences are paired.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,7 +58,7 @@ LossDifference loss_difference(const std::string& symbol, const std::string& arm
 
 /// How an arm's setting is chosen before its seeds run: of `values` the one whose run of `seed`, which no verdict rests on, ends with the lowest validation loss. A run that diverges is not chosen.
 struct Tuning {
-  std::string option;                                     ///< "learning-rate"; empty: nothing is chosen
+  std::string option;                                     ///< "learning-rate"; several at once: "learning-rate, weight-decay", with values "0.003, 0.1"; empty: nothing is chosen
   std::map<std::string, std::vector<std::string>> values = {};  ///< by arm; arms that are not named keep their settings
   int seed = 101;
 };
@@ -70,6 +71,10 @@ struct LossClaim {
   std::vector<LossDifference> differences;
   LossUnit unit = LossUnit::of_baseline;
   Tuning tuning = {};
+  /// Symbol and arm: the rule asks for the number that its chosen value ends with ("0.5" of "adamw+local_sgd:rate=0.5").
+  std::vector<std::pair<std::string, std::string>> chosen = {};
+  /// What else is measured, once arms are chosen and trained, by arm and seed; its quantities come with `claim.rule`.
+  std::function<void(JudgeContext&, const std::vector<RuleArm>&, const std::vector<std::vector<results::CellRecord>>&, Finding&)> more = {};
 };
 bool register_loss_claim(LossClaim of, std::source_location where = std::source_location::current());
 

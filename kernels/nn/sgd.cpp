@@ -34,6 +34,13 @@ template void look_ahead<float>(double, double, std::int64_t, const float*, cons
 template void look_ahead<double>(double, double, std::int64_t, const double*, const double*, double*);
 
 template <typename T>
+void signs_of(std::int64_t count, const T* direction, T* to) {
+  for_all(count, [=](std::int64_t i) { to[i] = static_cast<T>((direction[i] > 0) - (direction[i] < 0)); });
+}
+template void signs_of<float>(std::int64_t, const float*, float*);
+template void signs_of<double>(std::int64_t, const double*, double*);
+
+template <typename T>
 void descend(double learning_rate, double decay, std::int64_t count, const T* direction, T* w) {
   const T step = static_cast<T>(learning_rate), keep = static_cast<T>(1.0 - learning_rate * decay);
   for_all(count, [=](std::int64_t i) { w[i] = keep * w[i] - step * direction[i]; });

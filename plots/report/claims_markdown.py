@@ -6,7 +6,6 @@
 Between `<!-- verdicts: FOLDER -->` and `<!-- end of verdicts -->` of docs/claims.md stand the verdicts of FOLDER/claims.json: this program writes them there.
 With --check it writes nothing; exit status 1 where the page is not what it would write.
 """
-import argparse
 import os
 import re
 import sys
@@ -15,6 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, ROOT)
 
 from plots.lib import claims as claims_of
+from plots.report import written_page
 from plots.report.claims_table import value
 
 PAGE = os.path.join(ROOT, "docs", "claims.md")
@@ -47,19 +47,7 @@ def written(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 where the page is out of date")
-    options = parser.parse_args()
-    with open(PAGE, encoding="utf-8") as stream:
-        old = stream.read()
-    new = written(old)
-    if options.check:
-        if new != old:
-            print("docs/claims.md is not what its claims.json say; plots/report/claims_markdown.py writes it", file=sys.stderr)
-        return int(new != old)
-    with open(PAGE, "w", encoding="utf-8") as stream:
-        stream.write(new)
-    return 0
+    return written_page.run(__doc__, PAGE, written, "docs/claims.md is not what its claims.json say; plots/report/claims_markdown.py writes it")
 
 
 if __name__ == "__main__":

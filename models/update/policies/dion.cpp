@@ -16,7 +16,7 @@
 #include "core/tensor_names.h"
 #include "kernels/nn/sums.h"
 #include "models/optimizer/gradient_sums.h"
-#include "models/parallel/gradient/gradient_sync.h"
+#include "models/update/policies/every_step.h"
 #include "models/update/policies/layer_matrices.h"
 #include "models/update/policies/low_rank_momentum.h"
 
@@ -35,24 +35,17 @@ struct Packed {
 };
 
 template <typename T>
-class Dion final : public UpdatePolicy<T> {
+class Dion final : public EveryStep<T> {
  public:
   explicit Dion(const UpdateContext<T>& c)
-      : clock_(c.clock),
-        first_stage_(c.mesh.first_stage()),
+      : EveryStep<T>(c, [&c](const OwnedPart<T>& part) { return !(is_layer_matrix(part, c.config) && Factors(c).of(part)); }),
         first_tensor_rank_(c.mesh.coordinates().tp == 0),
-        decay_(c.config.trainer.adamw.weight_decay),
         ranks_(c.config.mesh.dp),
         rank_(c.mesh.coordinates().dp),
-        as_factors_(c.options.choice("reduction") == "factors"),
-        fraction_(c.options.real("rank_fraction")),
+        factors_(c),
         data_(find_channel(c.channels, data_name)),
         tensor_(find_channel(c.channels, tensor_name)),
         of_(c.store, c.config),
-        sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock,
-              [this, &c](const OwnedPart<T>& part) {
-                return !(is_layer_matrix(part, c.config) && sends_factors(part));
-              }),
         adamw_(adam_parts(c, of_.rest), c.config.trainer.adamw),
         all_(adam_parts(c)) {
     std::ranges::stable_partition(of_.matrices,
@@ -60,7 +53,7 @@ class Dion final : public UpdatePolicy<T> {
     reduced_ = adam_parts(c, of_.rest);
     for (OptimizerPart<T> part : adam_parts(c, of_.matrices)) {
       const ParameterLayout& layout = part.parameter->layout;
-      matrices_.push_back({LowRankMomentum<T>(layout, rank_of_fraction(layout.global(), fraction_),
+      matrices_.push_back({LowRankMomentum<T>(layout, rank_of_fraction(layout.global(), factors_.fraction),
                                               c.options.real("momentum"), c.config.model.seed,
                                               c.config.form == Form::released),
                            layout.counts_in_norm()});
@@ -80,16 +73,6 @@ class Dion final : public UpdatePolicy<T> {
     if (tensor_) left_.whole.reshape({all_left}, dtype_of<T>), right_.whole.reshape({all_right}, dtype_of<T>);
   }
 
-  void begin_step(std::int64_t step) override {
-    step_ = step;
-    sync_.begin_step(step);
-  }
-  void expect(int unit) override { sync_.expect(unit); }
-  void reduce(int unit, int micro, bool last) override { sync_.unit_done(unit, micro, last); }
-  void finish_reduction() override {
-    sync_.finish();
-    this->waited_us += std::exchange(sync_.waited_us, 0);
-  }
   NormScope clip_scope() const override { return NormScope::none; }
   void add_sum_of_squares(double* sum) const override {
     add_gradient_squares(reduced_, sum);
@@ -98,10 +81,10 @@ class Dion final : public UpdatePolicy<T> {
     add_gradient_squares(local_, squares);
     nn::add_total<double, double>(1, squares, 1.0, ranks_, sum);
   }
-  void check_finite() const override { check_gradients_finite(all_, step_); }
+  void check_finite() const override { check_gradients_finite(all_, this->step_); }
 
   void finish_step(const StepContext& step) override {
-    clock_.run("optimizer", -1, -1, [&] {
+    this->clock_.run("optimizer", -1, -1, [&] {
       adamw_.set_steps_taken(step.step);
       adamw_.apply(step.learning_rate, 1.0);
       for_each(left_, false, [&](std::size_t i, Matrix& m, T* y) {
@@ -110,7 +93,7 @@ class Dion final : public UpdatePolicy<T> {
       });
     });
     sum(left_, true);
-    clock_.run("orthonormalise", -1, -1, [&] {
+    this->clock_.run("orthonormalise", -1, -1, [&] {
       for_each(left_, tensor_ != nullptr, [&](std::size_t, Matrix& m, T* p) { m.low.orthonormalise(p); });
       std::int64_t at = 0;
       for_each(left_, tensor_ != nullptr, [&](std::size_t, Matrix& m, T* p) {
@@ -119,12 +102,12 @@ class Dion final : public UpdatePolicy<T> {
       });
     });
     sum(right_, false);
-    clock_.run("move", -1, -1, [&] {
+    this->clock_.run("move", -1, -1, [&] {
       std::int64_t at = 0;
       for_each(left_, tensor_ != nullptr, [&](std::size_t i, Matrix& m, T* p) {
         const OwnedPart<T>& part = of_.matrices[i];
         m.low.finish(p, right_.at(tensor_ != nullptr, at), step.learning_rate,
-                     shape_factor(part.parameter->layout), part.parameter->decays ? decay_ : 0.0,
+                     shape_factor(part.parameter->layout), this->decay_of(*part.parameter),
                      static_cast<T*>(part.weights.data()));
         at += m.low.short_side() * m.low.rank();
       });
@@ -132,7 +115,7 @@ class Dion final : public UpdatePolicy<T> {
   }
 
   std::vector<StateSlot> state() override {
-    std::vector<StateSlot> slots = moment_slots(of_.rest, adamw_, first_stage_);
+    std::vector<StateSlot> slots = moment_slots(of_.rest, adamw_, this->first_stage_);
     for (std::size_t i = 0; i < matrices_.size(); ++i) {
       StateSlot slot;
       slot.name = "momentum", slot.value = matrices_[i].low.momentum(),
@@ -155,10 +138,18 @@ class Dion final : public UpdatePolicy<T> {
     bool counts;  ///< this tensor rank's block: of copies one alone
   };
 
-  bool sends_factors(const OwnedPart<T>& part) const {
-    const Shape& global = part.parameter->layout.global();
-    return data_ && as_factors_ && pays_as_factors(global, rank_of_fraction(global, fraction_));
-  }
+  /// Which matrices of layers travel as factors.
+  struct Factors {
+    explicit Factors(const UpdateContext<T>& c)
+        : any(find_channel(c.channels, data_name) && c.options.choice("reduction") == "factors"), fraction(c.options.real("rank_fraction")) {}
+    bool of(const OwnedPart<T>& part) const {
+      const Shape& global = part.parameter->layout.global();
+      return any && pays_as_factors(global, rank_of_fraction(global, fraction));
+    }
+    bool any;
+    double fraction;
+  };
+  bool sends_factors(const OwnedPart<T>& part) const { return factors_.of(part); }
 
   /// body(number, matrix, where its left factor's rows lie: all, or those of this rank).
   template <typename Body>
@@ -175,7 +166,7 @@ class Dion final : public UpdatePolicy<T> {
   void sum(Packed<T>& side, bool left) {
     MessageKey key;
     key.tensor = tensor_id(left ? "left factors" : "right factors");
-    key.step = step_;
+    key.step = this->step_;
     const auto reduce = [&](ChannelPair& over, TensorView values) {
       Operation operation = over.dense().all_reduce(values, values, key);
       const std::int64_t begin = now_ns();
@@ -184,7 +175,7 @@ class Dion final : public UpdatePolicy<T> {
     };
     if (side.sent > 0) reduce(*data_, side.local.view().flat_slice(0, side.sent));
     if (!tensor_) return;
-    clock_.run(left ? "place left factors" : "place right factors", -1, -1, [&] {
+    this->clock_.run(left ? "place left factors" : "place right factors", -1, -1, [&] {
       side.whole.fill_zero();
       const T* from = data_of<T>(side.local);
       T* to = data_of<T>(side.whole);
@@ -198,21 +189,16 @@ class Dion final : public UpdatePolicy<T> {
     reduce(*tensor_, side.whole.view());
   }
 
-  ComputeClock& clock_;
-  bool first_stage_, first_tensor_rank_;
-  double decay_;
+  bool first_tensor_rank_;
   int ranks_, rank_;
-  bool as_factors_;
-  double fraction_;
+  Factors factors_;
   ChannelPair *data_, *tensor_;
   PartsByKind<T> of_;
-  GradientSync<T> sync_;
   Optimizer<T> adamw_;
   std::vector<OptimizerPart<T>> all_, reduced_,
       local_;                    ///< of the last two: whose gradients are means, and this rank's own
   std::deque<Matrix> matrices_;  ///< in the order of of_.matrices: first those that travel as factors
   Packed<T> left_, right_;
-  std::int64_t step_ = 0;
   mutable Tensor own_squares_;
 };
 
@@ -229,8 +215,7 @@ void check(const TrainConfig& c) {
   if (c.zero_stage > 0)
     refuse("--zero-stage " + std::to_string(c.zero_stage),
            "every rank keeps the momentum of its own whole gradient; use --zero-stage 0");
-  if (c.device != DeviceKind::host)
-    refuse("--device cuda", "its update exists on the host only; use --device host");
+  require_host(c, "dion", "");
   const auto rule = c.compress.find(TrafficClass::dp_gradient);
   if (rule != c.compress.end() && rule->second.active() &&
       parse_update(c.optimizer).options.choice("reduction") == "factors")

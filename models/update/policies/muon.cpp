@@ -11,7 +11,7 @@
 #include "kernels/matrix/newton_schulz.h"
 #include "kernels/nn/sgd.h"
 #include "models/optimizer/gradient_sums.h"
-#include "models/parallel/gradient/gradient_sync.h"
+#include "models/update/policies/every_step.h"
 #include "models/update/policies/layer_matrices.h"
 #include "models/update/policies/whole_matrix.h"
 
@@ -19,15 +19,12 @@ namespace thinwire {
 namespace {
 
 template <typename T>
-class Muon final : public UpdatePolicy<T> {
+class Muon final : public EveryStep<T> {
  public:
   explicit Muon(const UpdateContext<T>& c)
-      : clock_(c.clock),
-        first_stage_(c.mesh.first_stage()),
-        decay_(c.config.trainer.adamw.weight_decay),
+      : EveryStep<T>(c),
         momentum_(c.options.real("momentum")),
         nesterov_(c.options.flag("nesterov")),
-        sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock),
         of_(c.store, c.config),
         all_(adam_parts(c)),
         adamw_(adam_parts(c, of_.rest), c.config.trainer.adamw),
@@ -37,21 +34,11 @@ class Muon final : public UpdatePolicy<T> {
       sums_.emplace_back(part.weights.shape(), dtype_of<T>).fill_zero();
   }
 
-  void begin_step(std::int64_t step) override {
-    step_ = step;
-    sync_.begin_step(step);
-  }
-  void expect(int unit) override { sync_.expect(unit); }
-  void reduce(int unit, int micro, bool last) override { sync_.unit_done(unit, micro, last); }
-  void finish_reduction() override {
-    sync_.finish();
-    this->waited_us += std::exchange(sync_.waited_us, 0);
-  }
   void add_sum_of_squares(double* sum) const override { add_gradient_squares(all_, sum); }
-  void check_finite() const override { check_gradients_finite(all_, step_); }
+  void check_finite() const override { check_gradients_finite(all_, this->step_); }
 
   void finish_step(const StepContext& step) override {
-    clock_.run("optimizer", -1, -1, [&] {
+    this->clock_.run("optimizer", -1, -1, [&] {
       adamw_.set_steps_taken(step.step);
       adamw_.apply(step.learning_rate, step.gradient_scale);
     });
@@ -59,7 +46,7 @@ class Muon final : public UpdatePolicy<T> {
   }
 
   std::vector<StateSlot> state() override {
-    std::vector<StateSlot> slots = moment_slots(of_.rest, adamw_, first_stage_);
+    std::vector<StateSlot> slots = moment_slots(of_.rest, adamw_, this->first_stage_);
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       const OwnedPart<T>& part = of_.matrices[i];
       StateSlot& slot = slots.emplace_back();
@@ -78,26 +65,22 @@ class Muon final : public UpdatePolicy<T> {
     const std::int64_t n = part.weights.elements();
     const int number = static_cast<int>(i);  // each matrix takes its own time
     T *const g = static_cast<T*>(part.gradient.data()), *const u = data_of<T>(sums_[i]);
-    clock_.run("momentum", number, -1, [&] {
+    this->clock_.run("momentum", number, -1, [&] {
       nn::add_momentum<T>(momentum_, step.gradient_scale, n, g, u);
       if (nesterov_) nn::look_ahead<T>(momentum_, step.gradient_scale, n, g, u, g);
     });
     T* const whole =
         whole_.gather(i, nesterov_ ? part.gradient : sums_[i].view(), step.step, this->waited_us);
-    clock_.run("orthogonalise", number, -1, [&] {
+    this->clock_.run("orthogonalise", number, -1, [&] {
       orthogonaliser_.apply(layout.global().rows(), layout.global().columns(), whole);
       whole_.take(i, shape_factor(layout), g);
-      nn::descend<T>(step.learning_rate, part.parameter->decays ? decay_ : 0.0, n, g,
+      nn::descend<T>(step.learning_rate, this->decay_of(*part.parameter), n, g,
                      static_cast<T*>(part.weights.data()));
     });
   }
 
-  ComputeClock& clock_;
-  bool first_stage_;
-  double decay_, momentum_;
+  double momentum_;
   bool nesterov_;
-  std::int64_t step_ = 0;
-  GradientSync<T> sync_;
   PartsByKind<T> of_;
   std::vector<OptimizerPart<T>> all_;
   Optimizer<T> adamw_;
@@ -119,10 +102,7 @@ std::vector<ChannelSpec> channels(const TrainConfig& config, ProcessMesh& mesh) 
 }
 
 void check(const TrainConfig& c) {
-  if (c.device != DeviceKind::host)
-    throw UsageError(
-        "--device cuda does not go with --optimizer muon: its update exists on the host only; use --device "
-        "host, or --optimizer adamw");
+  require_host(c, "muon");
   if (c.zero_layout == "flat")
     throw UsageError("--zero-layout flat does not go with --optimizer muon: its shards cut matrices inside rows, and momentum is made orthogonal matrix by matrix; use --zero-layout rows, or --optimizer adamw");
 }

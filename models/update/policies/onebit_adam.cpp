@@ -9,8 +9,7 @@
 #include "core/clock.h"
 #include "core/tensor_names.h"
 #include "kernels/nn/sums.h"
-#include "models/parallel/gradient/gradient_sync.h"
-#include "models/update/policies/adam_parts.h"
+#include "models/update/policies/every_step.h"
 
 namespace thinwire {
 namespace {
@@ -18,31 +17,23 @@ namespace {
 constexpr const char* exchange_name = "momentum";
 
 template <typename T>
-class OnebitAdam final : public UpdatePolicy<T> {
+class OnebitAdam final : public EveryStep<T> {
  public:
   explicit OnebitAdam(const UpdateContext<T>& c)
-      : store_(c.store),
-        clock_(c.clock),
+      : EveryStep<T>(c),
+        store_(c.store),
         adamw_(c.config.trainer.adamw),
         replicas_(c.config.mesh.dp),
         stage_(c.mesh.coordinates().pp),
         freeze_(c.options.integer("freeze")),
         exchange_(find_channel(c.channels, exchange_name)),
-        sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock),
         optimizer_(adam_parts(c), adamw_) {}
 
-  void begin_step(std::int64_t step) override {
-    step_ = step;
-    sync_.begin_step(step);
-  }
-  void expect(int unit) override { sync_.expect(unit); }
   void reduce(int unit, int micro, bool last) override {
-    if (!frozen()) sync_.unit_done(unit, micro, last);
+    if (!frozen()) EveryStep<T>::reduce(unit, micro, last);
   }
   void finish_reduction() override {
-    if (frozen()) return;
-    sync_.finish();
-    this->waited_us += std::exchange(sync_.waited_us, 0);
+    if (!frozen()) EveryStep<T>::finish_reduction();
   }
   NormScope clip_scope() const override { return frozen() ? NormScope::none : NormScope::all; }
   void add_sum_of_squares(double* sum) const override {
@@ -57,19 +48,19 @@ class OnebitAdam final : public UpdatePolicy<T> {
 
   void finish_step(const StepContext& step) override {
     if (!frozen()) {
-      clock_.run("optimizer", -1, -1, [&] {
+      this->clock_.run("optimizer", -1, -1, [&] {
         optimizer_.set_steps_taken(step.step);
         optimizer_.apply(step.learning_rate, step.gradient_scale);
       });
       return;
     }
     const auto& parts = store_.parts();
-    clock_.run("momentum", -1, -1, [&] {
+    this->clock_.run("momentum", -1, -1, [&] {
       for (std::size_t i = 0; i < parts.size(); ++i)
         nn::momentum_step<T>(adamw_.beta1, parts[i].gradient.elements(), static_cast<const T*>(parts[i].gradient.data()), data_of<T>(optimizer_.first_moment(i)));
     });
     exchange();
-    clock_.run("optimizer", -1, -1, [&] {
+    this->clock_.run("optimizer", -1, -1, [&] {
       for (std::size_t i = 0; i < parts.size(); ++i)
         nn::apply_moments<T>(adamw_, parts[i].parameter->decays ? adamw_.weight_decay : 0.0, step.learning_rate, step.step + 1, freeze_, parts[i].weights.elements(),
                              data_of<T>(optimizer_.first_moment(i)), data_of<T>(optimizer_.second_moment(i)), static_cast<T*>(parts[i].weights.data()));
@@ -79,7 +70,7 @@ class OnebitAdam final : public UpdatePolicy<T> {
   std::vector<StateSlot> state() override { return moment_slots(store_.parts(), optimizer_, true); }
 
  private:
-  bool frozen() const { return step_ >= freeze_; }
+  bool frozen() const { return this->step_ >= freeze_; }
 
   void exchange() {
     if (!exchange_) return;
@@ -89,7 +80,7 @@ class OnebitAdam final : public UpdatePolicy<T> {
       const Parameter<T>& p = *parts[i].parameter;
       MessageKey key;
       key.tensor = tensor_id("momentum " + p.name());
-      key.step = step_;
+      key.step = this->step_;
       Channel& channel = is_matrix(p) ? exchange_->at(parts[i].unit, stage_, key) : exchange_->dense();
       const TensorView m = optimizer_.first_moment(i).view();
       sums.push_back(channel.all_reduce(m, m, key));
@@ -100,13 +91,11 @@ class OnebitAdam final : public UpdatePolicy<T> {
   }
 
   ParameterStore<T>& store_;
-  ComputeClock& clock_;
   nn::AdamW adamw_;
   double replicas_;
   int stage_;
-  std::int64_t freeze_, step_ = 0;
+  std::int64_t freeze_;
   ChannelPair* exchange_;
-  GradientSync<T> sync_;
   Optimizer<T> optimizer_;
   mutable Tensor own_squares_;
 };
@@ -129,7 +118,7 @@ void check(const TrainConfig& c) {
     refuse("--zero-stage " + std::to_string(c.zero_stage), "every replica adds its own gradient to the whole momentum; use --zero-stage 0");
   if (c.mesh.pp > 1) refuse("--pp " + std::to_string(c.mesh.pp), "the tied table's gradient is summed over stages, its momentum over replicas; use --pp 1");
   if (c.sequence_parallel && c.mesh.tp > 1) refuse("--sequence-parallel true", "gradients of tensor replicas are summed together with those of data replicas; leave it out");
-  if (c.device != DeviceKind::host) refuse("--device cuda", "its update exists on the host only; use --device host");
+  require_host(c, "onebit_adam", "");
 }
 
 const bool registered = register_update<OnebitAdam>({.name = "onebit_adam",

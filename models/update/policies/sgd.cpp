@@ -1,50 +1,41 @@
 // Gradient descent with momentum on gradients that all data-parallel ranks average in every step, clipped by one global norm:
-//   u = m u + g;   w -= lr (u + decay w)          Nesterov: w -= lr (g + m u + decay w)
+//   u = m u + g;   w -= lr (u + decay w)          Nesterov: w -= lr (g + m u + decay w)          sign: of that direction every element's sign alone (signSGD, Bernstein et al., ICML 2018)
+// DeMo's step (arXiv 2411.19870, docs/papers/low_communication.md, "DeMo") is momentum=0,sign=true on gradients that travel as the largest coefficients of what each rank remembers:
+// --compress.dp_gradient chunk_topk:k=32,transform=dct,values=f32+ef:beta=0.999.
 // The dense twin of `dgc`. Works with every parameter store. Weight decay (--weight-decay) stands apart from momentum, as AdamW's does (SGDW).
 #include "kernels/nn/sgd.h"
 #include "models/optimizer/gradient_sums.h"
-#include "models/parallel/gradient/gradient_sync.h"
-#include "models/update/policies/adam_parts.h"
+#include "models/update/policies/every_step.h"
 
 namespace thinwire {
 namespace {
 
 template <typename T>
-class Sgd final : public UpdatePolicy<T> {
+class Sgd final : public EveryStep<T> {
  public:
   explicit Sgd(const UpdateContext<T>& c)
-      : store_(c.store),
-        clock_(c.clock),
-        first_stage_(c.mesh.first_stage()),
-        decay_(c.config.trainer.adamw.weight_decay),
+      : EveryStep<T>(c),
+        store_(c.store),
         momentum_(c.options.real("momentum")),
         nesterov_(c.options.flag("nesterov")),
-        sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock),
+        sign_(c.options.flag("sign")),
         parts_(adam_parts(c)) {
     for (const OptimizerPart<T>& part : parts_) sums_.emplace_back(part.weights.shape(), dtype_of<T>).fill_zero();
   }
 
-  void begin_step(std::int64_t step) override {
-    step_ = step;
-    sync_.begin_step(step);
-  }
-  void expect(int unit) override { sync_.expect(unit); }
-  void reduce(int unit, int micro, bool last) override { sync_.unit_done(unit, micro, last); }
-  void finish_reduction() override {
-    sync_.finish();
-    this->waited_us += std::exchange(sync_.waited_us, 0);
-  }
   void add_sum_of_squares(double* sum) const override { add_gradient_squares(parts_, sum); }
-  void check_finite() const override { check_gradients_finite(parts_, step_); }
+  void check_finite() const override { check_gradients_finite(parts_, this->step_); }
 
   void finish_step(const StepContext& step) override {
-    clock_.run("optimizer", -1, -1, [&] {
+    this->clock_.run("optimizer", -1, -1, [&] {
       for (std::size_t i = 0; i < parts_.size(); ++i) {
         const std::int64_t n = parts_[i].weights.elements();
         T *const g = static_cast<T*>(parts_[i].gradient.data()), *const u = data_of<T>(sums_[i]);
         nn::add_momentum<T>(momentum_, step.gradient_scale, n, g, u);
         if (nesterov_) nn::look_ahead<T>(momentum_, step.gradient_scale, n, g, u, g);
-        nn::descend<T>(step.learning_rate, parts_[i].parameter->decays ? decay_ : 0.0, n, nesterov_ ? g : u, static_cast<T*>(parts_[i].weights.data()));
+        const T* direction = nesterov_ ? g : u;
+        if (sign_) nn::signs_of<T>(n, direction, g), direction = g;
+        nn::descend<T>(step.learning_rate, this->decay_of(*parts_[i].parameter), n, direction, static_cast<T*>(parts_[i].weights.data()));
       }
     });
   }
@@ -52,31 +43,28 @@ class Sgd final : public UpdatePolicy<T> {
   std::vector<StateSlot> state() override {
     std::vector<StateSlot> slots;
     const std::vector<OwnedPart<T>>& parts = store_.parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) slots.push_back(slot_of(parts[i], "momentum", sums_[i].view(), first_stage_));
+    for (std::size_t i = 0; i < parts.size(); ++i) slots.push_back(slot_of(parts[i], "momentum", sums_[i].view(), this->first_stage_));
     return slots;
   }
 
  private:
   ParameterStore<T>& store_;
-  ComputeClock& clock_;
-  bool first_stage_;
-  double decay_, momentum_;
-  bool nesterov_;
-  std::int64_t step_ = 0;
-  GradientSync<T> sync_;
+  double momentum_;
+  bool nesterov_, sign_;
   std::vector<OptimizerPart<T>> parts_;
   std::vector<Tensor> sums_;  ///< u, part by part
 };
 
 void check(const TrainConfig& c) {
-  if (c.device != DeviceKind::host) throw UsageError("--device cuda does not go with --optimizer sgd: its update exists on the host only; use --device host, or --optimizer adamw");
+  require_host(c, "sgd");
 }
 
 const bool registered = register_update<Sgd>({.name = "sgd",
                                               .summary = "gradient descent with momentum on gradients that are averaged in every step",
                                               .source = "Polyak 1964; Sutskever et al., ICML 2013",
                                               .parameters = {{.name = "momentum", .default_value = "0.9", .minimum = 0, .maximum = 1, .help = "share of the sum of gradients that a step keeps"},
-                                                             {.name = "nesterov", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step along g + momentum u instead of u"}},
+                                                             {.name = "nesterov", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step along g + momentum u instead of u"},
+                                                             {.name = "sign", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step by the signs of that direction alone"}},
                                               .within_replica = true,
                                               .state_per_element = 1,
                                               .classes = gradient_classes,

@@ -35,6 +35,15 @@ run ranks 560000 "${small[@]}" "${large[@]}" --zero-stage 3
 expect_status 0
 expect_output "validation loss"
 
+property "a stated limit refuses whole parameters before anything starts, and says what shards need"
+run "$program" "${small[@]}" "${large[@]}" --memory-limit 250
+expect_status 2
+expect_output "more than the limit of 250.0"
+expect_output "--zero-stage"
+run "$program" "${small[@]}" --memory-limit much
+expect_status 2
+expect_output "--memory-limit much is no size in MiB"
+
 property "two nodes sum inside and across, each with its codec, and keep copies inside"
 run ranks unlimited "${small[@]}" --hidden 32 --layers 2 --heads 2 --dp-nodes 2 --zero-stage 3 --zero-node-shards true --link emulated:1gbit,latency=50us,node=2,inside=100gbit \
   --compress.param_all_gather group:bits=8 --compress.grad_reduce_scatter group:bits=4+hadamard --compress.grad_reduce_scatter.inside group:bits=8

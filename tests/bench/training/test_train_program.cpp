@@ -14,6 +14,7 @@
 #include "bench/training/train_tables.h"
 #include "models/stage/model_kind.h"
 #include "models/store/parameter_store.h"
+#include "models/cost_model/memory_limit.h"
 #include "models/training/config/train_options.h"
 #include "models/training/step_schedule.h"
 #include "support/temporary_folder.h"
@@ -426,6 +427,37 @@ TEST(TrainTables, UtilisationOfAModelWithoutGeometryIsSkippedInWords) {
   const std::string text = describe_run(run, tables, "");
   EXPECT_NE(text.find("model FLOPs        skipped: --model undeclared declares no geometry"), std::string::npos) << text;
   EXPECT_NE(testing::message_of<UsageError>([&] { (void)describe_memory(run.config); }).find("declares no geometry"), std::string::npos);
+}
+
+// --memory-limit: what it refuses it says in numbers, and what it advises passes.
+TEST(MemoryLimit, NamesTheRankItsNumbersAndTheFirstStageThatFits) {
+  TrainConfig c = make_train_config({{"dp", "4"}, {"global-batch", "4"}, {"hidden", "128"}, {"layers", "4"}});
+  const std::int64_t whole = estimate_memory(c, {}).total();
+  EXPECT_NO_THROW(check_memory_limit(c, whole));
+  const std::string said = testing::message_of<UsageError>([&] { check_memory_limit(c, whole - 1); });
+  char needed[32];
+  std::snprintf(needed, sizeof needed, "rank 0 needs %.1f MiB", static_cast<double>(whole) / (1 << 20));
+  EXPECT_NE(said.find(needed), std::string::npos) << said;
+  EXPECT_NE(said.find("--zero-stage 1 needs"), std::string::npos) << said;
+  c.zero_stage = 1;
+  EXPECT_NO_THROW(check_memory_limit(c, whole - 1));
+  c.zero_stage = 3;
+  const std::int64_t least = estimate_memory(c, {}).total();
+  c.zero_stage = 0;
+  EXPECT_NE(testing::message_of<UsageError>([&] { check_memory_limit(c, least); }).find("--zero-stage 3 needs"), std::string::npos);
+}
+
+TEST(MemoryLimit, NamesAUnitThatIsLargerThanTheLimitByItself) {
+  // A table of 256 x 512 numbers (0.5 MiB) beside layers of 12 x 512 x 512 (12 MiB).
+  const TrainConfig c = make_train_config({{"dp", "4"}, {"zero-stage", "3"}, {"global-batch", "4"}, {"hidden", "512"}, {"layers", "2"}});
+  const std::string said = testing::message_of<UsageError>([&] { check_memory_limit(c, 20 << 20); });
+  for (const char* part : {"more than the limit of 20.0", "alone has 12.", "--tp 2"}) EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
+  // A unit that fits with its gradient is not the reason.
+  EXPECT_EQ(testing::message_of<UsageError>([&] { check_memory_limit(c, 26 << 20); }).find("alone"), std::string::npos);
+  // Flat parameters that are wrapped by size are what is whole.
+  TrainConfig flat = c;
+  flat.zero_layout = "flat", flat.zero_wrap = 600'000;
+  EXPECT_NE(testing::message_of<UsageError>([&] { check_memory_limit(flat, 1 << 20); }).find("alone has"), std::string::npos);
 }
 
 TEST(TrainTables, ACellHasOneRowPerClassAndCodec) {

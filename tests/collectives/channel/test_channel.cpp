@@ -435,6 +435,24 @@ TEST(Calibration, ALinkWithoutARateIsMeasuredAndTrustedAndOneRankHasNone) {
   }
 }
 
+// One chunk of four, of which rank 0 sends the first element and all others the second: a sum has each as many times its mean over who sent it as there are ranks.
+TEST(Gather, AMeanOverSendersDividesByThoseThatSentAnElement) {
+  for (const bool own_pieces : {false, true}) {  // an all_reduce, and a reduce_scatter of a chunk for each rank
+    Channel channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = "chunk_topk:chunk=2,k=1,values=f32,mean=senders", .protocol = Protocol::gather, .average = true});
+    const std::int64_t rows = own_pieces ? 2 * n() : 2;
+    std::vector<float> x(static_cast<std::size_t>(2 * rows), 0.0f), out(own_pieces ? 4 : x.size(), 1e6f);
+    for (std::size_t chunk = 0; chunk < x.size(); chunk += 4) x[chunk + (me() == 0 ? 0 : 1)] = static_cast<float>(me() + 1);
+    const Shape shape{rows, 2};
+    if (own_pieces)
+      channel.reduce_scatter({x.data(), shape}, {out.data(), Shape{2, 2}}, key_of("senders")).wait();
+    else
+      channel.all_reduce({x.data(), shape}, {out.data(), shape}, key_of("senders")).wait();
+    const float others = n() == 1 ? 0 : 0.5f * static_cast<float>(n() + 2);  // mean of 2 to n
+    for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], i % 4 == 0 ? 1 : i % 4 == 1 ? others : 0, 1e-5) << i << (own_pieces ? ", own pieces" : "");
+  }
+  EXPECT_THROW(Channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = "chunk_topk:mean=senders+hadamard"}), UsageError);
+}
+
 TEST(Meter, SumsOperationsAndRemembersTheLast) {
   Channel channel = open_channel("none", Protocol::dense, DType::f16);
   std::vector<float> x(300, 1.0f);

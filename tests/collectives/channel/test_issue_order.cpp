@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/collectives/world.h"
+#include "tests/support/temporary_folder.h"
 
 namespace thinwire {
 namespace {
@@ -127,6 +128,25 @@ TEST(IssueOrder, DiffersWhereTheLibraryAsksForNone) {
   int different = 0;
   for (std::uint64_t rank = 1; rank < 50; ++rank) different += begun_on<Played>(rank) != first ? 1 : 0;
   EXPECT_GT(different, 40) << "the ranks of this test ask for so little that any order would be one";
+}
+
+/// As NCCL: no bitwise or.
+class WithoutOr final : public Played {
+ public:
+  std::unique_ptr<Communicator> duplicate() override { return std::make_unique<WithoutOr>(); }
+  bool supports(DType, ReduceOp op) const override { return op != ReduceOp::bit_or; }
+};
+
+TEST(MissingOperator, IsNamedWithTheRanksAndWhatDoesWithoutIt) {
+  WithoutOr group;
+  const auto open = [&](const std::string& codec, Protocol protocol) { return Channel(group, {.traffic = TrafficClass::dp_gradient, .codec = codec, .protocol = protocol}).protocol(); };
+  const std::string said = testing::message_of<UsageError>([&] { (void)open("sketch", Protocol::rounds); });
+  for (const char* part : {"codec sketch", "2 rounds", "bitwise or of bytes", "played between these 2 ranks", "index_bits=4", "at most 15 ranks", "protocol gather", "1 times instead of 2/2"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
+  // What it says does.
+  EXPECT_EQ(open("sketch:index_bits=4", Protocol::rounds), Protocol::rounds);
+  EXPECT_EQ(open("sketch", Protocol::gather), Protocol::gather);
+  EXPECT_EQ(open("sketch", Protocol::automatic), Protocol::gather);
 }
 
 }  // namespace

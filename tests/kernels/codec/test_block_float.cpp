@@ -34,6 +34,24 @@ std::vector<int> first(const std::vector<int>& bytes, std::size_t from, std::siz
 }
 std::vector<float> first(const std::vector<float>& values, std::size_t count) { return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)}; }
 
+// docs/papers/low_communication.md, "Four bits".
+TEST(E3m0, ThePagesVectorAndTheErrorOfNormalNumbers) {
+  const Sent sent = send("e3m0", {1, -.8f, .7f, .3f, -.05f, .01f, .004f}, Shape{1, 7});
+  EXPECT_EQ(sent.decoded, (std::vector<float>{1, -1, .5f, .25f, -.0625f, .015625f, 0}));
+  ASSERT_EQ(sent.bytes.size(), 8u);
+  EXPECT_EQ(first(sent.bytes, 4, 4), (std::vector<int>{7 | 15 << 4, 6 | 5 << 4, 11 | 1 << 4, 0}));
+  const std::vector<float> x = normal_numbers(1 << 18, 5);
+  const Sent normal = send("e3m0:block=256", x, Shape{256, 1024});
+  double wrong = 0, energy = 0, dot = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    wrong += (double{normal.decoded[i]} - x[i]) * (double{normal.decoded[i]} - x[i]);
+    energy += double{x[i]} * x[i], dot += double{x[i]} * normal.decoded[i];
+  }
+  EXPECT_NEAR(std::sqrt(wrong / energy), .194, .006);
+  EXPECT_NEAR(dot / energy, .966, .01);
+  EXPECT_THROW(make_codec("e3m0:block=100"), UsageError);
+}
+
 const std::vector<float> eight = {1, -2, 3, 0.3f, 7.5f, 0.1f, -0.02f, 0};
 
 TEST(MxVectors, ScaleBytesOfEveryRule) {

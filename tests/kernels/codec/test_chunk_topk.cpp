@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "core/half.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/sparse/chunk_grid.h"
 #include "kernels/sparse/chunk_index.h"
 #include "support/codec_rounds.h"
@@ -81,17 +82,22 @@ TEST(ChunkVectors, CosineTransform) {
 }
 
 TEST(ChunkVectors, ARowOfFourAsReleased) {
-  // Means over senders of 0: .8 and .7, 1: -.9, 3: .4, as one message, and the page's row by itself.
-  const auto decode = [](std::vector<std::pair<int, float>> kept) {
-    CodecStack stack = make_codec("chunk_topk:chunk=4,k=" + std::to_string(kept.size()) + ",transform=dct,values=f32,index=int64", Form::released);
+  using Kept = std::vector<std::pair<int, float>>;
+  const auto payload_of = [](const Kept& kept) {
     std::vector<std::byte> payload(12 * kept.size());
     for (std::size_t i = 0; i < kept.size(); ++i) {
       const std::int64_t position = kept[i].first;
       std::memcpy(payload.data() + 4 * i, &kept[i].second, 4);
       std::memcpy(payload.data() + 4 * kept.size() + 8 * i, &position, 8);
     }
+    return payload;
+  };
+  const auto codec_of = [](std::size_t k) { return make_codec("chunk_topk:chunk=4,k=" + std::to_string(k) + ",transform=dct,values=f32,index=int64", Form::released); };
+  // Means over senders of 0: .8 and .7, 1: -.9, 3: .4, as one message, and the page's row by itself.
+  const auto decode = [&](const Kept& kept) {
+    CodecStack stack = codec_of(kept.size());
     std::vector<float> out(4);
-    stack.codec->decode(payload, {}, TensorView(out.data(), Shape{1, 4}));
+    stack.codec->decode(payload_of(kept), {}, TensorView(out.data(), Shape{1, 4}));
     return out;
   };
   const auto near = [](const std::vector<float>& found, const std::vector<double>& wanted) {
@@ -99,6 +105,48 @@ TEST(ChunkVectors, ARowOfFourAsReleased) {
   };
   near(decode({{0, .8f}, {1, -.9f}}), {-.187953, .156462, .643538, .987953});
   near(decode({{0, .75f}, {1, -.9f}, {3, .4f}}), {-.104714, -.129851, .879851, .854714});
+  // Two messages side by side, and one after the other: the page's two rules.
+  const std::vector<std::byte> first = payload_of({{0, .8f}, {1, -.9f}}), second = payload_of({{0, .7f}, {3, .4f}});
+  CodecStack stack = codec_of(2);
+  auto* const joint = stack.codec->as<JointSum>();
+  ASSERT_NE(joint, nullptr);
+  EXPECT_TRUE(joint->sums_jointly());
+  const auto half = [](std::vector<float> sum) {
+    for (float& v : sum) v /= 2;
+    return sum;
+  };
+  std::vector<float> sum(4, 1e6f);
+  const std::span<const std::byte> both[] = {first, second};
+  joint->decode_together(both, {}, TensorView(sum.data(), Shape{1, 4}));
+  near(half(sum), {-.104714, -.129851, .879851, .854714});
+  stack.codec->decode(first, {}, TensorView(sum.data(), Shape{1, 4}));
+  stack.codec->decode_add(second, {}, TensorView(sum.data(), Shape{1, 4}));
+  near(half(sum), {.135143, .122575, .627425, .614857});
+}
+
+TEST(MeanOverSenders, IsTheMeanOfWhoSentAnElementAtEveryIndexAndShape) {
+  for (const char* index : {"12bit", "rice", "int64"})
+    for (const Shape& shape : {Shape{1, 300}, Shape{13, 17}, Shape{70, 65}}) {
+      const auto n = static_cast<std::size_t>(shape.elements());
+      const std::string expression = std::string("chunk_topk:chunk=8,k=5,values=f32,mean=senders,index=") + index;
+      CodecStack stack = make_codec(expression);
+      std::vector<std::vector<std::byte>> payloads;
+      std::vector<double> sum(n, 0), senders(n, 0);
+      for (int r = 0; r < 3; ++r) {
+        std::vector<float> x(n);
+        const Random random(static_cast<std::uint64_t>(r) + 1, "senders");
+        for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(random.normal(i));
+        const Sent sent = send(expression, x, shape);
+        std::vector<std::byte>& payload = payloads.emplace_back();
+        for (const int byte : sent.bytes) payload.push_back(static_cast<std::byte>(byte));
+        for (std::size_t i = 0; i < n; ++i) sum[i] += sent.decoded[i], senders[i] += sent.decoded[i] != 0;
+      }
+      std::vector<float> out(n, 1e6f);
+      const std::span<const std::byte> all[] = {payloads[0], payloads[1], payloads[2]};
+      stack.codec->as<JointSum>()->decode_together(all, {}, TensorView(out.data(), shape));
+      for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(out[i], senders[i] == 0 ? 0 : 3 * sum[i] / senders[i], 1e-5) << index << ", element " << i;
+    }
+  EXPECT_FALSE(make_codec("chunk_topk").codec->as<JointSum>()->sums_jointly());
 }
 
 /// Top-k of every chunk by sorting; of a row chunks of chunk^2.

@@ -56,4 +56,36 @@ SleptStep slept(const results::CellRecord& record, double faster) {
   return {median(us) * 1e-6 * faster, *std::ranges::max_element(us) / *std::ranges::min_element(us) - 1};
 }
 
+bool register_slept(SleptSteps of, std::source_location where) {
+  constexpr double near = 0.01;
+  of.claim.basis = Basis::emulated_link;
+  of.claim.from = Profile::standard;
+  of.claim.rule = with_arms(
+      {.settings = {{"times", of.times}},
+       .quantities = {{"step", of.step}, {"apart", of.apart}},
+       .constants = {{"near", near, "of the step"}},
+       .clauses = {{Verdict::not_decidable, "apart > near"}, {Verdict::confirmed, "abs(step) <= near"}},
+       .otherwise = Verdict::not_reproduced,
+       .smallest_effect = "near"},
+      of.cells);
+  Claim claim = of.claim;
+  claim.measure = [of = std::move(of)](JudgeContext& context) {
+    Finding f;
+    Table table = of.table;
+    double farthest = 0, apart = 0;
+    for (std::size_t i = 0; i < of.cells.size(); ++i) {
+      const SleptStep step = slept(context.cells.run_one(of.cells[i].request), of.faster);
+      const double measured = step.seconds / of.unit, distance = measured / of.expected[i] - 1;
+      if (std::isnan(distance) || std::abs(distance) > std::abs(farthest)) farthest = distance;
+      apart = std::max(apart, step.spread);
+      table.rows.push_back({of.cells[i].name, {measured, of.expected[i], distance, step.spread}});
+    }
+    f.measures = {{of.step_name, farthest, no_number, no_number, near, "of the step", "step"},
+                  {of.apart_name, apart, no_number, no_number, near, "of the step", "apart"}};
+    f.tables = {std::move(table)};
+    return f;
+  };
+  return register_claim(std::move(claim), where);
+}
+
 }  // namespace thinwire::claims::low_bandwidth_pipeline

@@ -2,10 +2,12 @@
 // cells in which sleeping ranks take their steps on an emulated one.
 #pragma once
 
+#include <source_location>
 #include <string>
 #include <vector>
 
-#include "experiments/claims/cells.h"
+#include "experiments/claims/arms.h"
+#include "experiments/claims/context.h"
 #include "experiments/claims/low_bandwidth_pipeline/cells/meter_walk.h"
 
 namespace thinwire::claims::low_bandwidth_pipeline {
@@ -34,5 +36,19 @@ struct SleptStep {
   double spread = no_number;   ///< largest over smallest window - 1
 };
 SleptStep slept(const results::CellRecord& record, double faster);
+
+/// A claim that such steps take as long as expected, within 1 %, and their windows as long as one another.
+struct SleptSteps {
+  Claim claim;                     ///< id, statement, provenance
+  std::string times;               ///< for the rule: what the cells' times are of the contest's
+  std::string step, apart;         ///< for the rule: what the farthest step and windows are
+  Table table;                     ///< name, and the columns measured, expected, distance, windows apart
+  std::string step_name, apart_name;  ///< for people
+  double faster = 1;
+  double unit = 1;                 ///< seconds in which steps are expected
+  std::vector<NamedRequest> cells;
+  std::vector<double> expected;    ///< by cell
+};
+bool register_slept(SleptSteps of, std::source_location where = std::source_location::current());
 
 }  // namespace thinwire::claims::low_bandwidth_pipeline

@@ -22,6 +22,7 @@
 #include "kernels/codec/codecs/sketch/index_bits.h"
 #include "kernels/codec/codecs/sketch/kept_elements.h"
 #include "kernels/codec/codecs/sketch/row_sketch.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/registry.h"
 #include "kernels/threads.h"
@@ -51,7 +52,7 @@ void copy_floats(const void* from, void* to, std::size_t count) {
   });
 }
 
-class Sketch final : public Codec, public Rounds, public Parts {
+class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone {
  public:
   explicit Sketch(const Options& options) : options_(options), sketch_(options.hash, options.form) {
     traits_.rounds = 2;
@@ -64,6 +65,10 @@ class Sketch final : public Codec, public Rounds, public Parts {
   std::size_t max_payload_bytes(const Shape& shape) const override {
     const Layout of = layout(shape);
     return of.value_bytes() + of.index;
+  }
+
+  std::string by_sums_alone() const override {
+    return index_operator() == ReduceOp::sum ? "" : "index_bits=4 (four times the index, at most " + std::to_string(most_counted_ranks) + " ranks)";
   }
 
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) override {

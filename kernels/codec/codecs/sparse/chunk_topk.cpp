@@ -5,7 +5,9 @@
 // SparseLoCo: k=64,values=codebook2 (14 bits per kept value). values=sign,index=rice needs 9 for less error (the page, "Where we deviate, and why"). DeMo: transform=dct,k=32.
 // Payload, chunks in order of rows of chunks: all values (kernels/sparse/chunk_values.h), then all positions in the chunk (kernels/sparse/chunk_index.h); of Rice's
 // code all first parts, then all second parts, which make its size vary. No header.
-// Released form: chunks are the largest divisors of the extents up to `chunk`, of a row too (97 has chunks of 1); the code book is not symmetric.
+// mean=senders: of a sum over ranks by gather, an element (or coefficient) is as many times its mean over the ranks that sent it as there are ranks (the authors' codes; means over all ranks divide by those
+// that sent nothing, too, so one is up to as many times the other).
+// Released form: chunks are the largest divisors of the extents up to `chunk`, of a row too (97 has chunks of 1); the code book is not symmetric; mean=senders.
 #include "kernels/codec/codecs/sparse/chunk_topk.h"
 
 #include <algorithm>
@@ -82,8 +84,42 @@ void ChunkTopK::keep(const ChunkGrid& grid, const Chunk& chunk, const ChunkSelec
 
 void ChunkTopK::expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add) {
   const ChunkGrid grid = grid_of(out.shape());
+  open(payload, key, out.shape(), grid);
+  read_values(payload, key, grid);
+  place_chunks(grid, key, out, add);
+}
+
+// Values are made larger before they are placed, so that coefficients are averaged as elements are.
+void ChunkTopK::decode_together(std::span<const std::span<const std::byte>> payloads, const MessageKey& key, TensorView sum) {
+  const ChunkGrid grid = grid_of(sum.shape());
+  const auto area = static_cast<std::size_t>(grid.area());
+  senders_.assign(static_cast<std::size_t>(grid.chunks()) * area, 0);
+  const auto for_kept = [&](const auto& body) {
+    for (std::int64_t number = 0; number < grid.chunks(); ++number) {
+      const Chunk chunk = grid.chunk(number);
+      body(chunk, positions_of(grid, chunk, key, scratch(0)), senders_.data() + static_cast<std::size_t>(number) * area);
+    }
+  };
+  for (const std::span<const std::byte> payload : payloads) {
+    open(payload, key, sum.shape(), grid);
+    for_kept([](const Chunk&, std::span<const std::uint16_t> positions, std::uint32_t* senders) {
+      for (const std::uint16_t position : positions) ++senders[position];
+    });
+  }
+  for (std::size_t r = 0; r < payloads.size(); ++r) {
+    open(payloads[r], key, sum.shape(), grid);
+    read_values(payloads[r], key, grid);
+    for_kept([&](const Chunk& chunk, std::span<const std::uint16_t> positions, const std::uint32_t* senders) {
+      float* const values = reinterpret_cast<float*>(list_.data()) + grid.kept_before(chunk.number);
+      for (std::size_t i = 0; i < positions.size(); ++i) values[i] *= static_cast<float>(payloads.size()) / static_cast<float>(senders[positions[i]]);
+    });
+    place_chunks(grid, key, sum, r > 0);
+  }
+}
+
+void ChunkTopK::open(std::span<const std::byte> payload, const MessageKey& key, const Shape& shape, const ChunkGrid& grid) {
   const Layout parts = layout(grid);
-  const auto wrong_size = [&](std::size_t wanted) { check_payload_size(payload.size(), wanted, "chunk_topk", out.shape(), key); };
+  const auto wrong_size = [&](std::size_t wanted) { check_payload_size(payload.size(), wanted, "chunk_topk", shape, key); };
   if (traits_.fixed_size || payload.size() < parts.ends) wrong_size(parts.ends);
   index_in_ = payload.data() + parts.index, ends_in_ = payload.data() + parts.ends;
   if (!traits_.fixed_size) {
@@ -98,9 +134,11 @@ void ChunkTopK::expand(std::span<const std::byte> payload, const MessageKey& key
     if (!rest.empty()) wrong_size(payload.size() - rest.size());
   }
   make_scratch();
+}
+
+void ChunkTopK::read_values(std::span<const std::byte> payload, const MessageKey& key, const ChunkGrid& grid) {
   const auto kept = static_cast<std::size_t>(grid.kept());
   if (!values_.read(grid, payload.data(), {list_.as<float>(kept), kept})) throw CorruptData("chunk_topk: a value or a scale of " + text_of(key) + " is NaN, infinite or negative: the payload is damaged");
-  place_chunks(grid, key, out, add);
 }
 
 std::span<const std::uint16_t> ChunkTopK::positions_of(const ChunkGrid& grid, const Chunk& chunk, const MessageKey& key, Scratch& s) const {
@@ -166,7 +204,8 @@ ChunkTopKOptions options_of(const Parameters& p, Form form) {
   o.released = form == Form::released;
   o.dct = p.choice("transform") == "dct";
   o.grid = {.chunk = p.integer("chunk"), .kept = p.integer("k"), .divisors = o.released, .padded = o.dct};
-  const std::string &index = p.choice("index"), &values = p.choice("values");
+  const std::string &index = p.choice("index"), &values = p.choice("values"), &mean = p.choice("mean");
+  o.of_senders = mean == "senders" || (mean == "automatic" && o.released);
   o.index = index == "12bit" ? ChunkIndexForm::bits12 : index == "rice" ? ChunkIndexForm::rice : ChunkIndexForm::int64;
   o.values = values == "f32"         ? ChunkValueForm::f32
              : values == "f16"       ? ChunkValueForm::f16
@@ -242,7 +281,12 @@ const bool registered = register_codec(
                      .kind = ParameterSpec::Kind::choice,
                      .default_value = "f16",
                      .choices = {"f32", "f16", "bf16", "codebook2", "sign"},
-                     .help = "how values are sent; codebook2: 2 bits; sign: 1 bit and a scale per chunk"}},
+                     .help = "how values are sent; codebook2: 2 bits; sign: 1 bit and a scale per chunk"},
+                    {.name = "mean",
+                     .kind = ParameterSpec::Kind::choice,
+                     .default_value = "automatic",
+                     .choices = {"automatic", "ranks", "senders"},
+                     .help = "what a mean over ranks divides an element by: all of them, or those that sent it; automatic: all, but in the released form those that sent it"}},
      .presets = {"values=codebook2", "index=rice,values=sign", "k=32,transform=dct"},
      .has_released_form = true,
      .make =

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/codec/codec.h"
+#include "kernels/codec/joint_sum.h"
 #include "kernels/sparse/chunk_grid.h"
 #include "kernels/sparse/chunk_index.h"
 #include "kernels/sparse/chunk_selection.h"
@@ -15,15 +15,18 @@ namespace thinwire {
 struct ChunkTopKOptions {
   ChunkGrid::Rule grid;
   bool dct = false, released = false;
+  bool of_senders = false;  ///< a mean over ranks is one over those that sent the element
   ChunkIndexForm index = ChunkIndexForm::bits12;
   ChunkValueForm values = ChunkValueForm::f16;
 };
 
-class ChunkTopK : public Codec {
+class ChunkTopK : public Codec, public JointSum {
  public:
   explicit ChunkTopK(const ChunkTopKOptions& options);
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override;
+  bool sums_jointly() const final { return options_.of_senders; }
+  void decode_together(std::span<const std::span<const std::byte>> payloads, const MessageKey& key, TensorView sum) final;
 
  protected:
   /// Of a thread; grows only.
@@ -59,6 +62,10 @@ class ChunkTopK : public Codec {
   void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) final { expand(payload, key, out, false); }
   void add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) final { expand(payload, key, out, true); }
   void expand(std::span<const std::byte> payload, const MessageKey& key, TensorView out, bool add);
+  /// The message that positions_of reads from then on.
+  void open(std::span<const std::byte> payload, const MessageKey& key, const Shape& shape, const ChunkGrid& grid);
+  /// Its values, into list_.
+  void read_values(std::span<const std::byte> payload, const MessageKey& key, const ChunkGrid& grid);
   void make_scratch();
   std::int64_t index_before(const ChunkGrid& grid, std::int64_t number) const;
   std::int64_t ends_before(const ChunkGrid& grid, std::int64_t number) const;
@@ -73,6 +80,7 @@ class ChunkTopK : public Codec {
   const std::byte* index_in_ = nullptr;            // and read
   const std::byte* ends_in_ = nullptr;
   std::vector<std::uint32_t> ends_of_;             // by chunk: sizes when writing, beginnings when reading
+  std::vector<std::uint32_t> senders_;             // of messages that are decoded together, by chunk and position
 };
 
 std::unique_ptr<Codec> make_dct_chunk_topk(const ChunkTopKOptions& options);
