@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: slurm
-# timeout: 120
+# timeout: 300
 # processors: 1
 # first: yes
 # needs: sweep bench_collective
@@ -58,7 +58,7 @@ operation = ["all_reduce", "all_gather"]
 algorithm = ["ring"]
 STUDY
 run "$bin/sweep" submit nodes.toml --out out --machine local-slurm; expect_status 0
-eventually 60 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
+eventually 200 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
 run "$bin/sweep" status nodes.toml --out out; expect_status 0
 run "$bin/sweep" collect --out out; expect_status 0
 run /usr/bin/python3 - out/collected.h5 <<'PYTHON'
