@@ -19,6 +19,10 @@ if(THINWIRE_SANITIZE)
   target_link_options(thinwire_options INTERFACE -fsanitize=${THINWIRE_SANITIZE})
 endif()
 
+if(THINWIRE_FUZZ)
+  include(ThinwireFuzz)
+endif()
+
 # ---- what makes a build from nothing short (docs/building.md) ----
 option(THINWIRE_PRECOMPILE "Precompiled headers" ON)
 option(THINWIRE_UNITY "Several sources per compiler call in layers without kernels" ON)

@@ -161,6 +161,20 @@ add_executable(bench_codec_with_fixtures ${CMAKE_SOURCE_DIR}/bench/bench_codec.c
 target_link_libraries(bench_codec_with_fixtures PRIVATE thinwire_bench thinwire_fixtures)
 set_target_properties(bench_codec_with_fixtures PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/programs)
 
+# Readers of bytes from outside (tests/fuzz): targets register themselves, so their objects are linked whole.
+file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*.cpp ${CMAKE_SOURCE_DIR}/tests/fuzz/targets/*.cpp)
+list(FILTER fuzz_sources EXCLUDE REGEX "/(test_[^/]*|libfuzzer\\.cpp)$")
+add_library(thinwire_fuzz_targets OBJECT ${fuzz_sources})
+target_link_libraries(thinwire_fuzz_targets PRIVATE thinwire_bench thinwire_experiments thinwire_claims)
+target_include_directories(thinwire_fuzz_targets PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+thinwire_thin(thinwire_fuzz_targets)
+target_link_libraries(fuzz.test_every_reader PRIVATE $<TARGET_OBJECTS:thinwire_fuzz_targets>)
+if(THINWIRE_FUZZ)
+  add_executable(fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/libfuzzer.cpp)
+  target_link_libraries(fuzz PRIVATE thinwire_bench thinwire_experiments thinwire_claims $<TARGET_OBJECTS:thinwire_fuzz_targets> ${THINWIRE_FUZZ_ENGINE})
+  set_target_properties(fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endif()
+
 set(test_folder ${CMAKE_SOURCE_DIR})
 foreach(script ${test_scripts})
   file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR}/tests ${script})

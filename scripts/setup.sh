@@ -5,13 +5,14 @@ self=${0##*/}
 
 usage() {
   cat <<USAGE
-usage: $self [--study] [--dry-run] [--list] [--help]
+usage: $self [--study] [--fuzz] [--dry-run] [--list] [--help]
 
 Installs the missing ones of thinwire's packages with apt-get, as root or through sudo. Everything comes from the
 distribution (Debian 12 or later); CUDA is optional and never installed here.
 
   --study     also the texts that the stand-in tasks and their corpus are made from (Debian 12; about 110 MB to download);
               builds, tests and run_all.sh need none of them
+  --fuzz      also libFuzzer, which comes with clang's run-time library (scripts/fuzz.sh)
   --dry-run   print what would be done, change nothing
   --list      print the packages, one per line
   --help      this text
@@ -41,10 +42,14 @@ study_packages=(
   bible-kjv bible-kjv-text dict-foldoc dict-jargon perl-doc python3.11-doc postgresql-doc-15 git-doc manpages manpages-dev linux-doc-6.1
 )
 
+# libFuzzer, for any compiler's programs.
+fuzz_packages=(libclang-rt-14-dev)
+
 dry_run=no list=no
 while [ $# -gt 0 ]; do
   case $1 in
     --study) packages+=("${study_packages[@]}"); shift ;;
+    --fuzz) packages+=("${fuzz_packages[@]}"); shift ;;
     --dry-run) dry_run=yes; shift ;;
     --list) list=yes; shift ;;
     --help | -h) usage; exit 0 ;;

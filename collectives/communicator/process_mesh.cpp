@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 
 namespace thinwire {
 namespace {
@@ -61,7 +63,9 @@ void check_mesh(const MeshShape& shape) {
     throw UsageError("mesh tp " + std::to_string(shape.tp) + " x pp " + std::to_string(shape.pp) + " x dp " +
                      std::to_string(shape.dp) + ": every extent must be at least 1");
   }
-  if (shape.dp_replicas < 1 || shape.dp_nodes < 1 || shape.dp % (shape.dp_replicas * shape.dp_nodes) != 0)
+  if (double{1} * shape.tp * shape.pp * shape.dp > std::numeric_limits<int>::max())
+    throw UsageError("mesh tp " + std::to_string(shape.tp) + " x pp " + std::to_string(shape.pp) + " x dp " + std::to_string(shape.dp) + ": more ranks than can be numbered");
+  if (shape.dp_replicas < 1 || shape.dp_nodes < 1 || shape.dp % (std::int64_t{shape.dp_replicas} * shape.dp_nodes) != 0)
     throw UsageError("dp " + std::to_string(shape.dp) + " is no product of " + std::to_string(shape.dp_replicas) + " replicas and " +
                      std::to_string(shape.dp_nodes) + " nodes in each; the product of --dp-replicas and --dp-nodes must divide --dp");
 }

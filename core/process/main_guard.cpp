@@ -128,6 +128,7 @@ void fail_process(int exit_status, const std::string& message) {
 int guarded_main(int argc, char** argv, const std::function<int(int, char**)>& body) {
   if (argv != nullptr && argv[0] != nullptr) choose_blas_kernels(argv);
   if (!sanitized) install_signal_handlers();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of that write, as a full disk is
   const auto runtime = static_cast<int>(ExitCode::runtime_failure);
   try {
     return body(argc, argv);

@@ -13,6 +13,7 @@
 #include "experiments/claims/plan.h"
 #include "experiments/claims/registry.h"
 #include "experiments/claims/unbuilt.h"
+#include "experiments/run/lock.h"
 #include "results/collect.h"
 #include "results/files/files.h"
 #include "results/provenance.h"
@@ -128,8 +129,8 @@ int run(const Options& options) {
   else
     for (const std::string& collected : options.cells_of) cells.answer_from(collected);
   if (!options.begin_with.empty()) cells.begin_with(options.begin_with);
-  std::vector<Judged> all;
-  if (std::filesystem::exists(file_of(options))) all = from_json(results::read_file(file_of(options)), file_of(options));
+  const auto kept_so_far = [&] { return std::filesystem::exists(file_of(options)) ? from_json(results::read_file(file_of(options)), file_of(options)) : std::vector<Judged>(); };
+  kept_so_far();  // a file that cannot be read is said before hours are spent
   std::vector<Judged> now;
   for (const Claim* claim : chosen(options)) {
     if (claim->from > profile) {
@@ -144,10 +145,13 @@ int run(const Options& options) {
       log_info(claim->id + " is not judged again: " + missing.what());
       continue;
     }
+    results::make_folder(options.out);
+    // Read anew: another run may have judged other claims in this folder meanwhile.
+    const sweep::FolderGuard guard(options.out, ".claims.lock");
+    std::vector<Judged> all = kept_so_far();
     const bool kept = keep_verdict(all, now.back());
     mark_former_rules(all, registry);
     log_info(claim->id + ": " + name_of(now.back().outcome.verdict) + (kept ? "" : "; the verdict of a larger profile stays in " + file_of(options)));
-    results::make_folder(options.out);
     results::write_file_atomically(file_of(options), to_json(all));  // what is judged stays, whatever happens to the rest
   }
   return print(options, now);

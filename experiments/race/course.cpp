@@ -105,7 +105,11 @@ class CourseReader {
   std::vector<int> seeds(const toml::table& table, int tuning) const {
     const std::string where = at(path_, present(table, "seeds"));
     std::vector<int> all;
-    for (const results::ParameterValue& value : values(table, "seeds")) all.push_back(static_cast<int>(number(value, *table.get("seeds"), "seeds")));
+    for (const results::ParameterValue& value : values(table, "seeds")) {
+      const double seed = number(value, *table.get("seeds"), "seeds");
+      if (seed > 1 << 30 || seed != std::floor(seed)) throw UsageError(where + ": a seed must be a whole number from 0 to " + std::to_string(1 << 30));
+      all.push_back(static_cast<int>(seed));
+    }
     if (std::set<int>(all.begin(), all.end()).size() != all.size()) throw UsageError(where + ": a seed stands there twice");
     if (std::ranges::count(all, tuning) > 0)
       throw UsageError(where + ": seed " + std::to_string(tuning) + " chooses learning rates (tuning_seed) and would race under what it chose; take another");

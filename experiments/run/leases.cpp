@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "experiments/run/lock.h"
 #include "results/files/files.h"
 
 namespace thinwire::sweep {
@@ -30,29 +31,6 @@ std::string machine_id() {
   std::getline(file, id);
   return id;
 }
-
-// Everybody who changes a lease holds this: reading, judging and writing are one step.
-class FolderGuard {
- public:
-  explicit FolderGuard(const std::string& folder) {
-    const std::string path = folder + "/.lock";
-    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (file_ < 0)
-      throw EnvironmentError(path + ": cannot be written: " + std::strerror(errno) + "; choose a folder that you may write to");
-    while (flock(file_, LOCK_EX) != 0)
-      if (errno != EINTR) {
-        const std::string why = std::strerror(errno);
-        close(file_);
-        throw EnvironmentError(path + ": this file system does not lock files (" + why + "); choose another folder");
-      }
-  }
-  FolderGuard(const FolderGuard&) = delete;
-  FolderGuard& operator=(const FolderGuard&) = delete;
-  ~FolderGuard() { close(file_); }
-
- private:
-  int file_ = -1;
-};
 
 struct Lease {
   std::string who, machine;
@@ -116,7 +94,7 @@ CellLeases::CellLeases(const std::string& out, const std::string& key, const std
 }
 
 bool CellLeases::is_mine() {
-  const FolderGuard guard(folder_);
+  const FolderGuard guard(folder_, ".lock");  // reading, judging and writing a lease are one step
   file_ = open(path_.c_str(), O_RDWR | O_CREAT, 0644);  // no O_CLOEXEC: what this process starts holds the lock as well
   if (file_ < 0)
     throw EnvironmentError(path_ + ": cannot be written: " + std::strerror(errno) + "; choose a folder that you may write to");
@@ -132,7 +110,7 @@ bool CellLeases::is_mine() {
 CellLeases::~CellLeases() {
   if (file_ < 0) return;
   try {
-    const FolderGuard guard(folder_);
+    const FolderGuard guard(folder_, ".lock");  // reading, judging and writing a lease are one step
     struct stat mine {}, there {};
     if (fstat(file_, &mine) == 0 && stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) unlink(path_.c_str());
   } catch (const Error&) {
@@ -142,7 +120,7 @@ CellLeases::~CellLeases() {
 }
 
 std::map<std::string, std::string> CellLeases::take(std::span<const std::string> cells) {
-  const FolderGuard guard(folder_);
+  const FolderGuard guard(folder_, ".lock");  // reading, judging and writing a lease are one step
   const double now = server_now(folder_);
   std::map<std::string, std::string> taken;
   for_each_lease(folder_, [&](const std::string& path) {

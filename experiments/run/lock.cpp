@@ -66,4 +66,18 @@ FolderLock::~FolderLock() {
   close(file_);
 }
 
+FolderGuard::FolderGuard(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file_ < 0) throw EnvironmentError(path + ": cannot be written: " + std::strerror(errno) + "; choose a folder that you may write to");
+  while (flock(file_, LOCK_EX) != 0)
+    if (errno != EINTR) {
+      const std::string why = std::strerror(errno);
+      close(file_);
+      throw EnvironmentError(path + ": this file system does not lock files (" + why + "); choose another folder");
+    }
+}
+
+FolderGuard::~FolderGuard() { close(file_); }
+
 }  // namespace thinwire::sweep

@@ -1,4 +1,4 @@
-// One runner per result folder.
+// One runner per result folder, and short locks.
 #pragma once
 
 #include <string>
@@ -13,6 +13,19 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
   ~FolderLock();
+
+ private:
+  int file_ = -1;
+};
+
+/// For short steps of reading, judging and writing what several processes change: waits until nobody else holds FOLDER/`name`.
+class FolderGuard {
+ public:
+  /// EnvironmentError where the file cannot be written or locked.
+  FolderGuard(const std::string& folder, const std::string& name);
+  FolderGuard(const FolderGuard&) = delete;
+  FolderGuard& operator=(const FolderGuard&) = delete;
+  ~FolderGuard();
 
  private:
   int file_ = -1;

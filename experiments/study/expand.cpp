@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -15,6 +16,13 @@ namespace thinwire::sweep {
 namespace {
 
 constexpr int most_ranks = 4096;
+constexpr std::size_t most_cells = 1'000'000;  ///< of a grid, before exclusions: a million seconds are twelve days
+
+/// Of factors that a user names; beyond what 64 bits hold, their largest number.
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
+}
 
 std::int64_t factor(const Grid& grid, const Parameters& parameters, const std::string& name) {
   std::int64_t number = 0;
@@ -31,10 +39,10 @@ std::int64_t factor(const Grid& grid, const Parameters& parameters, const std::s
 
 // tp*pp*dp of those that the cell has.
 std::int64_t ranks_of_layout(const Parameters& parameters) {
-  std::int64_t product = 1;
+  std::int64_t ranks = 1;
   for (const char* name : {"tp", "pp", "dp"})
-    if (parameters.has(name)) product *= parameters.integer(name);
-  return product;
+    if (parameters.has(name)) ranks = product(ranks, parameters.integer(name));
+  return ranks;
 }
 
 int ranks_of(const Grid& grid, Parameters& parameters) {
@@ -52,7 +60,7 @@ int ranks_of(const Grid& grid, Parameters& parameters) {
       const std::size_t to = std::min(grid.ranks.find('*', from), grid.ranks.size());
       std::string name = grid.ranks.substr(from, to - from);
       std::erase(name, ' ');
-      ranks *= factor(grid, parameters, name);
+      ranks = product(ranks, factor(grid, parameters, name));
       follows_layout |= name == "tp" || name == "pp" || name == "dp";
       from = to + 1;
     }
@@ -138,7 +146,12 @@ std::vector<PlannedCell> expand(const Study& study) {
   std::vector<PlannedCell> cells;
   std::map<std::string, std::size_t> seen;
   for (const Grid& grid : study.grids) {
-    std::size_t kept = 0;
+    std::size_t kept = 0, points = 1;
+    for (const Axis& axis : grid.axes) {
+      points *= axis.points.size();
+      if (points > most_cells)
+        throw UsageError(grid.where + ": the axes of the grid `" + grid.name + "` cross to more than " + std::to_string(most_cells) + " cells; let some go together ([[zip]]), or split the study");
+    }
     std::vector<std::size_t> index(grid.axes.size(), 0);
     for (bool more = true; more;) {
       Parameters parameters = grid.fixed;

@@ -38,7 +38,7 @@ struct Reader {
                   {"study", "include", "parameters", "sets", "grid", "axes", "zip", "exclude", "override"});
     if (const toml::node* include = root.get("include"))
       for (const ParameterValue& name : list(path, *include, "include"))
-        read((std::filesystem::path(path).parent_path() / results::to_text(name)).string(), false);
+        read((std::filesystem::path(path).parent_path() / results::to_text(name)).lexically_normal().string(), false);
     const toml::node* header = root.get("study");
     const toml::table none;
     const toml::table& head = header == nullptr ? none : table_of(path, *header, "study");

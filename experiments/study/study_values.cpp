@@ -1,6 +1,7 @@
 #include "experiments/study/study_values.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/error.h"
@@ -133,7 +134,8 @@ Axis seeds_of(const std::string& file, const toml::table& table) {
     const std::int64_t many = count == nullptr ? 0 : count->value_or(std::int64_t{0});
     const std::int64_t first = start == nullptr ? 1 : start->value_or(std::int64_t{-1});
     if (many < 1 || many > 10000) throw UsageError(at(file, *repeat) + ": repeat = {seeds = N} needs a whole number, 1 to 10000");
-    if (first < 0) throw UsageError(at(file, *repeat) + ": `first` of repeat must be a whole number, 0 or more");
+    if (first < 0 || first > std::numeric_limits<std::int64_t>::max() - many)
+      throw UsageError(at(file, *repeat) + ": `first` of repeat must be a whole number, 0 or more, and leave room for the seeds behind it");
     for (std::int64_t seed = first; seed < first + many; ++seed) axis.points.push_back({seed});
   }
   if (!axis.points.empty()) axis.names = {"seed"};

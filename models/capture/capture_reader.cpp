@@ -90,12 +90,16 @@ CaptureReader::CaptureReader(const std::string& path) : file_(new File{h5::File:
                   column<double>(index, "scale", where)[i]};
     const std::int64_t e0 = integer("extent0"), e1 = integer("extent1"), e2 = integer("extent2"),
                        rank = integer("rank");
-    if (rank < 2 || rank > 3 || e0 < 0 || e1 < 0 || e2 < 0 || s.parts < 1)
+    constexpr std::int64_t most = std::int64_t{1} << 40;  // so that no product of two overflows unseen
+    const auto fits = [](std::int64_t a, std::int64_t b) { return b == 0 || a <= most / b; };
+    if (rank < 2 || rank > 3 || e0 < 0 || e1 < 0 || e2 < 0 || s.parts < 1 || e0 > most || e1 > most || !fits(e0, e1) || (rank == 3 && !fits(e0 * e1, e2)))
       throw CorruptData(where + ": row " + std::to_string(i) + " has an impossible shape." + remedy);
     s.shape = rank == 2 ? Shape{e0, e1} : Shape{e0, e1, e2};
     CaptureTensor t{s.traffic, s.tensor, s.point, s.batch, s.seq, s.parts, s.shape, {}, {}};
-    for (std::int64_t k = 0; k < integer("steps"); ++k) {
-      t.steps.push_back(integer("first_step") + k);
+    const std::int64_t first_step = integer("first_step"), count = integer("steps");
+    if (first_step < 0 || first_step > most || count > most) throw CorruptData(where + ": row " + std::to_string(i) + " has impossible steps." + remedy);
+    for (std::int64_t k = 0; k < count; ++k) {
+      t.steps.push_back(first_step + k);
       const auto loss = losses.find(t.steps.back());
       if (loss == losses.end())
         throw CorruptData(where + ": step " + std::to_string(t.steps.back()) + " is not in /captured_steps." +

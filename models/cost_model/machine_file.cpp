@@ -72,11 +72,33 @@ MachineFile MachineFile::read(const std::string& path) {
   return machine;
 }
 
+namespace {
+
+/// As a basic string of TOML.
+std::string quoted(const std::string& text) {
+  std::string all = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      (all += '\\') += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      all += code;
+    } else {
+      all += c;
+    }
+  }
+  return all + "\"";
+}
+
+}  // namespace
+
 std::string MachineFile::to_toml() const {
   std::string text;
-  char line[160];
+  char line[64];
   for (const auto& [name, link] : links) {
-    std::snprintf(line, sizeof line, "[link.\"%s\"]\nlatency_us = %.17g\n", name.c_str(), link.latency_us);
+    text += "[link." + quoted(name) + "]\n";
+    std::snprintf(line, sizeof line, "latency_us = %.17g\n", link.latency_us);
     text += line;
     if (std::isfinite(link.gbps)) {
       std::snprintf(line, sizeof line, "gbps = %.17g\n", link.gbps);

@@ -29,6 +29,13 @@ class Section {
     if (!table_.get(key)->is_integer() || *value < least) refuse(key, "is no whole number of " + std::to_string(least) + " or more");
     return *value;
   }
+  /// That an int holds.
+  int count(const char* key, std::int64_t least, std::int64_t otherwise = -1) {
+    constexpr std::int64_t most = 1'000'000;
+    const std::int64_t value = integer(key, least, otherwise);
+    if (value > most) refuse(key, "is more than " + std::to_string(most));
+    return static_cast<int>(value);
+  }
   bool truth(const char* key, bool otherwise) {
     if (!taken(key, false)) return otherwise;
     if (!table_.get(key)->is_boolean()) refuse(key, "is neither true nor false");
@@ -139,7 +146,7 @@ ClusterMachine read_cluster_machine(const std::string& path) {
   return read(path, [&](Section& file) {
     ClusterMachine m;
     m.name = file.text("name", std::filesystem::path(path).stem());
-    m.ranks_per_node = static_cast<int>(file.integer("ranks_per_node", 1));
+    m.ranks_per_node = file.count("ranks_per_node", 1);
     m.between = link_of(file.table("between", true));
     if (m.ranks_per_node > 1 || file.has("inside")) m.inside = link_of(file.table("inside", true));
     file.each_table("inside_of", [&](const std::string& name, Section s) { m.inside_of[traffic_of(path, name)] = link_of(std::move(s)); });
@@ -175,15 +182,15 @@ Execution read_execution(const std::string& path) {
   return read(path, [&](Section& file) {
     Execution e;
     e.name = file.text("name", std::filesystem::path(path).stem());
-    e.mesh.tp = static_cast<int>(file.integer("tp", 1, 1));
-    e.mesh.pp = static_cast<int>(file.integer("pp", 1, 1));
-    e.mesh.dp = static_cast<int>(file.integer("dp", 1, 1));
+    e.mesh.tp = file.count("tp", 1, 1);
+    e.mesh.pp = file.count("pp", 1, 1);
+    e.mesh.dp = file.count("dp", 1, 1);
     e.mesh.order = file.text("order", e.mesh.order);
     check_mesh(e.mesh);
     e.micro_batch = file.integer("micro_batch", 1, 1);
     e.micro_batches = file.integer("micro_batches", 1);
     e.schedule = file.text("schedule", e.schedule, schedule_names());
-    e.virtual_stages = static_cast<int>(file.integer("virtual_stages", 1, 1));
+    e.virtual_stages = file.count("virtual_stages", 1, 1);
     e.blocking_sends = file.text("sends", "overlapped", {"overlapped", "blocking"}) == "blocking";
     e.recompute = file.text("recompute", "none", {"none", "full"}) == "full";
     e.scatter_gather = file.truth("scatter_gather", true);
@@ -199,7 +206,7 @@ Execution read_execution(const std::string& path) {
       c.ratio = s.number("ratio", 1, 0);
       c.min_ratio = s.number("min_ratio", 1, 1);
       c.epilogue_only = s.truth("epilogue_only", false);
-      c.stages = s.has("stages") ? static_cast<int>(s.integer("stages", 0)) : -1;
+      c.stages = s.has("stages") ? s.count("stages", 0) : -1;
       if (c.epilogue_only && traffic != TrafficClass::pp_backward) s.refuse("epilogue_only", "belongs to pp_backward");
       if (c.stages >= 0 && traffic != TrafficClass::dp_gradient) s.refuse("stages", "belongs to dp_gradient");
       if ((c.rank > 0) == (c.ratio > 1)) s.refuse("rank", "or ratio (above 1): one of them says how much is sent");

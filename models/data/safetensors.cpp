@@ -85,6 +85,9 @@ bool SafetensorsFile::has(const std::string& name) const {
 const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
   if (found == entries_.end()) throw UsageError("safetensors file '" + path_ + "' holds no tensor '" + name + "'.");
+  // Types that are not understood are left unchecked when the header is read: a file may hold them beside what is asked for.
+  if (detail::element_size(found->kind) == 0)
+    throw UsageError("safetensors file '" + path_ + "': tensor '" + name + "' holds " + found->kind + "; F16, BF16, F32 and F64 can be read.");
   return *found;
 }
 

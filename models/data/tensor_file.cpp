@@ -33,10 +33,16 @@ std::pair<std::string, std::string> split_spec(const std::string& spec) {
                    "tensor to one of these formats.");
 }
 
-void list_h5(const h5::Group& group, const std::string& prefix, std::vector<std::string>& names) {
+/// Links may lead in a circle, and then without end: so many groups within one another, and in all, are no file of tensors.
+constexpr int most_depth = 32, most_groups = 10'000;
+
+void list_h5(const h5::Group& group, const std::string& prefix, int depth, int& groups, std::vector<std::string>& names) {
+  if (depth > most_depth || ++groups > most_groups)
+    throw CorruptData(group.file_name() + ": more than " + std::to_string(most_depth) + " groups lie within one another, or " + std::to_string(most_groups) +
+                      " in all; do its links lead in a circle?");
   for (const std::string& name : group.names()) {
     if (group.is_group(name)) {
-      list_h5(group.group(name), prefix + "/" + name, names);
+      list_h5(group.group(name), prefix + "/" + name, depth + 1, groups, names);
       continue;
     }
     const h5::DatasetInfo info = group.info(name);
@@ -63,7 +69,8 @@ std::vector<std::string> list_tensor_file(const std::string& path) {
   if (ending == ".safetensors") return detail::list_safetensors(path);
   if (ending != ".h5" && ending != ".hdf5") unknown_ending(path);
   std::vector<std::string> names;
-  list_h5(h5::File::open_read(path), "", names);
+  int groups = 0;
+  list_h5(h5::File::open_read(path), "", 0, groups, names);
   return names;
 }
 

@@ -171,7 +171,7 @@ void File::close() {
   group_->close();
   const bool closed = file_->close() >= 0;
   if (flushed && closed) return;
-  if (cause.find("errno = 28") != std::string::npos)
+  if (is_full_disk(cause))
     throw RuntimeFailure(file_name_ + ": the disk is full; free some space or choose another folder");
   if (!flushed) throw RuntimeFailure(file_name_ + ": cannot write the file's data (" + cause + ")");
   fail_write(file_name_, "close the file");

@@ -190,6 +190,27 @@ void Group::append(const std::string& name, ConstTensorView rows, Storage storag
     fail_write(where, "append to the dataset");
 }
 
+namespace {
+
+/// What a file of some hundred bytes may claim, nobody must allocate, or multiply in 64 bits. HDF5's own filters shrink data 1032 times at most; a small dataset may never
+/// have been written.
+void require_plausible(const std::vector<hsize_t>& dims, std::size_t element, hsize_t stored, const std::string& where) {
+  constexpr double small = 64 << 20, most_shrunk = 1100, most_elements = 0x1p53;
+  double elements = 1;  // those of a dataset whose axes of length 0 had length 1
+  bool empty = false;
+  std::string shown;
+  for (const hsize_t d : dims) {
+    elements *= static_cast<double>(std::max<hsize_t>(d, 1));
+    empty = empty || d == 0;
+    shown += (shown.empty() ? "" : " x ") + std::to_string(d);
+  }
+  const double bytes = elements * static_cast<double>(element);
+  if (elements > most_elements || (!empty && bytes > small && bytes > most_shrunk * static_cast<double>(stored)))
+    throw CorruptData(where + " claims " + shown + " elements of " + std::to_string(element) + " bytes, but the file holds " + std::to_string(stored) + " bytes of it");
+}
+
+}  // namespace
+
 DatasetInfo Group::info(const std::string& name) const {
   const Handle dataset = open_dataset(*this, group_->get(), name);
   const Handle type = type_handle(H5Dget_type(dataset.get()));
@@ -200,6 +221,7 @@ DatasetInfo Group::info(const std::string& name) const {
   H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
   DatasetInfo info;
   info.extents.assign(dims.begin(), dims.end());
+  require_plausible(dims, H5Tget_size(type.get()), H5Dget_storage_size(dataset.get()), place(name));
   info.dtype = dtype_of_stored(type.get());
   info.is_table = H5Tget_class(type.get()) == H5T_COMPOUND;
   info.is_text = H5Tget_class(type.get()) == H5T_STRING;

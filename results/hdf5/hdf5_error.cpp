@@ -30,9 +30,15 @@ std::string last_error() {
   return cause.empty() ? "no reason given by HDF5" : cause;
 }
 
+bool is_full_disk(const std::string& cause) {
+  for (const char* sign : {"errno = 28,", "errno = 27,", "errno = 122,", "No space left"})  // ENOSPC, EFBIG, EDQUOT
+    if (cause.find(sign) != std::string::npos) return true;
+  return false;
+}
+
 void fail_write(const std::string& place, const std::string& doing) {
   const std::string cause = last_error();
-  if (cause.find("errno = 28") != std::string::npos || cause.find("No space left") != std::string::npos)
+  if (is_full_disk(cause))
     throw RuntimeFailure(place + ": cannot " + doing +
                          ": the disk is full; free some space or choose another folder");
   if (cause.find("errno = 13") != std::string::npos || cause.find("errno = 30") != std::string::npos ||

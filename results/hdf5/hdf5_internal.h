@@ -19,6 +19,8 @@ void quiet();
 /// The innermost cause of the last failure, from HDF5's error stack. Every call of HDF5, closing a handle
 /// included, clears that stack: no temporary handle may die between the failure and this.
 std::string last_error();
+/// Whether that cause is a full disk, a quota or a limit on the size of files.
+bool is_full_disk(const std::string& cause);
 /// Why writing failed: EnvironmentError for missing rights, else RuntimeFailure (disk full is said plainly).
 [[noreturn]] void fail_write(const std::string& place, const std::string& doing);
 [[noreturn]] void fail_read(const std::string& place, const std::string& doing);

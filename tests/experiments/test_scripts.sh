@@ -67,7 +67,7 @@ reset; echo /usr/lib/x/openblas-pthread/libopenblas.so.0 >"$work/blas"
 setup; expect_status 0; expect_output "update-alternatives --set"
 
 property "unknown options end with 2 and the usage, before anything is done"
-for script in run_all.sh run_tests.sh scripts/setup.sh; do
+for script in run_all.sh run_tests.sh scripts/setup.sh scripts/fuzz.sh scripts/tsan.sh; do
   run "$root/$script" --no-such-option; expect_status 2; expect_output "--no-such-option"; expect_output "usage: "
   run "$root/$script" --help; expect_status 0; expect_output "usage: "
 done
@@ -75,6 +75,17 @@ run "$root/run_all.sh" --profile enormous; expect_status 2; expect_output "enorm
 run "$root/run_all.sh" --ranks many; expect_status 2; expect_output "many"
 run "$root/run_all.sh" --profile; expect_status 2; expect_output "needs a value"
 run "$root/run_tests.sh" --jobs 0; expect_status 2; expect_output "--jobs"
+run "$root/scripts/fuzz.sh" --seconds never; expect_status 2; expect_output "--seconds"
+run "$root/scripts/kill_campaign.py" --of nothing; expect_status 2; expect_output "sweep, race, claims"
+
+property "libFuzzer is fetched on request alone"
+reset; echo libclang-rt-14-dev >"$work/missing"
+setup; expect_status 0; expect_equal "$(calls)" "" "calls of apt-get"
+setup --fuzz; expect_status 0
+expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends libclang-rt-14-dev [noninteractive]" "last call"
+
+property "fuzz.sh lists every target that registers itself"
+expect_equal "$("$root/scripts/fuzz.sh" --list | wc -l)" "$(cat "$root"/tests/fuzz/targets/*.cpp | grep -c 'register_target(')" "number of targets"
 
 property "a folder that cannot be written ends with 3 and says so"
 touch "$work/file"

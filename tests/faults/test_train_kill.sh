@@ -2,7 +2,7 @@
 # labels: faults
 # timeout: 240
 # needs: train_gpt
-# A rank of a training run killed at a random moment ends the job within 10 seconds; the last checkpoint is whole and can be resumed.
+# A rank of a training run killed at a random moment ends the job within 10 seconds; the last checkpoint is whole and can be resumed; so it is where the next one finds no room.
 set -uo pipefail
 folder=$(mktemp -d)
 job=
@@ -33,5 +33,19 @@ for round in 1 2 3; do
   grep -q "rank [0-3].*signal 9" "$folder/log" || fail "nobody says which rank was killed"
   steps=$(/usr/bin/python3 -c "import h5py; print(h5py.File('$folder/run.h5').attrs['steps_taken'])") || fail "the last checkpoint cannot be read"
   launch --steps $((steps + 2)) --resume "$folder/run.h5" >"$folder/log" 2>&1 || fail "the checkpoint of step $steps cannot be resumed"
+  cp "$folder/run.h5" "$folder/good.h5"
   echo "round $round: killed after step $steps, ended in $milliseconds ms, resumed"
 done
+
+# A full disk, as far as the program can tell: what it writes first is a device without room. The last checkpoint stays, whole.
+if [ -e /dev/full ]; then
+  cp "$folder/good.h5" "$folder/run.h5"
+  ln -s /dev/full "$folder/run.h5.tmp"
+  launch --steps $((steps + 4)) --resume "$folder/run.h5" >"$folder/log" 2>&1
+  status=$?
+  [ $status = 6 ] || fail "exit status $status instead of 6 where a checkpoint finds no room"
+  grep -q "disk is full" "$folder/log" || fail "nobody says that there is no room"
+  cmp -s "$folder/good.h5" "$folder/run.h5" || fail "the checkpoint that was there has changed"
+  [ ! -L "$folder/run.h5.tmp" ] || fail "what could not be written was left"
+  echo "no room: the checkpoint of step $steps is as it was"
+fi

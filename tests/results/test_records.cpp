@@ -1,5 +1,6 @@
 // labels: unit
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -261,6 +262,26 @@ TEST(Journal, NoFileHasNoLinesAndAFullDeviceIsAnError) {
   Journal journal(folder / "a.jsonl");
   EXPECT_NE(message_of<RuntimeFailure>([&] { journal.cell_started("c"); }).find("a.jsonl"),
             std::string::npos);
+}
+
+// `ulimit -f`, which many clusters set: an error of that write (core/process/main_guard.h), not the end of the program by SIGXFSZ.
+TEST(Record, AFileThatMayNotGrowIsAFullDiskAndLeavesWhatWasThere) {
+  const TemporaryFolder out;
+  const CellRecord record = record_of("T3");
+  const std::string path = write(out, record), before = TemporaryFolder::read(path);
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const rlimit small{4096, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string of_record = message_of<RuntimeFailure>([&] { write(out, record); });
+  const std::string of_h5 = message_of<RuntimeFailure>([&] {
+    write_h5_atomically(out / "x.h5", [](h5::File& file) { file.write_vector<double>("x", std::vector<double>(10000, 1.5)); });
+  });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_NE(of_record.find("disk is full"), std::string::npos) << of_record;
+  EXPECT_NE(of_h5.find("disk is full"), std::string::npos) << of_h5;
+  EXPECT_EQ(TemporaryFolder::read(path), before);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(out.path())) EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
 TEST(Record, WhatIsWrittenIsRead) {

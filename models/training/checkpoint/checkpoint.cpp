@@ -1,5 +1,6 @@
 #include "models/training/checkpoint/checkpoint.h"
 
+#include <charconv>
 #include <cstring>
 #include <map>
 
@@ -73,6 +74,15 @@ void write_states(const h5::Group& file, int rank, const CodecStates& states) {
     group.write_vector<std::uint8_t>(dataset, bytes);
     group.set_attribute(dataset, "channel", name);
   }
+}
+
+/// Of a group's name.
+int rank_of_group(const std::string& name, const std::string& path) {
+  int rank = -1;
+  const auto [end, error] = std::from_chars(name.data() + std::min(name.size(), std::strlen("rank")), name.data() + name.size(), rank);
+  if (!name.starts_with("rank") || error != std::errc() || end != name.data() + name.size())
+    throw CorruptData(path + ": codec_state/" + name + " is no rank's; " + remedy);
+  return rank;
 }
 
 CodecStates read_states(const h5::Group& file, int rank) {
@@ -215,7 +225,7 @@ std::string checkpoint_content(const std::string& path) {
   }
   const std::vector<std::string> ranks = file.has("codec_state") ? file.group("codec_state").names() : std::vector<std::string>();
   for (const std::string& rank : ranks)
-    for (const auto& [channel, state] : read_states(file, std::stoi(rank.substr(std::strlen("rank"))))) add("codec state of " + rank + " " + channel, state);
+    for (const auto& [channel, state] : read_states(file, rank_of_group(rank, path))) add("codec state of " + rank + " " + channel, state);
   return hash.hex();
 }
 

@@ -81,6 +81,13 @@ class Recompute(unittest.TestCase):
         size = sum(os.path.getsize(os.path.join(at, f)) for page in PAGES for at, _, files in os.walk(os.path.dirname(page)) for f in files)
         self.assertLessEqual(size, 20 << 20)
 
+    def test_runs_at_the_same_moment_keep_each_others_verdicts(self):
+        ids = ["optimus_cc.C4", "optimus_cc.C7", "tensor_parallel.C16", "tensor_parallel.M2"]
+        with tempfile.TemporaryDirectory() as out:
+            runs = [subprocess.Popen([os.path.join(BIN, "claims"), "run", one, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for one in ids]
+            self.assertEqual([run.wait(120) for run in runs], [0] * len(ids))
+            self.assertEqual(set(judged(os.path.join(out, "claims.json"))), set(ids))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -14,6 +14,7 @@
 #include "core/half.h"
 #include "core/random.h"
 #include "models/data/generated/generators.h"
+#include "models/data/safetensors.h"
 #include "models/data/tensor_file.h"
 #include "models/capture/spectrum.h"
 #include "results/hdf5/hdf5.h"
@@ -149,6 +150,17 @@ TEST(Generators, UnknownKindsKeysAndValuesAreRefused) {
         "power_law:exponent=-1", "sparse:zeros=1.5", "low_rank:rank=0", "gaussian:a=1",
         "power_law:exponent=nan", "log_normal:sigma=1e9", "integers:largest=0", "integers:largest=1.5"})
     EXPECT_THROW(parse_generator(bad), UsageError) << bad;
+}
+
+// A checkpoint may hold such tensors beside others; whoever asks for one by its name is told, and reads nothing.
+TEST_F(InputFiles, ATypeOfSafetensorsThatIsNotUnderstoodIsNeverRead) {
+  const std::string path = write("ints.safetensors", safetensors(R"({"w":{"dtype":"I64","shape":[1099511627776,1099511627776,4,4,4],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[6],"data_offsets":[8,32]}})",
+                                                                 std::string(8, '\1') + raw(six)));
+  const SafetensorsFile file(path);
+  EXPECT_EQ(file.names(), std::vector<std::string>{"x"});
+  EXPECT_THROW(file.shape("w"), UsageError);
+  EXPECT_THROW(file.load("w"), UsageError);
+  EXPECT_EQ(values_of(file.load("x")), six);
 }
 
 TEST_F(InputFiles, NpyOfEveryTypeVersionAndOrderIsRead) {

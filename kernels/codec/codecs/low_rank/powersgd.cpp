@@ -50,6 +50,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
 
   void check_message(const Shape& shape) const override {
     const std::int64_t elements = shape.elements(), n = options_.rows > 0 ? options_.rows : shape.rows();
+    if (elements == 0) return;  // nothing travels
     const std::string of = std::to_string(shape.rows()) + " x " + std::to_string(shape.columns());
     if (elements % n != 0)
       throw UsageError("rows " + std::to_string(n) + " do not divide the " + std::to_string(elements) + " elements of these messages (" + of + ")");
