@@ -3,7 +3,7 @@
 
     scripts/kill_campaign.py [--kills 200] [--seed 1] [--of sweep,race,claims] [--bin build/bin] [--out FOLDER]
 
-What is killed is any process of the run with the same chance: the program itself, mpirun, a rank. Held after every kill and at the end of every run:
+What is killed is the program itself, mpirun or a rank, each kind with the same chance. Held after every kill and at the end of every run:
   - nothing finished is lost, nothing is measured twice: the record of a cell that was OK stays as it is, to the byte;
   - what the killed process belonged to has ended within 10 s: all of it, where the program itself was killed, else its launch;
   - the same command completes: exit status 0 and the cells of a run that nobody disturbed;
@@ -174,14 +174,19 @@ class Run:
 
     def kill_one(self):
         """Kills a process after a pause. Returns its role and the seconds until its end, or None where the run ended by itself before."""
+        if self.chance.random() < 0.85:  # else it may be at its very beginning
+            wait_until(lambda: len(self.alive()) > 1 or self.process.poll() is not None, 60)
         time.sleep(self.chance.uniform(0.02, 2.0))
         # What is between fork and exec, or just gone, has no name of its own yet.
         alive = self.alive()
         self.check_records()
         if self.process.poll() is not None or not alive:
             return None
-        victim = self.chance.choice(sorted(alive))
-        role = "the program" if victim == self.process.pid else alive[victim][1]
+        roles = collections.defaultdict(list)
+        for process, (_, name) in sorted(alive.items()):
+            roles["the program" if process == self.process.pid else name].append(process)
+        role = self.chance.choice(sorted(roles))
+        victim = self.chance.choice(roles[role])
         belongs = set(alive) if victim == self.process.pid else self.launch_of(victim, alive)
         try:
             os.kill(victim, signal.SIGKILL)

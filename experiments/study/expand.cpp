@@ -16,7 +16,7 @@ namespace thinwire::sweep {
 namespace {
 
 constexpr int most_ranks = 4096;
-constexpr std::size_t most_cells = 1'000'000;  ///< of a grid, before exclusions: a million seconds are twelve days
+constexpr std::size_t most_cells = 200'000;  ///< of a grid, before exclusions: of a second each, two days
 
 /// Of factors that a user names; beyond what 64 bits hold, their largest number.
 std::int64_t product(std::int64_t a, std::int64_t b) {

@@ -29,7 +29,9 @@ class SampleCache {
   bool knows(const MessageKey& key, const Shape& shape) const;
   /// to (f32) = what is remembered of the message's samples, all of which are known.
   void read(const MessageKey& key, TensorView to) const;
-  /// Remembers x (f32) from now on. Of a sample that comes twice in a message, the later rows stay. RuntimeFailure where a value is too large for the type.
+  /// Whether all of x (f32) can be remembered: finite, and no number too large for the type.
+  bool fits(ConstTensorView x) const;
+  /// Remembers x (f32) from now on. Of a sample that comes twice in a message, the later rows stay. RuntimeFailure where it does not fit.
   void write(const MessageKey& key, ConstTensorView x);
   /// Bytes of memory or file that hold samples.
   std::size_t bytes() const;
