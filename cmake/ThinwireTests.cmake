@@ -172,6 +172,9 @@ target_link_libraries(fuzz.test_every_reader PRIVATE $<TARGET_OBJECTS:thinwire_f
 if(THINWIRE_FUZZ)
   add_executable(fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/libfuzzer.cpp)
   target_link_libraries(fuzz PRIVATE thinwire_bench thinwire_experiments thinwire_claims $<TARGET_OBJECTS:thinwire_fuzz_targets> ${THINWIRE_FUZZ_ENGINE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_link_options(fuzz PRIVATE -Wl,--allow-multiple-definition)  # libFuzzer has a __sanitizer_cov_trace_pc that does nothing
+  endif()
   set_target_properties(fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endif()
 

@@ -232,7 +232,10 @@ void CellRunner::take_from_begun(std::span<const CellRequest> requests) {
 void CellRunner::run_under(const Registry& registry) {
   const std::string path = rules_path(paths_.out, registry.hash);
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  results::write_file_atomically(path, to_text(registry));
+  {
+    const sweep::FolderGuard guard(paths_.out, ".claims.lock");  // another run may be about to write the same
+    if (!std::filesystem::exists(path)) results::write_file_atomically(path, to_text(registry));
+  }
   // Programs record it in their provenance.
   ::setenv("THINWIRE_RULES", registry.hash.c_str(), 1);
 }

@@ -19,6 +19,9 @@ extern "C" __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc()
   const auto place = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
   ++place_counters[place * 0x9e3779b97f4a7c15ull >> (64 - counter_bits)];
 }
+// Comparisons of floating-point numbers, which libFuzzer does not look at.
+extern "C" __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_cmpf(float, float) {}
+extern "C" __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_cmpd(double, double) {}
 #endif
 
 namespace thinwire::fuzz {
