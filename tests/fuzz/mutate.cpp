@@ -17,12 +17,44 @@ class Draws {
   std::uint64_t next_;
 };
 
-constexpr std::uint64_t ends_of_ranges[] = {0,          1,           2,          0x7f,        0x80,       0xff,       0x100,      0x7fff,
-                                            0x8000,     0xffff,      0x10000,    0x7fffffff,  0x80000000, 0xffffffff, 1ull << 32, 1ull << 40,
-                                            1ull << 62, ~0ull >> 1u, 1ull << 63, ~0ull - 7,   ~0ull,      0x7fc00000, 0x7f800000, 0xff7fffff};
-constexpr const char* words[] = {"0", "1", "-1", "255", "65536", "2147483648", "4294967296", "9223372036854775807", "-9223372036854775808", "99999999999999999999",
-                                 "1e308", "1e999", "-0.0", "nan", "inf", "0x1p-149", "true", "\"", "'", "\\", "\n", "\t", ",", ":", "+", "=", "[", "]", "{", "}", "..", "/",
-                                 "\xff", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xef\xbb\xbf"};
+constexpr std::uint64_t ends_of_ranges[] = {0,          1,          2,          0x7f,       0x80,       0xff,        0x100,      0x7fff,    0x8000, 0xffff,     0x10000,    0x7fffffff,
+                                            0x80000000, 0xffffffff, 1ull << 32, 1ull << 40, 1ull << 62, ~0ull >> 1u, 1ull << 63, ~0ull - 7, ~0ull,  0x7fc00000, 0x7f800000, 0xff7fffff};
+constexpr const char* words[] = {"0",
+                                 "1",
+                                 "-1",
+                                 "255",
+                                 "65536",
+                                 "2147483648",
+                                 "4294967296",
+                                 "9223372036854775807",
+                                 "-9223372036854775808",
+                                 "99999999999999999999",
+                                 "1e308",
+                                 "1e999",
+                                 "-0.0",
+                                 "nan",
+                                 "inf",
+                                 "0x1p-149",
+                                 "true",
+                                 "\"",
+                                 "'",
+                                 "\\",
+                                 "\n",
+                                 "\t",
+                                 ",",
+                                 ":",
+                                 "+",
+                                 "=",
+                                 "[",
+                                 "]",
+                                 "{",
+                                 "}",
+                                 "..",
+                                 "/",
+                                 "\xff",
+                                 "\xed\xa0\x80",
+                                 "\xf4\x90\x80\x80",
+                                 "\xef\xbb\xbf"};
 
 void change(std::string& text, const std::vector<std::string>& corpus, Draws& draw) {
   const auto place = [&] { return draw.below(text.size() + 1); };

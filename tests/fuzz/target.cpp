@@ -39,7 +39,9 @@ bool register_target(Target target) {
   return true;
 }
 
-const std::vector<Target>& targets() { return registry(); }
+const std::vector<Target>& targets() {
+  return registry();
+}
 
 const Target& target(const std::string& name) {
   std::string known;

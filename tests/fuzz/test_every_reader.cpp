@@ -34,7 +34,9 @@ std::vector<Target> chosen_targets() {
   return targets();
 }
 
-std::string keep_folder() { return setting("THINWIRE_FUZZ_KEEP", "fuzz-findings"); }
+std::string keep_folder() {
+  return setting("THINWIRE_FUZZ_KEEP", "fuzz-findings");
+}
 
 /// Name and content of the committed inputs, by name.
 std::vector<std::pair<std::string, std::string>> corpus_of(const Target& target) {
@@ -59,7 +61,8 @@ TEST(EveryReader, AcceptsItsSeeds) {
   for (const Target& target : chosen_targets()) {
     const std::vector<std::string> seeds = target.seeds();
     EXPECT_FALSE(seeds.empty()) << target.name << " has nothing to begin with";
-    const Report report = run_inputs(target, [&](std::uint64_t i) { return at(seeds, i); }, keep_folder());
+    const Report report = run_inputs(
+        target, [&](std::uint64_t i) { return at(seeds, i); }, keep_folder());
     expect_nothing_found(report);
     EXPECT_EQ(report.refused, 0u) << target.name << " refuses seeds of its own: its inputs do not get behind the first check";
   }
@@ -69,7 +72,8 @@ TEST(EveryReader, GivesAResultOrAnErrorOnEveryInputOfItsCorpus) {
   for (const Target& target : chosen_targets()) {
     std::vector<std::string> inputs;
     for (const auto& [name, input] : corpus_of(target)) inputs.push_back(input);
-    expect_nothing_found(run_inputs(target, [&](std::uint64_t i) { return at(inputs, i); }, keep_folder()));
+    expect_nothing_found(run_inputs(
+        target, [&](std::uint64_t i) { return at(inputs, i); }, keep_folder()));
   }
 }
 
@@ -89,8 +93,8 @@ TEST(EveryReader, GivesAResultOrAnErrorOnMutatedInputs) {
         },
         keep_folder());
     expect_nothing_found(report);
-    std::printf("%-18s seed %llu: %7llu read, %7llu refused, %5.2f s\n", target.name.c_str(), static_cast<unsigned long long>(seed),
-                static_cast<unsigned long long>(report.read), static_cast<unsigned long long>(report.refused), watch.seconds());
+    std::printf("%-18s seed %llu: %7llu read, %7llu refused, %5.2f s\n", target.name.c_str(), static_cast<unsigned long long>(seed), static_cast<unsigned long long>(report.read),
+                static_cast<unsigned long long>(report.refused), watch.seconds());
   }
 }
 
@@ -141,7 +145,10 @@ TEST(RunInputs, TellsAndKeepsWhatThrowsAndWhatKillsAndReadsTheRest) {
   EXPECT_NE(report.findings[2].find("wrong-6"), std::string::npos) << report.findings[2];
   EXPECT_NE(report.findings[3].find("status 0"), std::string::npos) << report.findings[3];
   EXPECT_EQ(TemporaryFolder::read(folder / "keep/wrong-6"), "6");
-  EXPECT_EQ(run_inputs(wrong_reader(), [](std::uint64_t) { return std::optional<std::string>("3"); }, folder / "keep", 2).findings.size(), 2u);
+  EXPECT_EQ(run_inputs(
+                wrong_reader(), [](std::uint64_t) { return std::optional<std::string>("3"); }, folder / "keep", 2)
+                .findings.size(),
+            2u);
 }
 
 }  // namespace

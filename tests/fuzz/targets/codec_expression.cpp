@@ -17,8 +17,7 @@ void read(std::string_view input) {
     try {
       const CodecStack stack = make_codec(expression, form);
       // Sizes of a codec with parameters at their ends are numbers that a caller can add up.
-      for (const Shape& shape : {Shape{0, 8}, Shape{1}, Shape{7, 13}})
-        try {
+      for (const Shape& shape : {Shape{0, 8}, Shape{1}, Shape{7, 13}}) try {
           stack.codec->check_message(shape);
           if (stack.codec->max_payload_bytes(shape) > std::size_t{1} << 30) throw Finding("claims " + std::to_string(stack.codec->max_payload_bytes(shape)) + " bytes for " + shape.to_string());
         } catch (const UsageError&) {

@@ -74,7 +74,9 @@ MessageKey CodecMessage::key(std::int64_t of_step) const {
   return key;
 }
 
-std::vector<float> CodecMessage::tensor(std::int64_t of_step) const { return normal_numbers(shape.elements(), 100 + static_cast<std::uint64_t>(of_step)); }
+std::vector<float> CodecMessage::tensor(std::int64_t of_step) const {
+  return normal_numbers(shape.elements(), 100 + static_cast<std::uint64_t>(of_step));
+}
 
 CodecStack CodecMessage::stack() const {
   CodecStack stack = make_codec(codec, form);

@@ -59,8 +59,7 @@ void read_made(std::string_view input, bool may_poke) {
 std::vector<std::string> seeds() {
   return {"group a/b\ndata a/b/x f32 2x3\ndata y f64 4 chunked\ndata z bf16 2x2x2\ndata w f16 scalar\ndata i i64 3\n",
           "strings s 3\nstrings t 2 fixed=7\ntable u 3 n:i64 x:f64 name:s8 small:i8 half:f32\ntable v 0 n:i64 text:long\n",
-          "text . a hello\nint . b 7\nreal . channel 0.5\ngroup g\ntext g a inner\nmany g b 3\n",
-          "group g\nhard g/self g\nsoft g/up /\nhard h g\ndata g/x f32 2x3\nsoft gone nowhere\n",
+          "text . a hello\nint . b 7\nreal . channel 0.5\ngroup g\ntext g a inner\nmany g b 3\n", "group g\nhard g/self g\nsoft g/up /\nhard h g\ndata g/x f32 2x3\nsoft gone nowhere\n",
           "data big f32 99999x99999 chunked unwritten\ndata big32 big32 2x3\ndata e enum 3\ntable w 2 list:array\ndata n f32 null\ndata many f32 1x2x1x2x1x2\n"};
 }
 const bool files = register_target({"hdf5", "HDF5 files of benches' --input, and all that results/hdf5 reads", [](std::string_view input) { read_made(input, false); }, seeds});

@@ -33,8 +33,9 @@ std::string file(const std::string& descr, const std::string& order, const std::
 }
 
 std::vector<std::string> seeds() {
-  return {file("<f4", "False", "(2, 3)", 24, 1), file("<f8", "True", "(3, 2)", 48, 2),      file("<f2", "False", "()", 2, 1), file("<V2", "False", "(2, 3, 2)", 24, 1),
-          file("<u2", "False", "(6,)", 12, 1),   file("<f4", "False", "(1, 2, 1, 2, 1, 2)", 32, 2), file("<f4", "False", "(0, 5)", 0, 1)};
+  return {file("<f4", "False", "(2, 3)", 24, 1),    file("<f8", "True", "(3, 2)", 48, 2), file("<f2", "False", "()", 2, 1),
+          file("<V2", "False", "(2, 3, 2)", 24, 1), file("<u2", "False", "(6,)", 12, 1),  file("<f4", "False", "(1, 2, 1, 2, 1, 2)", 32, 2),
+          file("<f4", "False", "(0, 5)", 0, 1)};
 }
 
 const bool registered = register_target({"npy", "FILE.npy of benches' --input", read, seeds});

@@ -17,9 +17,9 @@ void read_journal(std::string_view input) {
   reader.poll();
   if (!reader.poll().empty()) throw Finding("a journal that nobody writes has new lines");
 }
-const bool journals = register_target({"journal", "OUT/journal/N.jsonl", read_journal, [] {
-                                         return std::vector<std::string>{"{\"event\":\"cell_started\",\"cell_id\":\"ab\",\"time\":1.5,\"elapsed\":2}\n{\"event\":\"message\",\"reason\":\"\\u00e9\"}\n{\"ev"};
-                                       }});
+const bool journals =
+    register_target({"journal", "OUT/journal/N.jsonl", read_journal,
+                     [] { return std::vector<std::string>{"{\"event\":\"cell_started\",\"cell_id\":\"ab\",\"time\":1.5,\"elapsed\":2}\n{\"event\":\"message\",\"reason\":\"\\u00e9\"}\n{\"ev"}; }});
 
 void read_parameters(std::string_view input) {
   const results::Parameters parameters = results::Parameters::from_json(input, "fuzz");
@@ -27,9 +27,8 @@ void read_parameters(std::string_view input) {
   if (results::Parameters::from_json(canonical, "fuzz").canonical_json() != canonical) throw Finding("canonical parameters are read as others: " + canonical);
   results::cell_id("p", 2, "shm", parameters);
 }
-const bool parameters = register_target({"parameters", "parameters of a cell, as launches and records hold them", read_parameters, [] {
-                                           return std::vector<std::string>{R"({"a":1,"b":0.5,"c":true,"d":"text","e":-3,"f":1e300,"g":"8.0","h":""})"};
-                                         }});
+const bool parameters = register_target({"parameters", "parameters of a cell, as launches and records hold them", read_parameters,
+                                         [] { return std::vector<std::string>{R"({"a":1,"b":0.5,"c":true,"d":"text","e":-3,"f":1e300,"g":"8.0","h":""})"}; }});
 
 void read_csv(std::string_view input) {
   results::Table like;
@@ -40,18 +39,19 @@ void read_csv(std::string_view input) {
   const results::Table again = results::table_from_csv(results::to_csv(table), like, "fuzz");
   if (again.rows() != table.rows() || results::to_csv(again) != results::to_csv(table)) throw Finding("to_csv gives another table");
 }
-const bool csvs = register_target({"csv", "published numbers and exported tables", read_csv, [] {
-                                     return std::vector<std::string>{"name,n,value\na,1,0.5\n\"b, \"\"c\"\"\",-2,nan\n\"two\nlines\",3,-inf\n,0,1e-300\n"};
-                                   }});
+const bool csvs = register_target(
+    {"csv", "published numbers and exported tables", read_csv, [] { return std::vector<std::string>{"name,n,value\na,1,0.5\n\"b, \"\"c\"\"\",-2,nan\n\"two\nlines\",3,-inf\n,0,1e-300\n"}; }});
 
 void read_register(std::string_view input) {
   const claims::Registry registry = claims::registry_from(std::string(input), "fuzz");
   const std::string text = claims::to_text(registry);
   if (claims::to_text(claims::registry_from(text, "fuzz")) != text) throw Finding("to_text gives another register");
 }
-const bool registers = register_target({"claims_register", "experiments/claims/registry.lock", read_register, [] {
-                                          return std::vector<std::string>{R"({"schema":1,"written_by":"claims lock","rules":{"a.C1":{"hash":"48ce","date":"2026-11-25","changes":[{"date":"d","former_hash":"f","what":"w","why":"y"}]},"b":{"hash":"","date":"","changes":[]}}})"};
-                                        }});
+const bool registers = register_target(
+    {"claims_register", "experiments/claims/registry.lock", read_register, [] {
+       return std::vector<std::string>{
+           R"({"schema":1,"written_by":"claims lock","rules":{"a.C1":{"hash":"48ce","date":"2026-11-25","changes":[{"date":"d","former_hash":"f","what":"w","why":"y"}]},"b":{"hash":"","date":"","changes":[]}}})"};
+     }});
 
 void read_verdicts(std::string_view input) {
   const std::vector<claims::Judged> judged = claims::from_json(std::string(input), "fuzz");
@@ -75,7 +75,8 @@ void read_archive(std::string_view input) {
         at += count;
         return count;
       },
-      "fuzz", [&](const results::TarMember& member) -> results::ByteSink {
+      "fuzz",
+      [&](const results::TarMember& member) -> results::ByteSink {
         if (!results::is_safe_member_name(member.name)) throw Finding("a member of an unsafe name: " + member.name);
         if (member.bytes % 2 == 1) return {};
         return [&](std::string_view bytes) { kept += bytes.size(); };

@@ -63,7 +63,9 @@ void read_vocabulary(std::string_view input) {
       if (id < 0 || id >= vocabulary.size()) throw Finding("an id that there is not: " + std::to_string(id));
 }
 
-std::vector<std::string> vocabulary_seeds() { return {special(), special() + "un\n##aff\n##able\n\xc3\xa9\n,\na\n##b\n", "a\r\n##\r\n" + special()}; }
+std::vector<std::string> vocabulary_seeds() {
+  return {special(), special() + "un\n##aff\n##able\n\xc3\xa9\n,\na\n##b\n", "a\r\n##\r\n" + special()};
+}
 
 const bool vocabularies = register_target({"vocabulary", "vocab.txt of --vocabulary", read_vocabulary, vocabulary_seeds});
 
@@ -84,7 +86,10 @@ void read_text(std::string_view input) {
 }
 
 std::vector<std::string> text_seeds() {
-  return {"The quick brown fox. The quicker \xc3\xa9t\xc3\xa9, na\xc3\xafve \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80!\n", "a\xcc\x81" "b\xe2\x80\x8b\xef\xbf\xbd\tA\xc4\xb0\n", "\xed\x95\x9c\xea\xb5\xad\xec\x96\xb4 \xe1\x84\x92\xe1\x85\xa1"};
+  return {"The quick brown fox. The quicker \xc3\xa9t\xc3\xa9, na\xc3\xafve \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80!\n",
+          "a\xcc\x81"
+          "b\xe2\x80\x8b\xef\xbf\xbd\tA\xc4\xb0\n",
+          "\xed\x95\x9c\xea\xb5\xad\xec\x96\xb4 \xe1\x84\x92\xe1\x85\xa1"};
 }
 
 const bool texts = register_target({"text", "words and pieces of any text", read_text, text_seeds});

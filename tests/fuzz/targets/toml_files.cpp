@@ -46,11 +46,12 @@ void read_a_study(std::string_view input) {
 }
 
 std::vector<std::string> study_seeds() {
-  return {"[study]\nname = \"s\"\nprogram = \"p\"\n[axes]\na = [1, 2]\n",
-          "[study]\nname = \"s\"\n[parameters]\nx = 1.5\nt = \"\\u00e9 'q'\"\n[sets.two]\nb = [1, 2]\nc = [\"k\", \"l\"]\n[[grid]]\nprogram = \"p\"\nranks = \"tp*pp\"\nlink = [\"shm\", \"netns:1gbit\"]\n"
-          "seeds = [1, 2]\ntags = [\"a\"]\nminutes = 2\n[grid.parameters]\ntp = 2\npp = 1\n[[grid.zip]]\nuse = \"two\"\n[[grid.exclude]]\nb = 2\nlink = \"shm\"\n[[grid.override]]\nwhen = {b = 1}\n"
-          "set = {x = true}\n",
-          "[study]\nname = \"s\"\nprogram = \"p\"\nrepeat = {seeds = 3, first = 4}\nranks = \"2*2\"\nomp_threads = 2\ntimeout = 1e3\nmemory_gib = 0.5\nrepetitions = 4\n"};
+  return {
+      "[study]\nname = \"s\"\nprogram = \"p\"\n[axes]\na = [1, 2]\n",
+      "[study]\nname = \"s\"\n[parameters]\nx = 1.5\nt = \"\\u00e9 'q'\"\n[sets.two]\nb = [1, 2]\nc = [\"k\", \"l\"]\n[[grid]]\nprogram = \"p\"\nranks = \"tp*pp\"\nlink = [\"shm\", \"netns:1gbit\"]\n"
+      "seeds = [1, 2]\ntags = [\"a\"]\nminutes = 2\n[grid.parameters]\ntp = 2\npp = 1\n[[grid.zip]]\nuse = \"two\"\n[[grid.exclude]]\nb = 2\nlink = \"shm\"\n[[grid.override]]\nwhen = {b = 1}\n"
+      "set = {x = true}\n",
+      "[study]\nname = \"s\"\nprogram = \"p\"\nrepeat = {seeds = 3, first = 4}\nranks = \"2*2\"\nomp_threads = 2\ntimeout = 1e3\nmemory_gib = 0.5\nrepetitions = 4\n"};
 }
 const bool studies = register_target({"study", "study files of sweep, and the cells that they name", read_a_study, study_seeds});
 
@@ -60,24 +61,25 @@ void read_a_course(std::string_view input) {
   for (const race::Entrant& entrant : course.entrants) course.loss.with(entrant).canonical_json();
 }
 std::vector<std::string> course_seeds() {
-  return shipped("experiments/race/courses",
-                 {"[race]\nname = \"c\"\nhorizon = 8\nvalidate_every = 2\nrates = [1e-3, 2e-3]\ntuning_seed = 1\nseeds = [2, 3]\nlinks = [\"shm\"]\n[loss]\nranks = 2\nparameters = {hidden = 8}\n[time]\n"
-                  "[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"topk\"\nsettings = {\"compress.dp_gradient\" = \"topk\"}\nrate = 1e-3\nhorizons = 2\nseeds = [9]\n"});
+  return shipped(
+      "experiments/race/courses",
+      {"[race]\nname = \"c\"\nhorizon = 8\nvalidate_every = 2\nrates = [1e-3, 2e-3]\ntuning_seed = 1\nseeds = [2, 3]\nlinks = [\"shm\"]\n[loss]\nranks = 2\nparameters = {hidden = 8}\n[time]\n"
+       "[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"topk\"\nsettings = {\"compress.dp_gradient\" = \"topk\"}\nrate = 1e-3\nhorizons = 2\nseeds = [9]\n"});
 }
 const bool courses = register_target({"course", "courses of the race", read_a_course, course_seeds});
 
 void read_profile(std::string_view input) {
   const sweep::Machine machine = sweep::machine_from_text(std::string(input), "profile.toml");
-  for (const char* link : {"shm", "fabric", "netns:1gbit"})
-    try {
+  for (const char* link : {"shm", "fabric", "netns:1gbit"}) try {
       const sweep::Shape shape = sweep::shape_of(machine, link, 12, 0);
       if (shape.nodes < 1 || shape.ranks_per_node < 1) throw Finding("a shape without nodes or ranks");
     } catch (const UsageError&) {
     }
 }
-const bool profiles = register_target({"machine_profile", "profiles of --machine", read_profile, [] {
-                                         return shipped("experiments/machines", {"name = \"m\"\n[node]\nranks = 2\ngpus = 2\ngpu_of_local_rank = [0, 1]\n[[link]]\nname = \"fabric\"\nenvironment = {A = \"b\"}\n"});
-                                       }});
+const bool profiles =
+    register_target({"machine_profile", "profiles of --machine", read_profile, [] {
+                       return shipped("experiments/machines", {"name = \"m\"\n[node]\nranks = 2\ngpus = 2\ngpu_of_local_rank = [0, 1]\n[[link]]\nname = \"fabric\"\nenvironment = {A = \"b\"}\n"});
+                     }});
 
 void read_links(std::string_view input) {
   const MachineFile file = MachineFile::read(as_file("links.toml", input));
@@ -88,9 +90,8 @@ void read_links(std::string_view input) {
     if (found == again.links.end() || found->second.latency_us != link.latency_us || found->second.gbps != link.gbps) throw Finding("to_toml changes the link '" + name + "'");
   }
 }
-const bool links = register_target({"machine_links", "what bench_collective --fit writes of a machine", read_links, [] {
-                                      return std::vector<std::string>{"[link.\"netns:1gbit\"]\nlatency_us = 31.5\ngbps = 0.94\n[link.fabric]\nlatency_us = 0\n"};
-                                    }});
+const bool links = register_target({"machine_links", "what bench_collective --fit writes of a machine", read_links,
+                                    [] { return std::vector<std::string>{"[link.\"netns:1gbit\"]\nlatency_us = 31.5\ngbps = 0.94\n[link.fabric]\nlatency_us = 0\n"}; }});
 
 void read_training(std::string_view input) {
   const TrainConfig config = make_train_config(read_train_file(as_file("train.toml", input)));
