@@ -205,8 +205,8 @@ Numbers tuned() {
 }  // namespace
 
 Numbers projected_training(const JudgeContext& context, int seed) {
-  const Numbers losses = sharded_compression::kept_numbers(context, "projected-rates", 1, "nine trainings in this process, a rate for each kind of projection (minutes)", tuned);
-  return sharded_compression::kept_numbers(context, "projected-seed" + std::to_string(seed), 1, "three trainings in this process with projections, seed " + std::to_string(seed) + " (minutes)", [&] {
+  const Numbers losses = sharded_compression::kept_numbers(context, "projected-rates", 2, "fifteen trainings in this process, a rate for each kind of projection (minutes)", tuned);
+  return sharded_compression::kept_numbers(context, "projected-seed" + std::to_string(seed), 2, "three trainings in this process with projections, seed " + std::to_string(seed) + " (minutes)", [&] {
     Numbers numbers;
     for (const std::string& arm : projected_arms) {
       const std::vector<double>& tried = losses.at(arm);

@@ -17,7 +17,7 @@ namespace thinwire::claims::low_bandwidth_pipeline {
 inline constexpr int projected_steps = 300, projected_seq = 64, projected_sequences = 8;
 inline constexpr int projected_hidden = 64, projected_rank = projected_hidden / 8;
 inline const std::vector<std::string> projected_arms = {"fixed", "learnt", "naive"};  ///< the subspace network; along the manifold; by AdamW
-inline const std::vector<std::string> projected_rates = {"0.001", "0.003", "0.01"};
+inline const std::vector<std::string> projected_rates = {"0.0003", "0.001", "0.003", "0.01", "0.03"};
 
 /// By name, numbers of one seed, each arm at the rate of projected_rates that ended lowest with seed 101:
 ///   loss ARM             validation loss at the end, nats per token
