@@ -37,7 +37,7 @@ while [ $# -gt 0 ]; do
     *) chosen+=("$1"); shift ;;
   esac
 done
-all=$(sed -n 's/^.*register_target({"\([a-z0-9_]*\)".*$/\1/p' tests/fuzz/targets/*.cpp | sort)
+all=$(cat tests/fuzz/targets/*.cpp | tr '\n' ' ' | grep -o 'register_target( *{"[a-z0-9_]*"' | cut -d'"' -f2 | sort)
 [ $list = no ] || { echo "$all"; exit 0; }
 [ ${#chosen[@]} -gt 0 ] || mapfile -t chosen <<<"$all"
 for name in "${chosen[@]}"; do grep -qx "$name" <<<"$all" || { echo "$self: no target '$name'; there is" $all >&2; exit 2; }; done
