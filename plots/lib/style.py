@@ -329,9 +329,9 @@ def number_ticks(axis, low, high):
 
 
 def freeze_layout(figure):
-    """Runs the layout once and keeps it, so that pixel positions are final."""
-    figure.canvas.draw()
-    figure.set_layout_engine("none")
+    """Runs the layout once and keeps it, so that pixel positions are final. Without an engine, not with the engine "none": savefig draws twice where there is any."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)
 
 
 def place_labels(axes, labels, avoid=(), fontsize=7.5):
