@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "models/data/tensor_file_formats.h"
 #include "tests/support/codec_expressions.h"
 
 namespace thinwire::fuzz {
@@ -20,24 +21,14 @@ std::vector<float> normal_numbers(std::int64_t count, std::uint64_t stream) {
 }
 
 std::optional<Shape> shape_of(const std::vector<std::int64_t>& e) {
+  if (e.empty() || e.size() > 4) return std::nullopt;
   std::int64_t elements = 1;
   for (const std::int64_t extent : e) {
     if (extent < 0 || extent > most_elements) return std::nullopt;
     elements *= extent;
+    if (elements > most_elements) return std::nullopt;
   }
-  if (elements > most_elements) return std::nullopt;
-  switch (e.size()) {
-    case 1:
-      return Shape{e[0]};
-    case 2:
-      return Shape{e[0], e[1]};
-    case 3:
-      return Shape{e[0], e[1], e[2]};
-    case 4:
-      return Shape{e[0], e[1], e[2], e[3]};
-    default:
-      return std::nullopt;
-  }
+  return detail::merged_shape(e);
 }
 
 }  // namespace
