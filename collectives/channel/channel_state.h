@@ -76,6 +76,7 @@ struct ChannelState {
   Tensor local, own, mean, sum;
   MessageScratch message;  ///< of a point-to-point message while it is encoded
   std::vector<std::int64_t> sizes, offsets, peer_sizes;
+  std::vector<std::span<const std::byte>> to_add;  ///< payloads of all ranks, for add_up
   /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for
   /// its replay.
   std::map<std::int64_t, std::vector<std::int64_t>> round_sizes;

@@ -55,9 +55,9 @@ std::span<const std::byte> received_from(const ChannelState& c, int rank) {
 /// Adds all received payloads into `sum`, in rank order; keeps this rank's own decoded tensor where wanted.
 void decode_sum(ChannelState& c, const MessageKey& key, TensorView sum, TensorView own) {
   Codec& codec = *c.stack.codec;
-  std::vector<std::span<const std::byte>> payloads;
-  for (int r = 0; r < c.size(); ++r) payloads.push_back(received_from(c, r));
-  add_up(c, payloads, key, sum);
+  c.to_add.clear();
+  for (int r = 0; r < c.size(); ++r) c.to_add.push_back(received_from(c, r));
+  add_up(c, c.to_add, key, sum);
   if (own.elements() > 0) codec.decode(received_from(c, c.rank()), key.with_pass(Pass::evaluate), own);
 }
 

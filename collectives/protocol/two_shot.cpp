@@ -68,14 +68,14 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
       return std::span<const std::byte>(c.payload.data() + places[i], static_cast<std::size_t>(sent[i]));
     };
     if (sum.elements() > 0) {
-      std::vector<std::span<const std::byte>> pieces;
+      c.to_add.clear();
       for (int r = 0; r < n; ++r) {
         const auto i = static_cast<std::size_t>(r);
-        pieces.push_back(r == me ? own_piece(me)
+        c.to_add.push_back(r == me ? own_piece(me)
                                  : std::span<const std::byte>(c.received.data() + c.offsets[i],
                                                               static_cast<std::size_t>(c.sizes[i])));
       }
-      add_up(c, pieces, piece_key(op, me), sum);
+      add_up(c, c.to_add, piece_key(op, me), sum);
     }
     for (int d = 0; d < n && wants_own; ++d) {
       if (room[static_cast<std::size_t>(d)] > 0)

@@ -92,8 +92,7 @@ class Delta final : public Codec, public State {
       add_values(out, std::as_const(now_).view());
     }
     // The sender remembers the same, and sends nothing that it cannot.
-    if (!received_.fits(out)) throw CorruptData("delta: " + text_of(key) + " arrives with a value that its sender could not have remembered: the payload is damaged");
-    received_.write(key, out);
+    if (!received_.write_if_it_fits(key, out)) throw CorruptData("delta: " + text_of(key) + " arrives with a value that its sender could not have remembered: the payload is damaged");
   }
 
   std::unique_ptr<Codec> inner_;

@@ -157,20 +157,21 @@ void SampleCache::read(const MessageKey& key, TensorView to) const {
   });
 }
 
-bool SampleCache::fits(ConstTensorView x) const {
-  const float limit = type_ == CacheType::f16 ? 65520.0f : std::numeric_limits<float>::infinity();
-  const std::span<const float> values = x.as<float>();
-  return std::all_of(values.begin(), values.end(), [=](float v) { return std::abs(v) < limit; });  // false of NaN
+void SampleCache::write(const MessageKey& key, ConstTensorView x) {
+  if (!write_if_it_fits(key, x)) throw RuntimeFailure(owner_ + ": a value of " + text_of(key) + " is too large for a cache of " + (type_ == CacheType::f16 ? "f16; use store=f32" : "numbers"));
 }
 
-void SampleCache::write(const MessageKey& key, ConstTensorView x) {
+bool SampleCache::write_if_it_fits(const MessageKey& key, ConstTensorView x) {
+  const float limit = type_ == CacheType::f16 ? 65520.0f : std::numeric_limits<float>::infinity();
+  const std::span<const float> all = x.as<float>();
+  if (!std::all_of(all.begin(), all.end(), [=](float v) { return std::abs(v) < limit; })) return false;  // so is NaN
   const auto samples = static_cast<std::int64_t>(key.samples.size());
-  const float* const values = x.as<float>().data();
-  if (!fits(x)) throw RuntimeFailure(owner_ + ": a value of " + text_of(key) + " is too large for a cache of " + (type_ == CacheType::f16 ? "f16; use store=f32" : "numbers"));
+  const float* const values = all.data();
   OfTensor& tensor = at(key.state_key(), x.shape().rows() / samples, x.shape().columns());
   const std::int64_t count = tensor.rows * tensor.columns;
   for (std::int64_t s = 0; s < samples; ++s)  // one after the other: a sample may come twice
     pack(values + s * count, tensor.rows, tensor.columns, slot(tensor, key.samples[static_cast<std::size_t>(s)]));
+  return true;
 }
 
 void SampleCache::pack(const float* from, std::int64_t rows, std::int64_t columns, std::byte* to) const {

@@ -29,9 +29,9 @@ class SampleCache {
   bool knows(const MessageKey& key, const Shape& shape) const;
   /// to (f32) = what is remembered of the message's samples, all of which are known.
   void read(const MessageKey& key, TensorView to) const;
-  /// Whether all of x (f32) can be remembered: finite, and no number too large for the type.
-  bool fits(ConstTensorView x) const;
-  /// Remembers x (f32) from now on. Of a sample that comes twice in a message, the later rows stay. RuntimeFailure where it does not fit.
+  /// Remembers x (f32) from now on. Of a sample that comes twice in a message, the later rows stay. False, and nothing is remembered, where a number is not finite or too large for the type.
+  bool write_if_it_fits(const MessageKey& key, ConstTensorView x);
+  /// The same; RuntimeFailure where it does not fit.
   void write(const MessageKey& key, ConstTensorView x);
   /// Bytes of memory or file that hold samples.
   std::size_t bytes() const;
