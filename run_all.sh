@@ -103,6 +103,20 @@ corner() {
   [ $status -eq 3 ] || return $status
 }
 
+# Figures and report, unless they are drawn already from just these results by just this code. The mark is written last.
+report() {
+  local mark=$out/figures/.drawn_from inputs
+  inputs=$(find plots results/published results/reference/cpu-2-cores "$out/collected.h5" "$out/claims/claims.json" "$out/claims/list.json" "$out/race/race.json" \
+    -type f ! -name '*.pyc' -exec sha256sum {} + 2>/dev/null | sort; printf '%s\n' "$profile")
+  if [ -f "$out/report.html" ] && [ "$inputs" = "$(cat -- "$mark" 2>/dev/null)" ]; then
+    echo "figures and report are those of these results already (delete $mark to draw them again)"
+    return 0
+  fi
+  rm -f -- "$mark"
+  /usr/bin/python3 plots/report/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile" || return
+  printf '%s\n' "$inputs" >"$mark"
+}
+
 [ $skip_setup = yes ] || quiet_stage setup scripts/setup.sh
 [ -n "${THINWIRE_BUILD_DIR-}" ] || quiet_stage configure cmake --preset default
 quiet_stage build build
@@ -119,7 +133,7 @@ case $profile in smoke | quick) course=$profile ;; *) course=pipeline ;; esac
 stage collect "$bin/sweep" collect --out "$out"
 [ -n "$ranks" ] || [ $profile = smoke ] || stage corner corner
 [ -n "$ranks" ] || stage claims judge_claims
-stage report /usr/bin/python3 plots/report/report.py --collected "$out/collected.h5" --out "$out" --profile "$profile"
+stage report report
 stage summary /usr/bin/python3 plots/report/summary.py --collected "$out/collected.h5"
 [ ! -f "$out/race/race.txt" ] || cat "$out/race/race.txt"
 print_stage_times
