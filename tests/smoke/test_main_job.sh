@@ -30,12 +30,12 @@ property "it ends with the leaderboard and says where the report lies"
 grep -q "^place  *entrant" <(sed 's/^ *//' "$work/first.log") || fail "the output lacks the leaderboard"
 grep -qF "$out/report.html" "$work/first.log" || fail "the output lacks $out/report.html"
 
-property "started again, it measures and captures nothing anew"
-before=$(find "$out/cells" "$out/race/cells" "$out/capture.h5" -type f -printf '%p %T@ %s\n' | sort)
+property "started again, it measures, captures and draws nothing anew"
+before=$(find "$out/cells" "$out/race/cells" "$out/capture.h5" "$out/figures" "$out/report.html" -type f -printf '%p %T@ %s\n' | sort)
 started=$SECONDS
 run "$root/run_all.sh" --profile smoke --skip-setup --out "$out"
 expect_status 0
-after=$(find "$out/cells" "$out/race/cells" "$out/capture.h5" -type f -printf '%p %T@ %s\n' | sort)
+after=$(find "$out/cells" "$out/race/cells" "$out/capture.h5" "$out/figures" "$out/report.html" -type f -printf '%p %T@ %s\n' | sort)
 expect_equal "$after" "$before" "list of records"
 echo "   first run $first s, second run $((SECONDS - started)) s"
 finish

@@ -1,8 +1,7 @@
 # labels: unit
 # timeout: 600
-# Every header compiles by itself. X.cpp includes X.h before anything else, so that building it has proved X.h; a header that no .cpp begins
-# with is compiled alone here, with the flags of a program of the suite. Kernels' headers (.cuh) need nvcc: their .cu files compile them.
-import concurrent.futures
+# Every header compiles by itself. X.cpp includes X.h before anything else, so that building it has proved X.h. A header that no .cpp begins
+# with is compiled alone by test_headers_alone.py. Kernels' headers (.cuh) need nvcc: their .cu files compile them.
 import json
 import os
 import re
@@ -66,13 +65,6 @@ class Headers(unittest.TestCase):
         paths = set(sources())
         late = [path for path in sorted(paths) if path.endswith(".cpp") and path[:-4] + ".h" in paths and first_include(path) != path[:-4] + ".h"]
         self.assertEqual([], late)
-
-    @unittest.skipUnless(os.path.exists(COMMANDS), f"no {COMMANDS}: this generator writes no compile commands")
-    def test_every_other_header_compiles_by_itself(self):
-        command, headers = flags(), headers_to_compile(sources())
-        with concurrent.futures.ThreadPoolExecutor(2) as workers:
-            said = list(workers.map(lambda header: complaint_of(command, header), headers))
-        self.assertEqual([], [line for line in said if line])
 
     @unittest.skipUnless(os.path.exists(COMMANDS), f"no {COMMANDS}: this generator writes no compile commands")
     def test_a_header_that_leans_on_another_is_found(self):
