@@ -185,7 +185,8 @@ bool judged() {
                          .from = Profile::standard,
                          .rule = rule,
                          .seeds = {2, 4},
-                         .measure = [rule](JudgeContext& context) { return measure(context, rule); }});
+                         .measure = [rule](JudgeContext& context) { return measure(context, rule); },
+                         .figure = "sdp4bit_links"});
 }
 
 const bool registered = judged();
