@@ -103,13 +103,15 @@ corner() {
   [ $status -eq 3 ] || return $status
 }
 
-# Figures and report, unless they are drawn already from just these results by just this code. The mark is written last.
+# Figures and report, unless they are drawn already from just these results by just this code. The mark is written last. Files that
+# every run writes anew are told by what they hold: collected.h5 by the records that it is made of, verdicts by all but their date.
 report() {
   local mark=$out/figures/.drawn_from inputs
   inputs=$({
-    find plots results/published results/reference/cpu-2-cores "$out/collected.h5" "$out/claims/list.json" "$out/race/race.json" -type f ! -name '*.pyc' -exec sha256sum {} +
-    grep -v '^ *"when":' "$out/claims/claims.json" | sha256sum # the same verdicts, judged again
-    echo "$profile"
+    find plots results/published results/reference/cpu-2-cores "$out/claims/list.json" "$out/race/race.json" -type f ! -name '*.pyc' -exec sha256sum {} +
+    find "$out/capture.h5" "$out/cells" "$out/race/cells" -type f -printf '%p %s %T@\n'
+    grep -v '^ *"when":' "$out/claims/claims.json" | sha256sum
+    echo "profile $profile, ranks ${ranks:-all}"
   } 2>/dev/null | sort)
   if [ -f "$out/report.html" ] && [ "$inputs" = "$(cat -- "$mark" 2>/dev/null)" ]; then
     echo "figures and report are those of these results already (delete $mark to draw them again)"

@@ -215,7 +215,7 @@ void CellRunner::begin_with(const std::string& collected) {
   const std::filesystem::path rules = std::filesystem::absolute(collected).parent_path() / "rules";
   if (!std::filesystem::exists(rules)) return;
   std::filesystem::create_directories(paths_.out + "/rules");
-  std::filesystem::copy(rules, paths_.out + "/rules", std::filesystem::copy_options::skip_existing);
+  std::filesystem::copy(rules, paths_.out + "/rules", std::filesystem::copy_options::skip_existing | std::filesystem::copy_options::recursive);  // without the latter nothing is copied
 }
 
 void CellRunner::take_from_begun(std::span<const CellRequest> requests) {

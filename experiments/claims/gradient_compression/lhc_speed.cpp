@@ -140,7 +140,8 @@ bool judged_aggregation() {
                          .seeds = {3, 5},
                          .measure = [rule](JudgeContext& context) {
                            return finding_of("largest speed-up of a sum that is exact", rule.constant("stated"), gains(context, rule.constant("exact"), 1));
-                         }});
+                         },
+                         .figure = "lhc_links"});
 }
 
 bool judged_iteration() {
@@ -171,7 +172,8 @@ bool judged_iteration() {
                            f.measures.push_back({"an iteration that communicates for 90 % of its time", 1 / (1 - share + share / gain), no_number, no_number, rule.constant("stated"), "x"});
                            f.note += "; otherwise not decidable: the densities of the paper's models are unknown";
                            return f;
-                         }});
+                         },
+                         .figure = "lhc_links"});
 }
 
 const bool aggregates = judged_aggregation(), iterates = judged_iteration();

@@ -22,7 +22,8 @@ bool judged(const char* id, const char* statement, const char* provenance, const
                            f.tables = tables_of(s);
                            if (!s.untrusted.empty()) f.note += (f.note.empty() ? "" : "; ") + std::string("not all links were measured well: ") + s.untrusted;
                            return f;
-                         }});
+                         },
+                         .figure = "tagc_links"});
 }
 
 bool synchronisation() {

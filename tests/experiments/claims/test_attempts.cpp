@@ -211,6 +211,8 @@ TEST_F(Attempts, ACollectedFileCountsAsMeasuredInAnotherFolder) {
   const CellRequest before = request("before", "0.3 0.2 0.4"), now = request("now", "0.01");
   const results::CellRecord first = cells.run_one(before);
   const std::string collected = results::collect(folder.path()).path;
+  std::filesystem::create_directories(folder / "rules");
+  std::ofstream(folder / "rules/0a.lock") << "the rules of then";
   TemporaryFolder elsewhere;
   sweep::RunPaths paths = cells.paths();
   paths.out = elsewhere.path();
@@ -223,6 +225,8 @@ TEST_F(Attempts, ACollectedFileCountsAsMeasuredInAnotherFolder) {
   EXPECT_EQ(results::read_cell_record(results::record_path(elsewhere.path(), first.cell_id)).parameters.canonical_json(), before.parameters.canonical_json());
   std::ifstream ran(elsewhere / "ran.txt");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(ran), {}), "now\n") << "the other is run";
+  std::ifstream rules(elsewhere / "rules/0a.lock");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(rules), {}), "the rules of then") << "the registers that cells were made under come with them";
 }
 
 /// A claim that measures these cells and whose number is 1.
