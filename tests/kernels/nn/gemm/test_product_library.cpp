@@ -70,20 +70,20 @@ TEST(ProductLibrary, ClassesAreSizesAndTransposes) {
 
 TEST(OneDnnProduct, InF32EqualsTheSumsInF64ForTransposesStridesAndBothBetas) {
   if (!detail::onednn_is_here()) GTEST_SKIP() << "SKIPPED: oneDNN is not here";
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {1, 7, 5}, {7, 1, 3}, {17, 33, 29}, {64, 31, 128}, {5, 129, 257}, {96, 96, 512}})
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {1, 7, 5}, {7, 1, 3}, {17, 33, 29}, {5, 129, 257}})
     for (const Transpose ta : {Transpose::no, Transpose::yes})
       for (const Transpose tb : {Transpose::no, Transpose::yes})
-        for (const float beta : {0.0f, 1.0f})
-          for (const std::int64_t pad : {0, 3}) {
-            const ProductCase p{ta, tb, m, n, k, pad, 2 * pad, pad, beta};
-            const auto a = normal_values(p.size_a(), "a"), b = normal_values(p.size_b(), "b"), before = normal_values(m * p.ldc(), "c");
-            auto c = before;
-            detail::gemm_f32_onednn(ta, tb, m, n, k, a.data(), p.lda(), b.data(), p.ldb(), beta, c.data(), p.ldc());
-            expect_product(p, a, b, before, c);
-            auto again = before;
-            detail::gemm_f32_onednn(ta, tb, m, n, k, a.data(), p.lda(), b.data(), p.ldb(), beta, again.data(), p.ldc());
-            EXPECT_EQ(c, again) << p.name() << ": other bits in the second call";
-          }
+        for (const float beta : {0.0f, 1.0f}) {
+          const std::int64_t pad = (beta == 0) == (ta == tb) ? 0 : 3;  // dense and strided, each with either beta: making a primitive takes milliseconds
+          const ProductCase p{ta, tb, m, n, k, pad, 2 * pad, pad, beta};
+          const auto a = normal_values(p.size_a(), "a"), b = normal_values(p.size_b(), "b"), before = normal_values(m * p.ldc(), "c");
+          auto c = before;
+          detail::gemm_f32_onednn(ta, tb, m, n, k, a.data(), p.lda(), b.data(), p.ldb(), beta, c.data(), p.ldc());
+          expect_product(p, a, b, before, c);
+          auto again = before;
+          detail::gemm_f32_onednn(ta, tb, m, n, k, a.data(), p.lda(), b.data(), p.ldb(), beta, again.data(), p.ldc());
+          EXPECT_EQ(c, again) << p.name() << ": other bits in the second call";
+        }
 }
 
 TEST(OneDnnProduct, BetaZeroOverwritesNan) {
