@@ -7,6 +7,7 @@
 
 #include "bench/doctor/doctor_checks.h"
 #include "bench/doctor/mpi_hello.h"
+#include "bench/doctor/tune_products.h"
 #include "collectives/link/link_calibration.h"
 #include "core/process/environment.h"
 #include "core/error.h"
@@ -20,7 +21,7 @@ namespace {
 struct Options {
   DoctorContext context;
   std::vector<std::string> only;
-  std::string json;
+  std::string json, tune, tune_child;
   bool mpi_hello = false, link_check = false, list = false;
   std::vector<std::int64_t> bytes = {16384, 65536, 262144, 1048576};
   int repetitions = 5;
@@ -104,6 +105,8 @@ int run(int argc, char** argv) {
   app.add_flag("--link-check", options.link_check, "under experiments/lab/launch.sh or mpirun: measure the link between the ranks");
   app.add_option("--bytes", options.bytes, "message sizes of --link-check, comma separated")->delimiter(',')->check(CLI::Range(1, 1 << 28));
   app.add_option("--repetitions", options.repetitions, "of each size of --link-check")->check(CLI::Range(1, 1000));
+  app.add_option("--tune", options.tune, "measure which library multiplies f32 matrices fastest here and write the choice into this machine file (docs/measuring.md); with as many threads as OMP_NUM_THREADS says");
+  app.add_option("--tune-child", options.tune_child)->group("");  // what --tune starts with the kernels of each contender
   app.add_flag("--mpi-hello", options.mpi_hello)->group("");  // what the mpi check starts under mpirun
   try {
     app.parse(argc, argv);
@@ -111,6 +114,8 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage);
   }
   if (options.mpi_hello) return mpi_hello(argc, argv);
+  if (!options.tune_child.empty()) return tune_child(options.tune_child, options.context.quick);
+  if (!options.tune.empty()) return tune_products(options.tune, options.context, options.json == "-" ? stderr : stdout);
   if (options.link_check) return link_check(options, argc, argv);
   for (const std::string& name : options.only) {
     const auto& checks = doctor_checks();

@@ -65,7 +65,7 @@ for soname in $(objdump -p "$hdf5" | awk '$1 == "NEEDED" && $2 ~ /^(libcurl|libc
   "$root/packaging/stand_in.sh" "$top/lib/$soname" abort "$top/lib/$(basename "$hdf5")"
 done
 onednn=$(objdump -p "$top/bin/train_gpt" | awk '$1 == "NEEDED" && $2 ~ /^libdnnl/ { print $2 }')
-if [ -n "$onednn" ]; then  # 3: dnnl_unimplemented; an instruction set of 0 says that it is not there (kernels/nn/gemm/gemm_bf16.cpp)
+if [ -n "$onednn" ]; then  # 3: dnnl_unimplemented; an instruction set of 0 says that it is not there (kernels/nn/gemm/onednn_product.cpp)
   mapfile -t users < <(users_of "$onednn" "$top"/bin/*)
   "$root/packaging/stand_in.sh" "$top/lib/$onednn" 3 "${users[@]}"
 fi

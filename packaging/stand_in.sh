@@ -2,7 +2,7 @@
 # A library in place of one that is large and that nothing calls where a bundle runs: it has just the functions that its users name, and their versions.
 #   packaging/stand_in.sh OUT/lib<name>.so.<n> ANSWER USER...
 # ANSWER: a number that every function returns, or `abort`: say which function was called, and end the program. (dnnl_get_effective_cpu_isa returns 0,
-# which no real oneDNN does: kernels/nn/gemm/gemm_bf16.cpp knows it by that.) USER: programs and libraries that load it. Exit: 0, 1 failed, 2 usage.
+# which no real oneDNN does: kernels/nn/gemm/onednn_product.cpp knows it by that.) USER: programs and libraries that load it. Exit: 0, 1 failed, 2 usage.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 answer=$2

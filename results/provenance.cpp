@@ -43,16 +43,6 @@ const std::string& binary_hash() {
   return hash;
 }
 
-// Asked of the library that is loaded into this process, if one is: the package that was compiled against may
-// differ from it.
-std::string loaded_blas() {
-  using GetConfig = const char* (*)();
-  const auto get = reinterpret_cast<GetConfig>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
-  const auto core = reinterpret_cast<GetConfig>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
-  if (get == nullptr) return {};
-  return std::string(get()) + (core == nullptr ? "" : " core " + std::string(core()));
-}
-
 std::string environment_text() {
   std::string text;
   for (const std::string& name : recorded_environment())
@@ -68,6 +58,16 @@ std::string version_of(const ProvenanceInput& input, const char* key) {
 
 }  // namespace
 
+// Asked of the library that is loaded into this process, if one is: the package that was compiled against may
+// differ from it.
+std::string loaded_blas() {
+  using GetConfig = const char* (*)();
+  const auto get = reinterpret_cast<GetConfig>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
+  const auto core = reinterpret_cast<GetConfig>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  if (get == nullptr) return {};
+  return std::string(get()) + (core == nullptr ? "" : " core " + std::string(core()));
+}
+
 const std::vector<std::string>& recorded_environment() {
   static const std::vector<std::string> names = {"OMP_NUM_THREADS",
                                                  "OMP_PROC_BIND",
@@ -75,6 +75,8 @@ const std::vector<std::string>& recorded_environment() {
                                                  "OPENBLAS_NUM_THREADS",
                                                  "OPENBLAS_CORETYPE",
                                                  "ONEDNN_MAX_CPU_ISA",
+                                                 "THINWIRE_MACHINE",
+                                                 "THINWIRE_SLOW_BF16",
                                                  "OMPI_MCA_mpi_yield_when_idle",
                                                  "OMPI_MCA_btl",
                                                  "OMPI_MCA_pml",

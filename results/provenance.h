@@ -25,6 +25,9 @@ struct ProvenanceInput {
   std::map<std::string, std::string> versions = {};
 };
 
+/// OpenBLAS's description of itself, with its kernels; empty for another library.
+std::string loaded_blas();
+
 /// Of this host, 16 hexadecimal digits; empty where it has no name.
 std::string hashed_hostname();
 

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/sha256.h"
 #include "results/files/files.h"
+#include "results/record.h"
 
 namespace thinwire::results {
 namespace {

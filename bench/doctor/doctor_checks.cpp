@@ -15,6 +15,8 @@
 #include "core/process/environment.h"
 #include "core/error.h"
 #include "kernels/nn/gemm/gemm.h"
+#include "kernels/nn/gemm/product_library.h"
+#include "results/files/tuned_products.h"
 #include "results/hdf5/hdf5.h"
 #include "thinwire_version.h"
 
@@ -95,8 +97,21 @@ Finding check_blas(const DoctorContext& context) {
 
 Finding check_bf16(const DoctorContext&) {
   const std::string reason = nn::why_no_bf16_gemm();
-  if (reason.empty()) return {Verdict::ok, "oneDNN multiplies bf16 in the matrix unit (AMX)", ""};
+  if (reason.empty()) return {Verdict::ok, "oneDNN multiplies bf16 with the processor's own instructions (AVX512_BF16 or AMX)", ""};
   return {Verdict::note, "no bf16 products: " + reason, "training uses f32 instead, which is complete but slower"};
+}
+
+Finding check_products(const DoctorContext&) {
+  const auto file = Environment::get("THINWIRE_MACHINE");
+  if (!file) return {Verdict::ok, "f32 matrices are multiplied by OpenBLAS as it comes", "doctor --tune FILE measures which library is fastest here"};
+  try {
+    const nn::ProductLibrary choice = nn::parse_product_library(results::tuned_library_of_this_machine());
+    const std::string reason = nn::why_not(choice);
+    if (reason.empty()) return {Verdict::ok, choice.text() + ", as " + *file + " says", ""};
+    return {Verdict::note, *file + " says " + choice.text() + ": " + reason, "unset THINWIRE_MACHINE"};
+  } catch (const Error& e) {
+    return {Verdict::note, e.what(), "programs refuse to start until this is mended"};
+  }
 }
 
 Finding check_hdf5(const DoctorContext& context) {
@@ -203,6 +218,7 @@ const std::vector<Check>& doctor_checks() {
       {"mpi", true, 60, check_mpi},         {"blas", true, 20, check_blas},          {"hdf5", true, 10, check_hdf5},
       {"python", true, 20, check_python},   {"disk", true, 5, check_disk},           {"shared_memory", true, 5, check_shared_memory},
       {"memory", true, 5, check_memory},    {"namespaces", false, 10, check_namespaces}, {"bf16", false, 10, check_bf16},
+      {"products", false, 10, check_products},
       {"cuda", false, 20, check_cuda},
   };
   return checks;

@@ -11,6 +11,7 @@
 
 #include "bench/harness/launch_file.h"
 #include "bench/harness/options.h"
+#include "bench/harness/product_choice.h"
 #include "bench/harness/recorder.h"
 #include "collectives/link/emulated_network.h"
 #include "core/process/environment.h"
@@ -88,9 +89,7 @@ Agreement agree(Communicator& world, std::int32_t severity, const std::string& r
   return result;
 }
 
-int run_cells(const BenchProgram& program, const CommandLine& line, int argc, char** argv, Communicator& world) {
-  std::optional<Launch> launch;
-  if (!line.cells_file.empty()) launch = read_launch_file(line.cells_file);
+int run_cells(const BenchProgram& program, const CommandLine& line, const std::optional<Launch>& launch, int argc, char** argv, Communicator& world) {
   RecorderOptions options;
   options.program = program.name;
   options.command.assign(argv, argv + argc);
@@ -107,13 +106,15 @@ int run_cells(const BenchProgram& program, const CommandLine& line, int argc, ch
   if (launch) {
     for (const LaunchCell& cell : launch->cells) {
       std::map<std::string, std::string> given;
-      for (const auto& [name, value] : cell.parameters.values()) given[name] = results::to_text(value);
+      for (const auto& [name, value] : cell.parameters.values())
+        if (name != product_library_option) given[name] = results::to_text(value);
       cells.push_back({cell.cell_id, with_defaults(program, given, line.cells_file + ", cell " + cell.cell_id.substr(0, 12))});
       recorder.declare(cell.cell_id, cell.parameters);
     }
   } else {
     results::Parameters parameters;
     for (const auto& [name, value] : line.values) parameters.set(name, parameter_from_text(value));
+    if (!line.product_library.empty()) parameters.set(product_library_option, line.product_library);
     const std::string id = results::cell_id(program.name, world.size(), line.link, parameters);
     cells.push_back({id, with_defaults(program, line.values, "command line")});
     recorder.declare(id, parameters);
@@ -198,18 +199,24 @@ bool guarded(BenchContext& context, const Cell& cell, const std::function<void()
 
 int run_bench(int argc, char** argv, const BenchProgram& program) {
   std::optional<CommandLine> line;
+  std::optional<Launch> launch;
   try {
     line = parse_command_line(argc, argv, program);
     if (!line || (program.prepare && !program.prepare(*line))) return 0;
+    if (!line->cells_file.empty()) launch = read_launch_file(line->cells_file);
   } catch (const Error& error) {
     // All ranks read the same command line: one of them says what is wrong with it.
     if (Environment::launch_rank().value_or(0) != 0) return error.exit_status();
     throw;
   }
+  // A rank may see another machine file or another processor than rank 0: each speaks for itself.
+  line->product_library = launch ? product_library_of(*launch) : product_library_of_command(line->product_library);
+  take_product_library(line->product_library, argv);
   MpiEnvironment mpi(&argc, &argv);
   const std::unique_ptr<Communicator> world = mpi.world();
   set_log_rank(world->rank());
-  return run_cells(program, *line, argc, argv, *world);
+  require_one_choice(line->product_library, *world);
+  return run_cells(program, *line, launch, argc, argv, *world);
 }
 
 }  // namespace thinwire::bench

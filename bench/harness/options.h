@@ -16,6 +16,7 @@ struct CommandLine {
   std::string json;        ///< --json: rows as JSON lines to this file, "-" = stdout
   std::string link = "shm";  ///< --link: name of the link that the launcher made
   bool check_only = false;   ///< --check
+  std::string product_library;  ///< --product-library, or what the machine file says (product_choice.h); empty: OpenBLAS as it comes
   std::map<std::string, std::string> values;  ///< parameters given explicitly
   std::map<std::string, std::string> run_options;  ///< of the program's run_options, those given
 };

@@ -14,6 +14,7 @@
 #include "core/device/device.h"
 #include "core/process/environment.h"
 #include "core/error.h"
+#include "kernels/nn/gemm/gemm.h"
 #include "models/cost_model/memory_limit.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/config/train_options.h"
@@ -73,6 +74,8 @@ bool prepare(CommandLine& line) {
     // Before MPI starts this is one message; afterwards it would end in mpirun's words about an aborted job.
     if (const std::optional<int> launched = Environment::launch_size()) require_ranks(config.mesh, *launched);
     if (const std::string reason = why_unavailable(config.device); !reason.empty()) throw EnvironmentError("--device cuda: " + reason);
+    if (config.model.compute == nn::ComputeType::bf16 && config.device == DeviceKind::host)
+      if (const std::string reason = nn::why_no_bf16_gemm(); !reason.empty()) throw UsageError("--products bf16 cannot be used on this processor: " + reason + ". Use --products f32.");
     return true;
   }
   if (Environment::launch_rank().value_or(0) != 0) return false;

@@ -1,6 +1,7 @@
 // Which kernels OpenBLAS takes on a processor that is newer than it.
 #pragma once
 
+#include <span>
 #include <string>
 
 namespace thinwire {
@@ -13,5 +14,17 @@ void choose_blas_kernels(char** argv);
 
 /// What the variable is to be for the kernels `chosen` (openblas_get_corename(); empty: another library); empty: they are good enough.
 std::string better_blas_kernels(const std::string& chosen, bool has_avx2_fma, bool has_avx512);
+
+/// Kernels that a machine may be tuned to, by OpenBLAS's names: those for AVX2 or more. OpenBLAS falls back to its own choice where the processor
+/// cannot run one of them, which blas_kernels_in_use() tells.
+std::span<const std::string> tunable_blas_kernels();
+
+/// openblas_get_corename(); empty: another library.
+std::string blas_kernels_in_use();
+
+/// Starts the program anew with the kernels `wanted` where it has others. They are then those of the whole process, whatever OPENBLAS_CORETYPE said
+/// before: who asks for them has written them into the identity of its results. To be called before MPI and before threads. Throws
+/// EnvironmentError where the library, after that, still has others: it does not know them, or the processor cannot run them.
+void take_blas_kernels(const std::string& wanted, char** argv);
 
 }  // namespace thinwire

@@ -16,6 +16,8 @@ const std::vector<Environment::Variable>& Environment::documented() {
       {"THINWIRE_WATCHDOG", "seconds without progress after which a waiting rank ends the job (default 120; 0 = never)"},
       {"THINWIRE_LINK", "set by experiments/lab/launch.sh: the link it started the ranks in, e.g. netns:1gbit"},
       {"THINWIRE_LINK_SINK", "set by experiments/lab/launch.sh: address at the switch that drops what reaches it (collectives/link/link_drain.h)"},
+      {"THINWIRE_MACHINE", "machine file of `doctor --tune`: the library and kernels that multiply matrices on this machine (default: none, OpenBLAS as it comes)"},
+      {"THINWIRE_SLOW_BF16", "1: products in bf16 where the processor cannot multiply bf16 itself, through oneDNN's conversions; right but slow, for tests"},
       {"THINWIRE_SOURCE_DIR", "the repository, where the program does not lie in a folder below it (doctor)"},
       {"OMPI_COMM_WORLD_RANK", "set by mpirun; read to show the rank in messages before MPI_Init"},
       {"OMPI_COMM_WORLD_SIZE", "set by mpirun; tells a test program that it runs under MPI"},

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/study/saved_study.h"
+#include "results/files/tuned_products.h"
 
 namespace thinwire::sweep {
 
@@ -22,6 +23,8 @@ void add_study_options(CLI::App& command, StudyOptions& options, bool needs_stud
 
 Study study_of(const StudyOptions& options) {
   Study study = read_study(options.study.empty() ? find_saved_study(options.out) : options.study);
+  // A saved study says already what its cells were made with.
+  if (!options.study.empty()) apply_product_library(study, results::tuned_library_of_this_machine());
   for (const std::string& setting : options.settings) apply_setting(study, setting);
   return study;
 }

@@ -243,10 +243,11 @@ std::vector<PlannedCell> filter(std::vector<PlannedCell> cells, const std::strin
 
 std::vector<Launch> group_into_launches(const std::vector<PlannedCell>& cells) {
   std::vector<Launch> launches;
-  std::map<std::tuple<std::string, std::string, int, int>, std::size_t> at;
+  std::map<std::tuple<std::string, std::string, int, int, std::string>, std::size_t> at;
   for (const PlannedCell& cell : cells) {
-    const auto [found, is_new] =
-        at.try_emplace({cell.program, cell.link, cell.ranks, cell.omp_threads}, launches.size());
+    // A process multiplies with one library from start to end.
+    const std::string products = cell.parameters.has(product_library_parameter) ? cell.parameters.text(product_library_parameter) : "";
+    const auto [found, is_new] = at.try_emplace({cell.program, cell.link, cell.ranks, cell.omp_threads, products}, launches.size());
     if (is_new) launches.push_back({cell.program, cell.link, cell.ranks, cell.omp_threads, cell.timeout, {}});
     Launch& launch = launches[found->second];
     launch.timeout = std::max(launch.timeout, cell.timeout);

@@ -35,7 +35,7 @@ std::vector<PlannedCell> expand(const Study& study);
 /// cell's), cell_id (prefix).
 std::vector<PlannedCell> filter(std::vector<PlannedCell> cells, const std::string& where);
 
-/// One start of a program: cells that share program, ranks, link and threads.
+/// One start of a program: cells that share program, ranks, link, threads and the library that multiplies.
 struct Launch {
   std::string program;
   std::string link;

@@ -33,6 +33,16 @@ ParameterValue value_from_text(const std::string& text) {
   return text;
 }
 
+void apply_product_library(Study& study, const std::string& choice) {
+  if (choice.empty()) return;
+  for (Grid& grid : study.grids) {
+    const bool is_axis = std::any_of(grid.axes.begin(), grid.axes.end(), [](const Axis& axis) {
+      return std::find(axis.names.begin(), axis.names.end(), product_library_parameter) != axis.names.end();
+    });
+    if (!is_axis && !grid.fixed.has(product_library_parameter)) grid.fixed.set(product_library_parameter, choice);
+  }
+}
+
 void apply_setting(Study& study, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == 0 || equals == std::string::npos)

@@ -49,6 +49,10 @@ MachineFile MachineFile::read(const std::string& path) {
   try {
     const toml::table file = toml::parse(results::read_file(path), path);
     for (const auto& [key, value] : file) {
+      if (key.str() == "products") {
+        machine.products = results::read_tuned_products(path);
+        continue;
+      }
       if (key.str() != "link" || !value.is_table()) refuse("unknown key `" + std::string(key.str()) + "`");
       for (const auto& [name, entry] : *value.as_table()) {
         if (!entry.is_table()) refuse("link \"" + std::string(name.str()) + "\" is no table");
@@ -72,32 +76,11 @@ MachineFile MachineFile::read(const std::string& path) {
   return machine;
 }
 
-namespace {
-
-/// As a basic string of TOML.
-std::string quoted(const std::string& text) {
-  std::string all = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      (all += '\\') += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04X", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      all += code;
-    } else {
-      all += c;
-    }
-  }
-  return all + "\"";
-}
-
-}  // namespace
-
 std::string MachineFile::to_toml() const {
-  std::string text;
+  std::string text = products ? results::to_toml(*products) : "";
   char line[64];
   for (const auto& [name, link] : links) {
-    text += "[link." + quoted(name) + "]\n";
+    text += "[link." + results::toml_quoted(name) + "]\n";
     std::snprintf(line, sizeof line, "latency_us = %.17g\n", link.latency_us);
     text += line;
     if (std::isfinite(link.gbps)) {

@@ -1,11 +1,14 @@
-// A machine as the step model sees it: a small TOML file with what each link of it was measured to give.
+// A machine as the step model sees it: a small TOML file with what each link of it was measured to give, and which library
+// multiplies matrices there (results/files/tuned_products.h).
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "models/cost_model/link_model.h"
+#include "results/files/tuned_products.h"
 
 namespace thinwire {
 
@@ -25,6 +28,7 @@ LinkFit fit_link(std::span<const FitPoint> points);
 
 struct MachineFile {
   std::map<std::string, LinkModel> links;  ///< by name of the link: "netns:1gbit", "fabric"
+  std::optional<results::TunedProducts> products = {};  ///< of `doctor --tune`; who writes links keeps them, and the other way round
 
   /// UsageError naming the file and the faulty key; a file that does not exist gives no links.
   static MachineFile read(const std::string& path);

@@ -10,6 +10,7 @@
 #include "core/process/log.h"
 #include "core/tensor_names.h"
 #include "kernels/nn/device/device_dispatch.h"
+#include "kernels/nn/gemm/packed_weight.h"
 #include "models/training/agreement.h"
 #include "models/training/codec_training.h"
 #include "models/training/replica_batches.h"
@@ -81,7 +82,10 @@ class Trainer3d final : public ParallelTrainer {
     update_->begin_step(number);
     double *squares = data_of<double>(numbers_), *loss = squares + 1;
     numbers_.fill_zero();
-    pipeline_->train(schedule_, static_cast<std::uint64_t>(number), replica_batches(config_, at_, *data_.training, static_cast<std::uint64_t>(number)), loss);
+    {
+      const nn::PackedWeightsScope packed(packed_weights_);  // an update comes after the passes
+      pipeline_->train(schedule_, static_cast<std::uint64_t>(number), replica_batches(config_, at_, *data_.training, static_cast<std::uint64_t>(number)), loss);
+    }
     if (local_boundaries_) chunks_.front()->join_table_gradients();
     update_->finish_reduction();
 
@@ -128,6 +132,7 @@ class Trainer3d final : public ParallelTrainer {
   Evaluation evaluate() override {
     const PlacementScope here(where());
     if (update_->begin_evaluation()) other_weights();
+    const nn::PackedWeightsScope packed(packed_weights_);
     const Evaluation evaluation = evaluator_->run(data_, steps_taken_);
     if (update_->end_evaluation()) other_weights();
     clock_.settle();
@@ -321,6 +326,7 @@ class Trainer3d final : public ParallelTrainer {
   std::optional<TensorParallel<T>> tensor_;
   std::unique_ptr<TensorGrid<T>> grid_;  ///< null in 1-D
   std::vector<std::unique_ptr<Stage<T>>> chunks_;
+  nn::PackedWeights packed_weights_;  ///< of products in bf16 on the host
   std::optional<LocalBoundaries<T>> local_boundaries_;
   std::optional<Pipeline<T>> pipeline_;
   std::optional<Evaluator<T>> evaluator_;

@@ -14,6 +14,9 @@
 #include "kernels/convert.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/nn/gemm/onednn_product.h"
+#include "kernels/nn/gemm/packed_weight.h"
+#include "kernels/nn/gemm/product_library.h"
 
 namespace thinwire::nn {
 namespace {
@@ -58,6 +61,12 @@ CBLAS_TRANSPOSE to_blas(Transpose t) {
   return t == Transpose::yes ? CblasTrans : CblasNoTrans;
 }
 
+/// Whether this machine's choice gives the product to oneDNN. A thread of a parallel region keeps to OpenBLAS: its products are small and many.
+bool is_onednns(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const int index = product_class(trans_a, trans_b, m, n, k);
+  return index >= 0 && product_library().onednn[static_cast<std::size_t>(index)] && !omp_in_parallel();
+}
+
 /// A strided [rows, columns] f32 matrix as dense bf16.
 void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
                   std::vector<BFloat16>& to) {
@@ -69,6 +78,11 @@ void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, st
   for (std::int64_t r = 0; r < rows; ++r)
     convert(std::span(from + r * stride, static_cast<std::size_t>(columns)),
             std::span(to).subspan(static_cast<std::size_t>(r * columns), static_cast<std::size_t>(columns)));
+}
+
+void require_bf16() {
+  if (const std::string reason = why_no_bf16_gemm(); !reason.empty())
+    throw UsageError("Compute type bf16 cannot be used on this processor: " + reason + ". Use compute type f32.");
 }
 
 /// Where nothing is to be summed C is beta C.
@@ -118,6 +132,8 @@ void gemm<float>(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int6
                  float* c, std::int64_t ldc) {
   if (device::on_device()) return multiply_on_device(ComputeType::f32, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
+  if (alpha == 1.0f && (beta == 0.0f || beta == 1.0f) && is_onednns(trans_a, trans_b, m, n, k))
+    return detail::gemm_f32_onednn(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
   cblas_sgemm(CblasRowMajor, to_blas(trans_a), to_blas(trans_b), static_cast<int>(m), static_cast<int>(n),
               static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta, c,
               static_cast<int>(ldc));
@@ -142,15 +158,28 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
     gemm<float>(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return;
   }
-  if (const std::string reason = why_no_bf16_gemm(); !reason.empty())
-    throw UsageError("Compute type bf16 cannot be used on this processor: " + reason +
-                     ". Use compute type f32.");
+  require_bf16();
   if (device::on_device()) return multiply_on_device(compute, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   thread_local std::vector<BFloat16> rounded_a, rounded_b;
   round_matrix(a, trans_a == Transpose::yes ? k : m, trans_a == Transpose::yes ? m : k, lda, rounded_a);
   round_matrix(b, trans_b == Transpose::yes ? n : k, trans_b == Transpose::yes ? k : n, ldb, rounded_b);
   const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
   detail::gemm_bf16(trans_a, trans_b, m, n, k, rounded_a.data(), rounded_b.data(), beta, c);
+}
+
+void gemm_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t lda, const float* w, std::int64_t ldw,
+                 float beta, float* c) {
+  TW_ASSERT(PackedWeightsScope::current() != nullptr, "a packed product outside of a scope");
+  require_bf16();
+  thread_local std::vector<BFloat16> rounded_a, rounded_w;
+  round_matrix(a, m, k, lda, rounded_a);
+  const auto round_weight = [&]() -> const BFloat16* {
+    const bool tw = trans_w == Transpose::yes;
+    round_matrix(w, tw ? n : k, tw ? k : n, ldw, rounded_w);
+    return rounded_w.data();
+  };
+  const ProfiledCall profiled({Transpose::no, trans_w, m, n, k, beta != 0});
+  detail::gemm_bf16_packed(trans_w, m, n, k, rounded_a.data(), round_weight, w, *PackedWeightsScope::current(), beta, c);
 }
 
 template <typename T>

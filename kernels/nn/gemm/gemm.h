@@ -1,6 +1,6 @@
 // The one door to matrix products: C = alpha op(A) op(B) + beta C, row-major, op = transpose or not.
-// f32 and f64 go to OpenBLAS; f32 operands rounded to bf16 with f32 sums go to oneDNN where the processor has
-// AMX (elsewhere bf16 is slower than f32, so it is refused, not emulated). Inside an OpenMP parallel region a
+// f64 goes to OpenBLAS, and so does f32 unless this machine's choice says oneDNN (product_library.h); f32 operands rounded to bf16 with f32 sums go
+// to oneDNN where the processor has AVX512_BF16 or AMX (elsewhere bf16 is slower than f32, so it is refused, not emulated). Inside an OpenMP parallel region a
 // product runs on the calling thread alone: that is how attention runs its many small products.
 // Under a device placement (core/device/placement.h) the matrices are the device's and cuBLASLt multiplies them; bf16 is always available there, for
 // the same calls as here.
@@ -33,13 +33,13 @@ template <typename T>
 void gemm_with_bias(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                     const T* a, std::int64_t lda, const T* b, std::int64_t ldb, const T* bias, T* c);
 
-/// Empty when the placement's processor multiplies bf16 in its matrix unit, else the reason (for SKIPPED rows and
-/// errors).
+/// Empty when the placement's processor multiplies bf16 itself (AVX512_BF16, AMX, a device), else the reason (for SKIPPED rows and errors).
+/// THINWIRE_SLOW_BF16=1 has it empty on any processor with AVX-512, for tests of the path.
 std::string why_no_bf16_gemm();
 
 namespace detail {
 /// oneDNN bf16 product on any processor that oneDNN supports it on (AVX-512 and up), fast or not: what the
-/// tests check on machines without AMX. Operands are dense row-major bf16 as stored.
+/// tests check on machines without either. Operands are dense row-major bf16 as stored.
 void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                const BFloat16* a, const BFloat16* b, float beta, float* c);
 bool onednn_has_bf16();

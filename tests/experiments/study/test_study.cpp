@@ -500,5 +500,43 @@ TEST(Scale, TenThousandCellsAreTenThousandIdentities) {
   EXPECT_EQ(ids.size(), 10000u);
 }
 
+TEST(ProductLibrary, OfTheMachineGoesIntoTheCellsThatDoNotSayItAndSplitsLaunches) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("s.toml", head + R"(
+[[grid]]
+name = "plain"
+program = "p"
+link = "shm"
+[grid.axes]
+hidden = [1, 2]
+[[grid]]
+name = "says"
+program = "p"
+link = "shm"
+hidden = 3
+[grid.axes]
+product-library = ["openblas", "onednn"]
+)");
+  Study study = read_study(path);
+  const std::vector<PlannedCell> before = expand(study);
+  apply_product_library(study, "");
+  const std::vector<PlannedCell> untouched = expand(study);
+  ASSERT_EQ(before.size(), 4u);
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(untouched[i].cell_id, before[i].cell_id);
+  EXPECT_EQ(group_into_launches(before).size(), 3u) << "a process has one library";
+
+  apply_product_library(study, "onednn:kernels=SkylakeX");
+  const std::vector<PlannedCell> tuned = expand(study);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(tuned[i].parameters.text(product_library_parameter), "onednn:kernels=SkylakeX");
+    EXPECT_NE(tuned[i].cell_id, before[i].cell_id);
+  }
+  for (std::size_t i = 2; i < 4; ++i) EXPECT_EQ(tuned[i].cell_id, before[i].cell_id);
+  // A folder is continued with what its cells were made with, whatever the machine says then.
+  const std::vector<PlannedCell> again = expand(read_study(folder.write("saved.toml", to_toml(study))));
+  ASSERT_EQ(again.size(), tuned.size());
+  for (std::size_t i = 0; i < tuned.size(); ++i) EXPECT_EQ(again[i].cell_id, tuned[i].cell_id);
+}
+
 }  // namespace
 }  // namespace thinwire::sweep

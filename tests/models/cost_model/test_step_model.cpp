@@ -133,12 +133,15 @@ TEST(MachineFile, ComesBackAsItWasWrittenAndRefusesOthersByName) {
   MachineFile machine;
   machine.links["netns:1gbit"] = {62.5, 0.93};
   machine.links["shm"] = {1.25, std::numeric_limits<double>::infinity()};
+  machine.products = results::TunedProducts{"openblas:kernels=SkylakeX", "a processor", "", 2};  // of doctor --tune: kept by who adds a link
   const MachineFile back = MachineFile::read(folder.write("m.toml", machine.to_toml()));
+  ASSERT_TRUE(back.products);
+  EXPECT_EQ(back.products->library, "openblas:kernels=SkylakeX");
   EXPECT_EQ(back.to_toml(), machine.to_toml());
   EXPECT_EQ(back.links.at("netns:1gbit").latency_us, 62.5);
   EXPECT_TRUE(std::isinf(back.links.at("shm").gbps));
   EXPECT_TRUE(MachineFile::read(folder.path() + "/none.toml").links.empty());
-  for (const char* bad : {"x = 1\n", "[link.a]\nlatency = 1\n", "[link.a]\ngbps = 0\n", "[link.a]\ngbps = \"fast\"\n", "[link\n", "[link.a]\nlatency_us = -1\n"})
+  for (const char* bad : {"x = 1\n", "[link.a]\nlatency = 1\n", "[link.a]\ngbps = 0\n", "[link.a]\ngbps = \"fast\"\n", "[link\n", "[link.a]\nlatency_us = -1\n", "[products]\nlibrary = 1\n"})
     EXPECT_NE(testing::message_of<UsageError>([&] { (void)MachineFile::read(folder.write("bad.toml", bad)); }).find("bad.toml"), std::string::npos) << bad;
 }
 
