@@ -128,7 +128,8 @@ class Trainer3d final : public ParallelTrainer {
   Evaluation evaluate() override {
     const PlacementScope here(where());
     if (update_->begin_evaluation()) other_weights();
-    const Evaluation evaluation = evaluator_->run(data_, steps_taken_);
+    Evaluation evaluation = evaluator_->run(data_, steps_taken_);
+    for (auto& told : update_->told()) evaluation.metrics.push_back({std::move(told.name), told.value});
     if (update_->end_evaluation()) other_weights();
     clock_.settle();
     std::vector<TrafficRecord> not_training;
