@@ -140,15 +140,6 @@ Interval paired_over_seeds(const LossDifference& difference, const std::vector<R
   return interval_of(of_seed);
 }
 
-std::string text_of(const Tuning& tuning) {
-  std::string text;
-  for (const auto& [arm, values] : tuning.values) {
-    text += (text.empty() ? "" : "; ") + arm + ":";
-    for (const std::string& value : values) text += " " + value;
-  }
-  return "by each arm the value with the lowest final validation loss at seed " + std::to_string(tuning.seed) + ", which is none of the verdict's, of " + text;
-}
-
 /// "a, b" as a and b.
 std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts;
@@ -165,7 +156,23 @@ double number_of(const std::string& text) {
   return std::stod(text.substr(before == std::string::npos ? 0 : before + 1));
 }
 
-/// The arms with what was chosen for them; the choice as a table.
+}  // namespace
+
+std::string text_of(const Tuning& tuning) {
+  std::string text;
+  for (const auto& [arm, values] : tuning.values) {
+    text += (text.empty() ? "" : "; ") + arm + ":";
+    for (const std::string& value : values) text += " " + value;
+  }
+  return "by each arm the value with the lowest final validation loss at seed " + std::to_string(tuning.seed) + ", which is none of the verdict's, of " + text;
+}
+
+Table table_of(const Tuning& tuning) {
+  Table table{tuning.option + " tried at seed " + std::to_string(tuning.seed), parts_of(tuning.option), {}};
+  table.columns.push_back("final validation loss (nats per token)");
+  return table;
+}
+
 std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, std::vector<RuleArm> arms, const Tuning& tuning, Table& table) {
   const auto with = [&](RuleArm arm, const std::string& value) {
     const std::vector<std::string> options = parts_of(tuning.option), values = parts_of(value);
@@ -200,8 +207,6 @@ std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, 
   return arms;
 }
 
-}  // namespace
-
 bool register_loss_claim(LossClaim of, std::source_location where) {
   Rule rule = comparison_rule(of.comparison, of.arms);
   for (const LossDifference& d : of.differences)
@@ -217,8 +222,7 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
   of.claim.basis = Basis::training;
   of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, chosen = of.chosen, more = of.more,
                       in_nats = of.unit == LossUnit::nats](JudgeContext& context) {
-    Table choice{tuning.option + " tried at seed " + std::to_string(tuning.seed), parts_of(tuning.option), {}};
-    choice.columns.push_back("final validation loss (nats per token)");
+    Table choice = table_of(tuning);
     const std::vector<RuleArm> arms = tuning.option.empty() ? stated : tuned(context, comparison, stated, tuning, choice);
     const std::vector<std::vector<results::CellRecord>> records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
     const std::vector<std::vector<double>> losses = final_losses(records);

@@ -63,6 +63,13 @@ struct Tuning {
   int seed = 101;
 };
 
+/// In words, for a rule.
+std::string text_of(const Tuning& tuning);
+/// The arms with what was chosen for them; `table` gets a row for each value that was tried. ArmDiverged where every value of an arm did.
+std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, std::vector<RuleArm> arms, const Tuning& tuning, Table& table);
+/// An empty one of that.
+Table table_of(const Tuning& tuning);
+
 /// A claim on such differences alone: data, but for its clauses and constants, which come with `claim.rule`. Registers it.
 struct LossClaim {
   Claim claim;             ///< id, statement, provenance, profile, seeds, figure; of its rule constants, scatter, clauses, smallest effect, otherwise

@@ -59,6 +59,20 @@ DataSource text_data(const Corpus& corpus, std::uint64_t seed, const Epochs& epo
   return source;
 }
 
+Batch OtherRounds::batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const {
+  Batch all(count, seq, first_sample);
+  std::vector<std::int32_t>&tokens = all.ints("tokens"), &targets = all.ints("targets");
+  for (std::int64_t b = 0; b < count; ++b) {
+    const std::int64_t number = static_cast<std::int64_t>(step) * own_ + first_sample + b;
+    const Batch one = inner_->batch(static_cast<std::uint64_t>(number / other_), number % other_, 1, seq);
+    tokens.insert(tokens.end(), one.ints("tokens").begin(), one.ints("tokens").end());
+    targets.insert(targets.end(), one.ints("targets").begin(), one.ints("targets").end());
+    all.sample_ids.insert(all.sample_ids.end(), one.sample_ids.begin(), one.sample_ids.end());
+  }
+  all.weight = inner_->weight(0, count, seq);
+  return all;
+}
+
 namespace {
 
 /// A corpus that goes with its windows.
@@ -76,22 +90,34 @@ class OwningWindows final : public Dataset {
   std::unique_ptr<Dataset> windows_;
 };
 
-std::int64_t windows_of(const std::string& options) {
-  if (options.empty()) return 0;
-  constexpr std::string_view name = "windows=";
-  std::int64_t windows = 0;
-  const char* const end = options.data() + options.size();
-  const bool named = options.starts_with(name);
-  const auto read = named ? std::from_chars(options.data() + name.size(), end, windows) : std::from_chars_result{};
-  if (!named || read.ec != std::errc() || read.ptr != end || windows < 1 || windows > 1'000'000'000)
-    throw UsageError("--data text:" + options + ": windows of text have the option windows=N, how many there are in an epoch (1 to 1000000000)");
-  return windows;
+/// Options of text, each a count: 0 where it is not given.
+struct TextOptions {
+  std::int64_t windows = 0, validation_batch = 0;
+};
+
+TextOptions text_options(const std::string& text) {
+  TextOptions options;
+  for (std::size_t from = 0, to = 0; !text.empty() && to != std::string::npos; from = to + 1) {
+    to = text.find(',', from);
+    const std::string part = text.substr(from, to == std::string::npos ? to : to - from), name = part.substr(0, part.find('='));
+    std::int64_t* const count = name == "windows" ? &options.windows : name == "validation_batch" ? &options.validation_batch : nullptr;
+    const char *const begin = part.data() + std::min(part.size(), name.size() + 1), *const end = part.data() + part.size();
+    const auto read = count ? std::from_chars(begin, end, *count) : std::from_chars_result{};
+    if (!count || read.ec != std::errc() || read.ptr != end || *count < 1 || *count > 1'000'000'000)
+      throw UsageError("--data text:" + text +
+                       ": windows of text have the options windows=N, how many there are in an epoch, and validation_batch=N, whose global batch validations are drawn by (1 to 1000000000 both)");
+  }
+  return options;
 }
 
-const RegisterData text({"text", "windows of a text at random (--text); text:windows=N: a fixed number of them, epoch after epoch", [](const DataRequest& request) {
-                           const Epochs epochs{windows_of(request.options), request.global_batch};
+const RegisterData text({"text",
+                         "windows of a text at random (--text); text:windows=N: a fixed number of them, epoch after epoch; validation_batch=N: validated on the windows of runs whose global batch is N",
+                         [](const DataRequest& request) {
+                           const TextOptions options = text_options(request.options);
+                           const Epochs epochs{options.windows, request.global_batch};
                            const auto corpus = std::make_shared<const Corpus>(Corpus::open(request.path));
                            DataSource source = text_data(*corpus, request.seed, epochs);
+                           if (options.validation_batch > 0) source.validation = std::make_unique<OtherRounds>(std::move(source.validation), request.global_batch, options.validation_batch);
                            for (auto* half : {&source.training, &source.validation}) *half = std::make_unique<OwningWindows>(corpus, std::move(*half));
                            return source;
                          }});

@@ -35,6 +35,21 @@ class BatchSampler final : public Dataset {
   EpochOrder order_;
 };
 
+/// The windows that rounds of another global batch draw, in the same order: sample n of round r is number r `own` + n of them all. A validation is then one of the same windows whatever a run's own
+/// global batch, where the number of its sequences is a multiple of both.
+class OtherRounds final : public Dataset {
+ public:
+  /// `inner`: tokens and targets, every position of which counts, without epochs.
+  OtherRounds(std::unique_ptr<Dataset> inner, std::int64_t own, std::int64_t other) : inner_(std::move(inner)), own_(own), other_(other) {}
+  Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const override;
+  double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const override { return inner_->weight(step, count, seq); }
+  std::int64_t samples() const override { return 0; }
+
+ private:
+  std::unique_ptr<Dataset> inner_;
+  std::int64_t own_, other_;
+};
+
 /// Training and validation windows of `corpus`, which outlives them. `seed` chooses those of training; validation sees the same under every seed, and
 /// draws at random.
 DataSource text_data(const Corpus& corpus, std::uint64_t seed, const Epochs& epochs = {});

@@ -25,9 +25,9 @@ Gpt<T>::Gpt(const GptConfig& config, const ModelPart& part, const GptRuntime<T>&
   if (part_.layers < 0) part_.layers = layers - part_.first_layer;
   TW_ASSERT(part_.first_layer >= 0 && part_.first_layer + part_.layers <= layers);
   const BlockConfig block{config.hidden, config.heads, config.layers, config.dropout, config.seed, config.compute};
-  if (part_.embedding || part_.head) {
-    // In a pipeline the first and the last stage hold the table; the first stage's copy is the one that counts.
-    const SplitGroups copies = part_.whole() ? SplitGroups{} : SplitGroups{{"embedding", 2, part_.embedding ? 0 : 1}};
+  if (part_.embedding || (part_.head && !config.own_head)) {
+    // In a pipeline the first and the last stage hold a tied table; the first stage's copy is the one that counts.
+    const SplitGroups copies = part_.whole() || config.own_head ? SplitGroups{} : SplitGroups{{"embedding", 2, part_.embedding ? 0 : 1}};
     token_.emplace(token_table<T>(config.vocab, config.hidden, config.seed, tensor(), copies));
     parameters_.push_back(&*token_);
   }
@@ -44,8 +44,12 @@ Gpt<T>::Gpt(const GptConfig& config, const ModelPart& part, const GptRuntime<T>&
   }
   if (part_.head) {
     head_.emplace(config.vocab, config.hidden, layers, runtime_, config.compute);
+    if (config.own_head) {
+      head_token_.emplace(token_table<T>(config.vocab, config.hidden, config.seed, tensor(), {}, "head.token"));
+      parameters_.push_back(&*head_token_);
+    }
     head_->collect(parameters_);
-    units_.push_back({"head", layers, {&*token_}});
+    units_.push_back({"head", layers, {&head_table()}});
     head_->collect(units_.back().parameters);
   }
 }
@@ -99,7 +103,7 @@ void Gpt<T>::forward_unit(std::size_t unit, double gradient_scale, Activations& 
   if (block < 0) return embed(saved);
   const auto l = static_cast<std::size_t>(block);
   if (l < blocks_.size()) return forward_block(l, saved, observer);
-  head_->forward(saved.pass, input_of(l, saved), *token_, saved.targets.data(), gradient_scale, saved.head);
+  head_->forward(saved.pass, input_of(l, saved), head_table(), saved.targets.data(), gradient_scale, saved.head);
 }
 
 template <typename T>
@@ -142,10 +146,11 @@ template <typename T>
 void Gpt<T>::backward_head(Activations& saved, Tensor& gradient, TrafficObserver<T>* observer) {
   const PassContext& pass = saved.pass;
   T* d = shaped<T>(gradient, boundary(pass));
-  head_->backward(pass, input_of(blocks_.size(), saved), *token_, saved.head, work_.narrow, d);
+  Parameter<T>& table = head_table();
+  head_->backward(pass, input_of(blocks_.size(), saved), table, saved.head, work_.narrow, d);
   if (observer) observer->embedding_gradient(false, config_.vocab, config_.hidden, data_of<T>(head_->table_gradient));
   runtime_.clock->run("add table gradient", -1, pass.micro,
-                      [&] { nn::add_into<T>(token_->elements(), data_of<T>(head_->table_gradient), token_->g()); });
+                      [&] { nn::add_into<T>(table.elements(), data_of<T>(head_->table_gradient), table.g()); });
 }
 
 template <typename T>
@@ -178,7 +183,7 @@ void Gpt<T>::backward_embedding(Activations& saved, Tensor& gradient, TrafficObs
     runtime_.clock->run("embedding dropout backward", -1, pass.micro, [&] { drop_embedded(pass, d); });
   // The look-up's share goes through a buffer of its own when somebody wants to see it.
   T* first_use = token_->g();
-  if (observer || boundary_) {
+  if (observer || (boundary_ && !config_.own_head)) {
     const bool fresh = first_use_.elements() != table;
     first_use = shaped<T>(first_use_, token_->shape());
     if (observer || fresh) {

@@ -1,4 +1,4 @@
-// A GPT: embedding, blocks, tied head, with a hand-written backward pass; whole, or the part of it that a pipeline stage holds.
+// A GPT: embedding, blocks, a head that is tied to the token table or has one of its own, with a hand-written backward pass; whole, or the part of it that a pipeline stage holds.
 // One class for f32 training and f64 checks; activations of a micro-batch live outside the model, so several can be in flight.
 #pragma once
 
@@ -18,6 +18,7 @@ namespace thinwire {
 struct GptConfig : ModelConfig {
   GptConfig() = default;
   GptConfig(const ModelConfig& sizes) : ModelConfig(sizes) {}
+  bool own_head = false;  ///< logits by a table of the head's own, not by that of the tokens
   std::int64_t parameters() const;  ///< numbers in all of them, as its geometry declares them
 };
 
@@ -45,7 +46,7 @@ class Gpt final : public Stage<T> {
   StageTraits traits() const override { return {.token_slices = true, .recorded_passes = true, .boundary_hooks = true}; }
   const std::vector<Unit<T>>& units() const override { return units_; }
   const ParameterList<T>& parameters() const override { return parameters_; }
-  Parameter<T>* tied_table() override { return token_ ? &*token_ : nullptr; }
+  Parameter<T>* tied_table() override { return token_ && !config_.own_head ? &*token_ : nullptr; }
   /// [own rows, hidden].
   Shape boundary(const PassContext& pass) const override;
   std::unique_ptr<Saved> new_saved() const override { return std::make_unique<Activations>(); }
@@ -98,7 +99,8 @@ class Gpt final : public Stage<T> {
   ComputeClock own_clock_;
   LayerRuntime<T> runtime_;
   bool recompute_;
-  std::optional<Parameter<T>> token_;
+  Parameter<T>& head_table() { return config_.own_head ? *head_token_ : *token_; }
+  std::optional<Parameter<T>> token_, head_token_;
   std::optional<Embedding<T>> embedding_;
   std::vector<std::unique_ptr<Block<T>>> blocks_;
   std::optional<TiedHead<T>> head_;

@@ -22,9 +22,9 @@ class Layouts {
   ParameterLayout norm(const std::string& name, std::int64_t hidden) const {
     return grid_ ? vector_layout(shape_, name, hidden, rank_, true) : ParameterLayout(name, {hidden}, {}, {}, tensor_group());
   }
-  ParameterLayout table(std::int64_t vocab, std::int64_t hidden, const SplitGroups& copies) const {
+  ParameterLayout table(std::int64_t vocab, std::int64_t hidden, const SplitGroups& copies, const char* name = "embedding.token") const {
     const std::int64_t rows = grid_ ? grid_vocabulary(shape_, vocab) : padded_vocabulary(vocab, shape_.ranks());
-    if (!grid_) return {"embedding.token", {rows, hidden}, tensor_group(), {}, copies};
+    if (!grid_) return {name, {rows, hidden}, tensor_group(), {}, copies};
     const ParameterLayout where = grid_linear(shape_, "embedding.token", rows, hidden, rank_, true).weight;
     SplitGroups replicas = where.replicas();
     replicas.insert(replicas.end(), copies.begin(), copies.end());
@@ -52,8 +52,9 @@ DeclaredUnit layer_unit(const ModelConfig& c, int layer, const Layouts& layouts)
   };
   const auto linear = [&](const std::string& name, std::int64_t in, std::int64_t out, bool second) {
     LinearLayouts l = layouts.linear(unit.name + name, in, out, second);
-    unit.parameters.push_back({std::move(l.weight), true});
-    unit.parameters.push_back({std::move(l.bias)});
+    const StreamRows stream = second ? StreamRows::added : StreamRows::none;
+    unit.parameters.push_back({.layout = std::move(l.weight), .decays = true, .stream = stream});
+    unit.parameters.push_back({.layout = std::move(l.bias), .stream = stream});
   };
   norm(".attention.norm");
   linear(".attention.qkv", h, 3 * h, false);
@@ -69,7 +70,7 @@ PassMemory memory_1d(const ModelConfig& c, const ModelPart& part, const TensorSp
   const std::int64_t h = c.hidden, t = split.shape.ranks(), rows = pass.rows();
   const bool split_tokens = split.sequence_parallel && t > 1;
   const std::int64_t own = split_tokens ? (rows + t - 1) / t : rows;
-  const std::int64_t table = padded_vocabulary(c.vocab, static_cast<int>(t)) / t * h;
+  const std::int64_t table = padded_vocabulary(c.vocab, static_cast<int>(t)) / t * h;  // of the head
   // Two normed inputs; qkv, context and expanded; middle and output; moments and softmax sums.
   const std::int64_t layer = rows * h * 2 + rows * (3 * h + h + 4 * h) / t + 2 * own * h + 4 * own + pass.batch * pass.seq * c.heads / t;
   // Under recomputation the results of tensor sums stay for the second pass, where there are such.
@@ -89,7 +90,7 @@ PassMemory memory_1d(const ModelConfig& c, const ModelPart& part, const TensorSp
 
 }  // namespace
 
-Geometry gpt_geometry(const ModelConfig& config, const ModelPart& whole_or_part, const TensorSplit& split) {
+Geometry gpt_geometry(const GptConfig& config, const ModelPart& whole_or_part, const TensorSplit& split) {
   const auto layers = static_cast<int>(config.layers);
   ModelPart part = whole_or_part;
   if (part.layers < 0) part.layers = layers - part.first_layer;
@@ -97,16 +98,18 @@ Geometry gpt_geometry(const ModelConfig& config, const ModelPart& whole_or_part,
   const bool grid = split.shape.kind != GridKind::one_d;
   Geometry g;
   g.width = config.hidden;
-  const SplitGroups copies = part.whole() ? SplitGroups{} : SplitGroups{{"embedding", 2, part.embedding ? 0 : 1}};
-  const DeclaredParameter table{layouts.table(config.vocab, config.hidden, copies), true, true};
+  const SplitGroups copies = part.whole() || config.own_head ? SplitGroups{} : SplitGroups{{"embedding", 2, part.embedding ? 0 : 1}};
+  const DeclaredParameter table{.layout = layouts.table(config.vocab, config.hidden, copies), .decays = true, .tied = !config.own_head, .stream = StreamRows::by_token};
   if (part.embedding) {
-    g.units.push_back({.name = "embedding", .layer = -1, .parameters = {table, {layouts.position(config.max_seq, config.hidden), true}}, .tensor_sums = 1});
+    const DeclaredParameter position{.layout = layouts.position(config.max_seq, config.hidden), .decays = true, .stream = StreamRows::added};
+    g.units.push_back({.name = "embedding", .layer = -1, .parameters = {table, position}, .tensor_sums = 1});
     for (DeclaredParameter& p : g.units.back().parameters) p.looked_up = true;
   }
   for (int l = part.first_layer; l < part.end_layer(); ++l) g.units.push_back(layer_unit(config, l, layouts));
   if (part.head) {
     const DeclaredParameter gamma{layouts.norm("head.norm.gamma", config.hidden)}, beta{layouts.norm("head.norm.beta", config.hidden)};
-    g.units.push_back({.name = "head", .layer = layers, .parameters = {table, gamma, beta}});
+    const DeclaredParameter own{.layout = layouts.table(config.vocab, config.hidden, {}, "head.token"), .decays = true};
+    g.units.push_back({.name = "head", .layer = layers, .parameters = {config.own_head ? own : table, gamma, beta}});
   }
   g.memory = [config, part, split, grid](const PassShape& pass) {
     return grid ? grid_gpt_memory(config, part, split, pass) : memory_1d(config, part, split, pass);

@@ -7,8 +7,10 @@
 
 namespace thinwire {
 
+struct GptConfig;
+
 /// UsageError where the split does not divide the model.
-Geometry gpt_geometry(const ModelConfig& config, const ModelPart& part, const TensorSplit& split);
+Geometry gpt_geometry(const GptConfig& config, const ModelPart& part, const TensorSplit& split);
 
 /// Of a split other than 1-D. `part`: its number of layers is known.
 PassMemory grid_gpt_memory(const ModelConfig& config, const ModelPart& part, const TensorSplit& split, const PassShape& pass);

@@ -30,9 +30,9 @@ RowInitialiser token_rows(std::int64_t vocab, std::uint64_t seed) {
 
 template <typename T>
 Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
-                         const SplitGroups& copies) {
+                         const SplitGroups& copies, const std::string& name) {
   const SplitGroups rows = tensor.splits() ? SplitGroups{tensor.group()} : SplitGroups{};
-  return {ParameterLayout("embedding.token", {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true, token_rows(vocab, seed)};
+  return {ParameterLayout(name, {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true, token_rows(vocab, seed)};
 }
 
 template <typename T>
@@ -172,8 +172,8 @@ void TiedHead<T>::backward(const PassContext& pass, const T* x, const Parameter<
   });
 }
 
-template Parameter<float> token_table<float>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<float>&, const SplitGroups&);
-template Parameter<double> token_table<double>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<double>&, const SplitGroups&);
+template Parameter<float> token_table<float>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<float>&, const SplitGroups&, const std::string&);
+template Parameter<double> token_table<double>(std::int64_t, std::int64_t, std::uint64_t, const TensorParallel<double>&, const SplitGroups&, const std::string&);
 template class Embedding<float>;
 template class Embedding<double>;
 template class TiedHead<float>;

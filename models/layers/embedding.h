@@ -22,7 +22,7 @@ RowInitialiser token_rows(std::int64_t vocab, std::uint64_t seed);
 /// stages that hold it too.
 template <typename T>
 Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
-                         const SplitGroups& copies = {});
+                         const SplitGroups& copies = {}, const std::string& name = "embedding.token");
 
 template <typename T>
 class Embedding {

@@ -29,11 +29,16 @@ struct PassShape {
   std::int64_t rows() const { return batch * seq; }
 };
 
+/// What a parameter's rows, as wide as the boundary, are to the activations between layers, where those are sums: nothing, or terms that are added as they are; of a token table row t is where token t
+/// stands. With dropout off, activations then lie in any space that all such rows lie in.
+enum class StreamRows { none, added, by_token };
+
 struct DeclaredParameter {
   ParameterLayout layout;  ///< name, whole shape, and what of it lies on this rank
   bool decays = false;     ///< a matrix; else a bias, scale or shift
   bool tied = false;       ///< the table that the first and the last position of a pipeline both hold
   bool looked_up = false;  ///< its unit picks rows of it, and multiplies nothing by it
+  StreamRows stream = StreamRows::none;
 
   const std::string& name() const { return layout.name(); }
   std::int64_t whole() const { return layout.global().elements(); }

@@ -133,7 +133,8 @@ class Trainer3d final : public ParallelTrainer {
     const PlacementScope here(where());
     if (update_->begin_evaluation()) other_weights();
     const nn::PackedWeightsScope packed(packed_weights_);
-    const Evaluation evaluation = evaluator_->run(data_, steps_taken_);
+    Evaluation evaluation = evaluator_->run(data_, steps_taken_);
+    for (auto& told : update_->told()) evaluation.metrics.push_back({std::move(told.name), told.value});
     if (update_->end_evaluation()) other_weights();
     clock_.settle();
     std::vector<TrafficRecord> not_training;

@@ -68,6 +68,12 @@ class UpdatePolicy : public UnitReductions {
   virtual std::vector<StateSlot> weights(std::vector<StateSlot> of_store) { return of_store; }
   /// A checkpoint filled the slots with the state after `steps` steps.
   virtual void loaded(std::int64_t /*steps*/) {}
+  /// Numbers about the updates since the last call, for a validation to tell beside the loss; equal on all ranks.
+  struct Told {
+    std::string name;
+    double value = 0;
+  };
+  virtual std::vector<Told> told() { return {}; }
   double waited_us = 0;  ///< blocked on its messages since it was reset
 };
 
@@ -82,6 +88,7 @@ struct UpdateInfo {
   /// Sums over the ranks of a replica alone, and needs nothing of other replicas: an outer loop may drive it.
   bool within_replica = false;
   bool drives_another = false;  ///< an outer loop
+  bool keeps_together = false;  ///< of a loop: replicas do not train apart in it, so it drives every optimizer
   int state_per_element = 0;  ///< numbers that it keeps for each element that a rank owns
   std::function<double(const Parameters&)> more_per_element = {};  ///< and besides, by its options
   std::function<double(const Parameters&)> state_per_layer_element = {};  ///< of layers' matrices; empty: as many as of all others

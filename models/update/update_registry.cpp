@@ -54,7 +54,7 @@ UpdateExpression parse_update(const std::string& text) {
   UpdateExpression update{&updates().at(part.name), std::move(part.parameters)};
   if (plus == std::string::npos) return update;
   part = parse_one(text.substr(plus + 1), true);
-  if (!update.info->within_replica)
+  if (!update.info->within_replica && !updates().at(part.name).keeps_together)
     throw UsageError("--optimizer " + text + ": " + update.info->name + " exchanges with all data-parallel ranks by itself, so replicas cannot train apart with it");
   return {&updates().at(part.name), std::move(part.parameters), std::make_shared<const UpdateExpression>(std::move(update))};
 }

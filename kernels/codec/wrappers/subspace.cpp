@@ -3,7 +3,7 @@
 //   c = (x - F[t]) U  to the codec inside;    x^ = c^ U^T + F[t];    backward the chain rule of both: dc^ = dx^ U travels, dx = dc U^T; no table
 // U [columns, k]: orthonormal, the same at every boundary, the orthonormal factor of a normal matrix by the seed. F: N(0, deviation^2) for each token id, bf16, by
 // the same seed (TokenTable); table=none is F = 0. Neither is trained or sent. x^ = x where x - F[t] lies in the span of U. That is the other half of the method,
-// and a model's: an embedding E[t] U^T + F[t] and blocks that write into the span, which no model here has. Of another model's x the part outside the span is
+// and a model's: an embedding E[t] U^T + F[t] and blocks that write into the span (--optimizer adamw+subspace of the same numbers). Of another model's x the part outside the span is
 // lost and F's stands in its place; the gradient is that of just this map. Not here either: the update of the subspace in training, whose rule we could not read.
 // Theirs sends the token id with each row, two bytes in both directions; our stages read the batch and know it. Their wire is cast:to=bf16+subspace.
 // A basis fitted to tensors is a codec of its own, autoencoder:init=pca.    Payload: that of the codec inside for the coordinates [rows, k].

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t message_bytes = 16 << 20;
 constexpr int piece_tag = 71, catalogue_tag = 72;
-constexpr const char *token_table = "embedding.token", *per_replica = "per_replica/";
+constexpr const char *table_of_tokens = ".token", *per_replica = "per_replica/";  // names of such tables end so
 
 std::int64_t rows_per_message(std::int64_t row_bytes) {
   return std::max<std::int64_t>(1, message_bytes / std::max<std::int64_t>(1, row_bytes));
@@ -19,7 +19,7 @@ std::int64_t rows_per_message(std::int64_t row_bytes) {
 void add_piece(std::vector<Piece>& pieces, const std::string& folder, const StateSlot& slot, std::int64_t vocab) {
   const ParameterLayout& layout = slot.layout;
   const std::int64_t columns = layout.columns().count, elements = columns == 0 ? 0 : slot.value.elements();
-  const bool is_table = layout.name() == token_table;
+  const bool is_table = layout.name().ends_with(table_of_tokens);
   std::int64_t row = slot.first_row, column = slot.first_column;
   for (std::int64_t done = 0; done < elements;) {
     const std::int64_t left = elements - done, whole = column == 0 ? left / columns : 0, count = whole > 0 ? columns : std::min(columns - column, left), rows = std::max<std::int64_t>(1, whole);

@@ -1,6 +1,7 @@
 #include "models/update/outer/outer_loop.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/clock.h"
 #include "core/tensor_names.h"
@@ -32,6 +33,7 @@ OuterLoop<T>::OuterLoop(const UpdateContext<T>& c, const OuterSettings& settings
       outer_(settings.step),
       schedule_(settings.schedule),
       mixing_(settings.mixing),
+      aligns_(c.options.flag("alignment")),
       exchange_(find_channel(c.channels, exchange_name)),
       inner_(make_update_policy<T>(*c.inner, c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock)),
       fragments_(static_cast<std::size_t>(settings.schedule.fragments())),
@@ -97,6 +99,7 @@ void OuterLoop<T>::begin(int fragment) {
     }
   });
   if (!exchange_) return;
+  if (aligns_ && !clock_.replays()) align(f);
   for (const std::size_t i : f.parts) {
     const OwnedPart<T>& part = parts_[i];
     const Parameter<T>& p = *part.parameter;
@@ -108,6 +111,37 @@ void OuterLoop<T>::begin(int fragment) {
     f.sums.push_back(channel.all_reduce(d, d, key));
   }
   if (f.vectors.elements() > 0) f.sums.push_back(exchange_->dense().all_reduce(f.vectors.view(), f.vectors.view(), key_of("vectors of fragment " + std::to_string(fragment), step_)));
+}
+
+template <typename T>
+void OuterLoop<T>::align(const Fragment& f) {
+  std::vector<std::span<const T>> pieces;
+  for (const std::size_t i : f.parts)
+    if (is_matrix(*parts_[i].parameter)) pieces.emplace_back(moved(i), static_cast<std::size_t>(parts_[i].weights.elements()));
+  if (f.vectors.elements() > 0) pieces.emplace_back(data_of<T>(f.vectors), static_cast<std::size_t>(f.vectors.elements()));
+  double squares = 0, of_mean = 0;
+  for (const std::span<const T> piece : pieces)
+    for (const T x : piece) squares += static_cast<double>(x) * static_cast<double>(x);
+  const double length = std::sqrt(squares);
+  int number = 0;
+  for (const std::span<const T> piece : pieces) {
+    const auto n = static_cast<std::int64_t>(piece.size());
+    T* const e = shaped<T>(direction_, {n});
+    for (std::size_t i = 0; i < piece.size(); ++i) e[i] = static_cast<T>(length > 0 ? static_cast<double>(piece[i]) / length : 0);
+    Operation sum = exchange_->dense().all_reduce(direction_.view(), direction_.view(), key_of("direction " + std::to_string(number++), step_));
+    const std::int64_t begin = now_ns();
+    sum.wait();
+    this->waited_us += static_cast<double>(now_ns() - begin) * 1e-3;
+    for (std::int64_t i = 0; i < n; ++i) of_mean += static_cast<double>(e[i]) * static_cast<double>(e[i]);
+  }
+  alignment_ = (replicas_ * of_mean - 1) / (replicas_ - 1);
+}
+
+template <typename T>
+std::vector<typename UpdatePolicy<T>::Told> OuterLoop<T>::told() {
+  const double last = std::exchange(alignment_, std::numeric_limits<double>::quiet_NaN());
+  if (std::isnan(last)) return {};
+  return {{"outer_alignment", last}};
 }
 
 template <typename T>
@@ -210,6 +244,9 @@ void check_outer_loop(const TrainConfig& c) {
   if (c.device != DeviceKind::host) refuse("--device cuda", "the outer step exists on the host only; use --device host");
   if (c.error_interval > 0)
     refuse("--error-interval " + std::to_string(c.error_interval), "it compares messages of every so many steps, and the outer gradient has steps of its own; use --error-interval 0");
+  if (const int replicas = c.mesh.data().replicas; parse_update(c.optimizer).options.flag("alignment") && (replicas == 1 || c.mesh.ranks() != replicas))
+    refuse("alignment=true", "it compares what two or more replicas of one rank each have moved, and here " + std::to_string(replicas) + (replicas == 1 ? " replica has " : " replicas have ") +
+                                 std::to_string(c.mesh.ranks()) + " ranks; make --dp-replicas the number of ranks, or leave it out");
   const auto gathered = c.compress.find(TrafficClass::param_all_gather);
   if (gathered == c.compress.end()) return;
   for (const std::string& codec : {gathered->second.codec, gathered->second.inside}) {
@@ -223,7 +260,8 @@ void check_outer_loop(const TrainConfig& c) {
 std::vector<ParameterSpec> outer_parameters(const char* default_rate, std::vector<ParameterSpec> more) {
   std::vector<ParameterSpec> all = {
       {.name = "inner_steps", .kind = ParameterSpec::Kind::integer, .default_value = "30", .minimum = 1, .maximum = 1e9, .help = "steps that replicas take apart"},
-      {.name = "rate", .default_value = default_rate, .minimum = 0, .maximum = 100, .help = "outer learning rate: share of the mean movement that the global weights follow"}};
+      {.name = "rate", .default_value = default_rate, .minimum = 0, .maximum = 100, .help = "outer learning rate: share of the mean movement that the global weights follow"},
+      {.name = "alignment", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "measure the mean cosine of what two replicas moved, by one more exact sum; validations tell it"}};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -4,8 +4,13 @@
 //
 // The global weights are the run's: they are evaluated and are a checkpoint's "weights". A checkpoint holds besides, of each replica, its local weights and the inner state, so that a run goes on bit
 // for bit in the middle of a round.
+//
+// alignment=true: before they are averaged, pseudo-gradients are compared. Of R replicas that moved by d_r, with e_r = d_r / |d_r|, the mean cosine of two of them is
+//   (R |mean of e_r|^2 - 1) / (R - 1)
+// so one more exact sum over replicas, of e_r, is all that travels for it. A validation tells the last one as "outer_alignment".
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
@@ -43,6 +48,7 @@ class OuterLoop : public UpdatePolicy<T> {
   std::vector<StateSlot> state() override;
   std::vector<StateSlot> weights(std::vector<StateSlot> of_store) override;
   void loaded(std::int64_t steps) override;
+  std::vector<typename UpdatePolicy<T>::Told> told() override;
 
  private:
   /// Of the store's parts, by their numbers.
@@ -53,6 +59,8 @@ class OuterLoop : public UpdatePolicy<T> {
   };
 
   void begin(int fragment);
+  /// Before anything of it travels: fills alignment_.
+  void align(const Fragment& fragment);
   void wait(int fragment);
   void end(int fragment);
   /// Where part i's pseudo-gradient lies between begin and end.
@@ -68,11 +76,14 @@ class OuterLoop : public UpdatePolicy<T> {
   OuterStep outer_;
   FragmentSchedule schedule_;
   double mixing_;
+  bool aligns_;
+  double alignment_ = std::numeric_limits<double>::quiet_NaN();  ///< of the exchange that began last; NaN: none since it was told
   ChannelPair* exchange_;  ///< null: one replica
   std::unique_ptr<UpdatePolicy<T>> inner_;
   std::int64_t step_ = -1;  ///< the last one begun
   std::vector<Fragment> fragments_;
   std::vector<Tensor> global_, momentum_;  ///< by part; no momentum where its factor is 0
+  Tensor direction_;                       ///< a piece of e_r
   Tensor under_way_;                       ///< of an exchange that overlaps inner steps: their gradients need the memory
   std::vector<std::int64_t> offsets_;      ///< in it, by part
 };

@@ -91,6 +91,73 @@ TEST(LowCommunicationClaims, TrainEachArmAtTheRateThatEndedLowest) {
   EXPECT_EQ(decide(claim.rule, found.measures).verdict, Verdict::confirmed);
 }
 
+/// What a claim makes of made-up cells that it asks for one after the other.
+Decision judged(const std::string& id, int seeds, const std::function<void(const CellRequest&, results::CellRecord&)>& fill) {
+  const Claim& claim = *claims_named(id).front();
+  const thinwire::testing::TemporaryFolder folder;
+  for (;;) {
+    CellRunner cells = cells_in(folder.path());
+    PlannedWork work;
+    cells.only_plan(work);
+    JudgeContext context{Profile::full, folder.path(), cells};
+    context.set_seeds(seeds);
+    try {
+      return decide(claim.rule, claim.measure(context).measures);
+    } catch (const PlanEnds&) {
+      for (const CellRequest& request : work.cells) {
+        results::CellRecord record;
+        record.program = request.program, record.ranks = request.ranks, record.link = request.link, record.parameters = request.parameters;
+        record.cell_id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
+        record.rows.emplace_back().cell_id = record.cell_id;
+        fill(request, record);
+        results::write_cell_record(results::record_path(folder.path(), record.cell_id), record);
+      }
+    }
+  }
+}
+
+void end_with(double loss, const CellRequest& request, results::CellRecord& record) {
+  loss += 0.01 * std::stoi(text(request, "seed"));
+  record.training.curve.push_back({record.cell_id, text(request, "plan"), 899, loss, loss});
+}
+
+TEST(UnequalTokens, ExplainAGainThatEqualOnesDoNotHave) {
+  const auto verdict = [](double diloco, double quarter) {
+    return judged("low_communication.C6", 5, [&](const CellRequest& request, results::CellRecord& record) {
+             const std::string plan = text(request, "plan");
+             const bool is_quarter = plan.find("quarter") != std::string::npos;
+             EXPECT_EQ(request.parameters.values().contains("data"), is_quarter) << "other windows than those of the runs that it is compared with";
+             end_with(1.5 + (plan == "DiLoCo" ? diloco : is_quarter ? quarter : 0), request, record);
+           })
+        .verdict;
+  };
+  EXPECT_EQ(verdict(0.01, 0.1), Verdict::confirmed);
+  EXPECT_EQ(verdict(-0.03, 0.1), Verdict::not_reproduced) << "it gains at equal tokens, too";
+  EXPECT_EQ(verdict(0.05, 0.02), Verdict::not_reproduced) << "it gains at none";
+  EXPECT_EQ(verdict(0.01, 0.02), Verdict::inconclusive) << "a gain below what is plain";
+}
+
+// Outer steps 5 to 25 count, others are made up to be far off.
+TEST(Alignment, IsTheMeanOfTheRoundsThatCount) {
+  const auto verdict = [](const std::string& id, double more) {
+    return judged(id, 5, [&](const CellRequest& request, results::CellRecord& record) {
+             end_with(1.5, request, record);
+             const std::string plan = text(request, "plan");
+             for (int round = 1; round <= 30; ++round) {
+               const bool counts = round >= 5 && round <= 25;
+               const double cosine = !counts ? (plan == "MuLoCo, aligned" ? -1 : 1) : 0.5 + 0.01 * (round - 15) + (plan == "MuLoCo, aligned" ? more : 0) + 0.001 * (std::stoi(text(request, "seed")) % 3);
+               record.training.metrics.push_back({record.cell_id, plan, 30 * round - 1, "outer_alignment", cosine});
+             }
+           })
+        .verdict;
+  };
+  for (const char* id : {"low_communication.C16", "low_communication.C16b", "low_communication.C16c"}) {
+    EXPECT_EQ(verdict(id, 0.05), Verdict::confirmed) << id;
+    EXPECT_EQ(verdict(id, 0.01), Verdict::not_reproduced) << id;
+    EXPECT_EQ(verdict(id, -0.1), Verdict::not_reproduced) << id;
+  }
+}
+
 // docs/papers/low_communication.md, "Cost", for N weights of four replicas: a ring sends 1.5 times 4 N bytes.
 TEST(StepTimes, AreThoseOfTheCostTable) {
   using namespace low_communication;

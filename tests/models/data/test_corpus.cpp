@@ -147,11 +147,14 @@ TEST(BatchSampler, MoreWindowsThanTheTextHasPlacesAreRefused) {
   EXPECT_NO_THROW(BatchSampler(corpus.training(), 1, "train", {.windows = places}).batch(0, 0, 1, 8));
 }
 
-TEST(TextData, TakesTheNumberOfWindowsAndNothingElse) {
+TEST(TextData, TakesTheNumberOfWindowsTheBatchOfValidationsAndNothingElse) {
   EXPECT_EQ(open_data("text:windows=64", "", 1, 8).training->samples(), 64);
   EXPECT_EQ(open_data("text", "", 1, 8).training->samples(), 0);
   EXPECT_EQ(open_data("text:windows=64", "", 1, 8).validation->samples(), 0);
-  for (const char* wrong : {"text:windows=", "text:windows=0", "text:windows=-3", "text:windows=4x", "text:window=4", "text:4"})
+  const DataSource as_two = open_data("text:windows=64,validation_batch=2", "", 1, 8), two = open_data("text", "", 1, 2);
+  EXPECT_EQ(as_two.training->samples(), 64);
+  EXPECT_EQ(as_two.validation->batch(0, 2, 2, 16).sample_ids, two.validation->batch(1, 0, 2, 16).sample_ids);
+  for (const char* wrong : {"text:windows=", "text:windows=0", "text:windows=-3", "text:windows=4x", "text:window=4", "text:4", "text:validation_batch=0", "text:windows=4,", "text:windows=4,validation_batch"})
     EXPECT_THROW(open_data(wrong, "", 1, 8), UsageError) << wrong;
 }
 

@@ -199,17 +199,21 @@ TEST(TiedHeadLayer, AgreesWithFiniteDifferencesInInputAndTable) {
 }
 
 TEST(GptModel, EveryGradientAgreesWithFiniteDifferences) {
-  for (double dropout : {0.0, 0.25}) {
-    Gpt<double> model(small_model(dropout));
-    shake(model.parameters());
-    const Batch batch = small_batch();
-    Gpt<double>::Activations saved;
-    const auto loss = [&] { return model.forward(batch, 4, true, 1.0, saved); };
-    model.zero_gradients();
-    loss();
-    model.backward(batch, saved);
-    expect_parameter_gradients(model.parameters(), loss);
-  }
+  for (const bool own_head : {false, true})
+    for (double dropout : {0.0, 0.25}) {
+      GptConfig config = small_model(dropout);
+      config.own_head = own_head;
+      Gpt<double> model(config);
+      EXPECT_EQ(model.tied_table() == nullptr, own_head);
+      shake(model.parameters());
+      const Batch batch = small_batch();
+      Gpt<double>::Activations saved;
+      const auto loss = [&] { return model.forward(batch, 4, true, 1.0, saved); };
+      model.zero_gradients();
+      loss();
+      model.backward(batch, saved);
+      expect_parameter_gradients(model.parameters(), loss);
+    }
 }
 
 TEST(GptModel, AFreshModelKnowsNothing) {

@@ -33,18 +33,20 @@ TEST(Geometry, OfEveryKindIsThatOfTheStageThatIsMade) {
     ComputeClock clock;
     const StageRuntime<double> runtime{&ranks.get(), nullptr, &clock, false};
     const TensorSplit split = TensorSplit::one_d(world().size(), world().rank(), sequence_parallel);
-    for (const ModelKind& kind : model_kinds()) {
-      if (!kind.geometry) continue;
+    std::vector<std::string> models = {"gpt:head=own"};
+    for (const ModelKind& kind : model_kinds())
+      if (kind.geometry) models.push_back(kind.name);
+    for (const std::string& model : models) {
       for (const NamedPart& one : parts) {
-        const std::string what = kind.name + ", " + one.name;
+        const std::string what = model + ", " + one.name;
         std::unique_ptr<Stage<double>> stage;
         try {
-          stage = make_stage<double>(kind.name, sizes(), one.part, runtime);
+          stage = make_stage<double>(model, sizes(), one.part, runtime);
         } catch (const UsageError&) {  // what cannot be made is not declared either
-          EXPECT_THROW((void)model_geometry(kind.name, sizes(), one.part, split), UsageError) << what;
+          EXPECT_THROW((void)model_geometry(model, sizes(), one.part, split), UsageError) << what;
           continue;
         }
-        expect_as_declared(*stage, model_geometry(kind.name, sizes(), one.part, split), pass, what);
+        expect_as_declared(*stage, model_geometry(model, sizes(), one.part, split), pass, what);
         compared += what + "; ";
       }
     }
@@ -60,6 +62,8 @@ TEST(Geometry, OfAGptOnEveryGridIsThatOfTheStageThatIsMade) {
     for (const NamedPart& one : parts) {
       const auto stage = make_stage<double>("gpt", sizes(), one.part, {nullptr, &grid, &clock, false});
       expect_as_declared(*stage, model_geometry("gpt", sizes(), one.part, {shape, world().rank()}), pass, shape.describe() + ", " + one.name);
+      EXPECT_THROW((void)make_stage<double>("gpt:head=own", sizes(), one.part, {nullptr, &grid, &clock, false}), UsageError);
+      EXPECT_THROW((void)model_geometry("gpt:head=own", sizes(), one.part, {shape, world().rank()}), UsageError);
     }
   }
 }
@@ -72,6 +76,9 @@ TEST(Geometry, ArithmeticOfAGptIsTheClosedForm) {
     EXPECT_EQ(unit.flops(pass), expected) << unit.name;
     EXPECT_EQ(unit.attention_flops(pass), unit.recomputed ? 4 * b * s * s * h : 0) << unit.name;
   }
+  GptConfig own = c;
+  own.own_head = true;
+  EXPECT_EQ(own.parameters(), GptConfig(c).parameters() + 53 * 16);
   EXPECT_EQ(GptConfig(c).parameters(), (53 + 12) * 16 + 4 * (12 * 16 * 16 + 13 * 16) + 2 * 16);
   EXPECT_EQ(training_flops_per_token(model_geometry("gpt", c), 8), 6 * static_cast<double>(GptConfig(c).parameters() - 12 * 16) + 12.0 * 4 * 16 * 8);
 }
