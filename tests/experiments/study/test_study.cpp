@@ -513,6 +513,7 @@ hidden = [1, 2]
 name = "says"
 program = "p"
 link = "shm"
+[grid.parameters]
 hidden = 3
 [grid.axes]
 product-library = ["openblas", "onednn"]
