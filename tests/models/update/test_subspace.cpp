@@ -203,6 +203,7 @@ TEST(SubspaceNetwork, WhatWouldLeaveTheSubspaceIsRefused) {
   says("free=2", [](TrainConfig& c) { c.optimizer = "adamw+subspace:k=4,free=2"; });
   says("--zero-stage 1", [](TrainConfig& c) { c.mesh = {1, 2, 2}, c.zero_stage = 1; });
   says("--tensor-parallel 2d", [](TrainConfig& c) { c.mesh = {4, 1, 1}, c.model_kind = "gpt", c.tensor_parallel = "2d", c.micro_batch = 2; });
+  says("--param-dtype bf16", [](TrainConfig& c) { c.dtype = DType::f32, c.param_dtype = DType::bf16; });
   says("name that first", [](TrainConfig& c) { c.optimizer = "subspace:k=4"; });
   EXPECT_EQ(refusal([](TrainConfig& c) { c.mesh = {1, 2, 2}, c.optimizer = "adamw+subspace:k=4,free=2"; }), "");
   EXPECT_EQ(refusal([](TrainConfig& c) { c.mesh = {1, 2, 2}, c.optimizer = "onebit_adam:freeze=2+subspace:k=4"; }), "") << "replicas stay together, so that any optimizer goes";
