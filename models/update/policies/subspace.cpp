@@ -5,6 +5,8 @@
 // Gradients, moments and decay are those of the optimizer inside (`read`: the released code projects weights alone). So X - F[t] stays in the span through every residual, and the codec
 // +subspace of the same k (or fraction), deviation and seed sends all of it: U and F are drawn by its rules (row_subspace.h, token_table.h). Which parameters write, the model's geometry says.
 // Rows are projected one by one in f64, so that every split of the model gives equal bits; of rows that are cut (grids, --zero-stage) no rank could.
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -140,6 +142,7 @@ void check(const TrainConfig& c) {
   if (c.device != DeviceKind::host) refuse("--device cuda", "weights are projected on the host only; use --device host");
   if (c.tensor_parallel != "1d") refuse("--tensor-parallel " + c.tensor_parallel, "a grid cuts the rows that are projected; use --tensor-parallel 1d");
   if (c.zero_stage > 0) refuse("--zero-stage " + std::to_string(c.zero_stage), "it is for weights that every rank of a stage holds whole; use --zero-stage 0");
+  if (c.rounds_parameters()) refuse("--param-dtype " + std::string(name_of(*c.param_dtype)), "rounded weights leave the subspace; leave it out");
   if (c.model.dropout > 0) refuse("--dropout", "what is dropped element by element leaves the subspace; use --dropout 0");
   if (writers(c).empty()) refuse("--model " + c.model_kind, "it does not say which of its parameters write the activations between layers; use --model gpt");
   const std::int64_t positions = std::int64_t{c.stages()} * c.virtual_stages, of_last = c.model.layers / positions;

@@ -74,7 +74,7 @@ TEST(Alignment, IsTheMeanCosineOfTwoReplicasByHand) {
     const auto trainer = ParallelTrainer::make(world(), config_of(std::string(loop) + ",alignment=true"), corpus()), apart = ParallelTrainer::make(world(), config_of("diloco:inner_steps=4"), corpus());
     for (int s = 0; s < 3; ++s) trainer->step(), apart->step();
     const double by_hand = mean_cosine(moved(*apart));
-    EXPECT_GT(std::abs(by_hand), 0.01);
+    EXPECT_GT(std::abs(by_hand), 0.001);
     EXPECT_LT(by_hand, 0.99);
     EXPECT_NEAR(told(*trainer), by_hand, 1e-12);
     EXPECT_TRUE(std::isnan(told(*trainer))) << "each is told once";
