@@ -158,20 +158,23 @@ double apart(const Outcome& a, const Outcome& b) {
   return most;
 }
 
-// What arrives is what was sent, up to f32's rounding; of a dense model most of it is lost.
+// What arrives is what was sent, up to f32's rounding; of a dense model most of it is lost. What comes back lacks the gradient's part outside the span, which a projected step of plain descent would drop
+// anyway; AdamW, which sees it in its moments, is another run by a little, and so is clipping.
 TEST(SubspaceNetwork, ItsBoundariesSendEverythingInFewCoordinates) {
   if (world().size() != 4) GTEST_SKIP() << "for 4 ranks";
   const auto losses = [](const std::string& optimizer, const std::string& codec) {
     TrainConfig c = config_of({1, 4, 1}, optimizer, "gpt:head=own", DType::f32);
+    c.trainer.schedule = {0.3, 0.03, 2, 8};
+    c.trainer.max_norm = 1e9;
     c.compress[TrafficClass::pp_forward].codec = codec;
     c.check();
     return straight(c, corpus(), 8);
   };
-  const std::string within = "adamw+subspace:k=4,deviation=0.1,seed=7", codec = "none+subspace:k=4,deviation=0.1,seed=7";
+  const std::string within = "sgd:momentum=0+subspace:k=4,deviation=0.1,seed=7", codec = "none+subspace:k=4,deviation=0.1,seed=7";
   const Outcome whole = losses(within, "none");
   EXPECT_LT(apart(losses(within, codec), whole), 1e-5);
   EXPECT_GT(apart(losses(within, "none+subspace:k=4,deviation=0.1,seed=8"), whole), 1e-4) << "another subspace than the weights'";
-  EXPECT_GT(apart(losses("adamw", codec), losses("adamw", "none")), 1e-4);
+  EXPECT_GT(apart(losses("sgd:momentum=0", codec), losses("sgd:momentum=0", "none")), 1e-4);
 }
 
 TEST(SubspaceNetwork, ResumingIsBitEqual) {
