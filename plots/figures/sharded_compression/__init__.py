@@ -1,0 +1,1 @@
+"""Figures of claims about sharded training: what coded gathers and scatters gain on links."""
