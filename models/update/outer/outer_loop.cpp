@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "core/clock.h"
 #include "core/tensor_names.h"
@@ -83,6 +84,16 @@ void OuterLoop<T>::finish_step(const StepContext& step) {
   const std::int64_t done = step.step + 1;
   if (const int f = schedule_.begins(done); f >= 0) begin(f);
   if (const int f = schedule_.ends(done); f >= 0) end(f);
+}
+
+template <typename T>
+OuterLoop<T>::~OuterLoop() {
+  if (std::uncaught_exceptions() > 0) return;  // then channels do not go on either
+  try {
+    for (Fragment& f : fragments_)
+      for (Operation& sum : f.sums) sum.wait();
+  } catch (const Error&) {  // nobody cares for the result any more
+  }
 }
 
 template <typename T>

@@ -34,6 +34,8 @@ template <typename T>
 class OuterLoop : public UpdatePolicy<T> {
  public:
   OuterLoop(const UpdateContext<T>& context, const OuterSettings& settings);
+  /// Waits for an exchange that is under way: channels outlive this and would go on with its memory.
+  ~OuterLoop() override;
 
   void begin_step(std::int64_t step) override;
   void expect(int unit) override { inner_->expect(unit); }
