@@ -18,6 +18,7 @@
 #include "core/process/log.h"
 #include "core/process/main_guard.h"
 #include "core/process/stop_request.h"
+#include "results/files/tuned_products.h"
 
 namespace thinwire::bench {
 
@@ -107,14 +108,14 @@ int run_cells(const BenchProgram& program, const CommandLine& line, const std::o
     for (const LaunchCell& cell : launch->cells) {
       std::map<std::string, std::string> given;
       for (const auto& [name, value] : cell.parameters.values())
-        if (name != product_library_option) given[name] = results::to_text(value);
+        if (name != results::product_library_parameter) given[name] = results::to_text(value);
       cells.push_back({cell.cell_id, with_defaults(program, given, line.cells_file + ", cell " + cell.cell_id.substr(0, 12))});
       recorder.declare(cell.cell_id, cell.parameters);
     }
   } else {
     results::Parameters parameters;
     for (const auto& [name, value] : line.values) parameters.set(name, parameter_from_text(value));
-    if (!line.product_library.empty()) parameters.set(product_library_option, line.product_library);
+    if (!line.product_library.empty()) parameters.set(results::product_library_parameter, line.product_library);
     const std::string id = results::cell_id(program.name, world.size(), line.link, parameters);
     cells.push_back({id, with_defaults(program, line.values, "command line")});
     recorder.declare(id, parameters);

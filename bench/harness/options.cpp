@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <sstream>
 
-#include "bench/harness/product_choice.h"
 #include "core/process/environment.h"
 #include "kernels/codec/registry.h"
+#include "results/files/tuned_products.h"
 
 namespace thinwire::bench {
 namespace {
@@ -41,7 +41,7 @@ std::string rules_of(const WrapperInfo& wrapper) {
 }
 
 std::string nearest_option(const std::string& given, const BenchProgram& program) {
-  std::vector<std::string> names = {"cells", "out", "json", "link", "check", "list", "help", product_library_option};
+  std::vector<std::string> names = {"cells", "out", "json", "link", "check", "list", "help", results::product_library_parameter};
   for (const BenchOption& option : all_options(program)) names.push_back(option.name);
   for (const RunOption& option : program.run_options) names.push_back(option.name);
   return nearest_name(given, names.data(), names.data() + names.size());
@@ -84,7 +84,7 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   app.add_option("--cells", line.cells_file, "launch file of a sweep (JSON) instead of one cell from options")->group("Run");
   app.add_option("--out", line.out, "result folder: records and journal go there (none: nothing is recorded)")->group("Run");
   app.add_option("--link", line.link, "name of the link that the launcher made, for the record (default shm)")->group("Run");
-  app.add_option(std::string("--") + product_library_option, line.product_library,
+  app.add_option(std::string("--") + results::product_library_parameter, line.product_library,
                  "which library multiplies f32 matrices, openblas or onednn[:kernels=NAME,CLASS=LIBRARY,...]; part of the cell's identity (default: what the file named by THINWIRE_MACHINE says, else OpenBLAS as it comes)")
       ->group("Run");
   app.add_flag("--check", line.check_only, "verify against the references only; no timing")->group("Run");
@@ -129,7 +129,7 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   for (std::size_t i = 0; i < options.size(); ++i)
     if (parsed[i]->count() > 0) line.values[options[i].name] = options[i].may_be_bare && texts[i].empty() ? "true" : texts[i];
   if (!line.cells_file.empty() && !line.product_library.empty())
-    throw UsageError(program.name + ": --" + product_library_option + " stands beside --cells; a launch file holds the parameters of its cells itself");
+    throw UsageError(program.name + ": --" + results::product_library_parameter + " stands beside --cells; a launch file holds the parameters of its cells itself");
   if (!line.cells_file.empty() && !line.values.empty())
     throw UsageError(program.name + ": --" + line.values.begin()->first + " stands beside --cells; a launch file holds the parameters of its cells itself");
   return line;

@@ -13,7 +13,7 @@ std::string product_library_of_command(const std::string& given) {
 }
 
 std::string product_library_of(const Launch& launch) {
-  const auto of = [](const LaunchCell& cell) { return cell.parameters.has(product_library_option) ? cell.parameters.text(product_library_option) : std::string(); };
+  const auto of = [](const LaunchCell& cell) { return cell.parameters.has(results::product_library_parameter) ? cell.parameters.text(results::product_library_parameter) : std::string(); };
   const std::string first = launch.cells.empty() ? "" : of(launch.cells.front());
   for (const LaunchCell& cell : launch.cells)
     if (of(cell) != first)
@@ -38,7 +38,7 @@ void require_one_choice(const std::string& choice, Communicator& world) {
   world.all_reduce(&mine, &odd, 1, DType::i32, ReduceOp::max)->wait();
   if (odd < 0) return;
   throw EnvironmentError("rank " + std::to_string(odd) + " multiplies with another library than rank 0, which has `" + (first.empty() ? "openblas" : first) +
-                         "`: every rank must see the same machine file (mpirun -x THINWIRE_MACHINE, one path on all nodes), or give --" + product_library_option + " to all");
+                         "`: every rank must see the same machine file (mpirun -x THINWIRE_MACHINE, one path on all nodes), or give --" + results::product_library_parameter + " to all");
 }
 
 }  // namespace thinwire::bench

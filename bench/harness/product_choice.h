@@ -9,9 +9,6 @@
 
 namespace thinwire::bench {
 
-/// The parameter of cells and the option of programs that hold the choice.
-inline constexpr const char* product_library_option = "product-library";
-
 /// What the command line says, in its one spelling; where it says nothing, what the file named by THINWIRE_MACHINE says of this machine. Empty
 /// where there is neither: OpenBLAS as it comes, under the identity that such cells always had. UsageError for a text that is no choice and for a
 /// machine file that is damaged or another machine's.

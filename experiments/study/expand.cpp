@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "results/files/tuned_products.h"
 
 namespace thinwire::sweep {
 
@@ -246,7 +247,7 @@ std::vector<Launch> group_into_launches(const std::vector<PlannedCell>& cells) {
   std::map<std::tuple<std::string, std::string, int, int, std::string>, std::size_t> at;
   for (const PlannedCell& cell : cells) {
     // A process multiplies with one library from start to end.
-    const std::string products = cell.parameters.has(product_library_parameter) ? cell.parameters.text(product_library_parameter) : "";
+    const std::string products = cell.parameters.has(results::product_library_parameter) ? cell.parameters.text(results::product_library_parameter) : "";
     const auto [found, is_new] = at.try_emplace({cell.program, cell.link, cell.ranks, cell.omp_threads, products}, launches.size());
     if (is_new) launches.push_back({cell.program, cell.link, cell.ranks, cell.omp_threads, cell.timeout, {}});
     Launch& launch = launches[found->second];

@@ -66,9 +66,7 @@ Study read_study(const std::string& path);
 /// value. Throws UsageError when no grid has it (naming the nearest) or it is tied to others.
 void apply_setting(Study& study, const std::string& assignment);
 
-/// Which library multiplies f32 matrices in a cell; every program of bench/ takes it (bench/harness/product_choice.h).
-inline constexpr const char* product_library_parameter = "product-library";
-/// Gives it to all cells that do not say it themselves. An empty choice changes nothing.
+/// Gives the library that multiplies f32 matrices (results::product_library_parameter) to all cells that do not say it themselves. An empty choice changes nothing.
 void apply_product_library(Study& study, const std::string& choice);
 
 /// The study as one TOML file that needs no other: includes and sets resolved, settings applied, axes in their order. Reading it

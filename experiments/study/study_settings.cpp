@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "experiments/study/study.h"
+#include "results/files/tuned_products.h"
 
 namespace thinwire::sweep {
 
@@ -37,9 +38,9 @@ void apply_product_library(Study& study, const std::string& choice) {
   if (choice.empty()) return;
   for (Grid& grid : study.grids) {
     const bool is_axis = std::any_of(grid.axes.begin(), grid.axes.end(), [](const Axis& axis) {
-      return std::find(axis.names.begin(), axis.names.end(), product_library_parameter) != axis.names.end();
+      return std::find(axis.names.begin(), axis.names.end(), results::product_library_parameter) != axis.names.end();
     });
-    if (!is_axis && !grid.fixed.has(product_library_parameter)) grid.fixed.set(product_library_parameter, choice);
+    if (!is_axis && !grid.fixed.has(results::product_library_parameter)) grid.fixed.set(results::product_library_parameter, choice);
   }
 }
 

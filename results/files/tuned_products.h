@@ -7,6 +7,9 @@
 
 namespace thinwire::results {
 
+/// The parameter of cells, and the option of programs, that holds the choice.
+inline constexpr const char* product_library_parameter = "product-library";
+
 struct TunedProducts {
   std::string library;    ///< the choice, as nn::ProductLibrary writes it: "openblas:kernels=SkylakeX,large_nn=onednn"
   std::string processor;  ///< processor_name() of the machine that was tuned

@@ -6,18 +6,15 @@
 
 #include "core/error.h"
 #include "results/files/tuned_products.h"
+#include "support/machine_variable.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::results {
 namespace {
 
+using testing::MachineVariable;
 using testing::message_of;
 using testing::TemporaryFolder;
-
-struct MachineVariable {
-  explicit MachineVariable(const std::string& path) { setenv("THINWIRE_MACHINE", path.c_str(), 1); }
-  ~MachineVariable() { unsetenv("THINWIRE_MACHINE"); }
-};
 
 TEST(TunedProducts, ComeBackAsTheyWereWritten) {
   const TemporaryFolder folder;

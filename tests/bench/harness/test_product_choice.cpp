@@ -10,22 +10,18 @@
 #include "bench/harness/product_choice.h"
 #include "collectives/world.h"
 #include "core/process/blas_kernels.h"
-#include "experiments/study/study.h"
 #include "kernels/nn/gemm/product_library.h"
 #include "results/files/tuned_products.h"
+#include "support/machine_variable.h"
 #include "support/mpi_support.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::bench {
 namespace {
 
+using testing::MachineVariable;
 using testing::message_of;
 using testing::TemporaryFolder;
-
-struct MachineVariable {
-  explicit MachineVariable(const std::string& path) { setenv("THINWIRE_MACHINE", path.c_str(), 1); }
-  ~MachineVariable() { unsetenv("THINWIRE_MACHINE"); }
-};
 
 TEST(ProductChoice, TheCommandLineCountsBeforeTheMachineFileAndWithoutEitherThereIsNone) {
   unsetenv("THINWIRE_MACHINE");
@@ -43,7 +39,7 @@ TEST(ProductChoice, TheCommandLineCountsBeforeTheMachineFileAndWithoutEitherTher
 results::Parameters with(const std::string& library) {
   results::Parameters parameters;
   parameters.set("hidden", 64);
-  if (!library.empty()) parameters.set(product_library_option, library);
+  if (!library.empty()) parameters.set(results::product_library_parameter, library);
   return parameters;
 }
 
@@ -55,8 +51,6 @@ TEST(ProductChoice, EachChoiceIsAnIdentityOfItsOwnAndNoneIsTheOldOne) {
   // As it was before there were choices: SHA-256 of {"link":"shm","parameters":{"hidden":64},"program":"train_gpt","ranks":2}.
   EXPECT_EQ(results::cell_id("train_gpt", 2, "shm", with("")), "43e03f35f2809a3603b91b2535f26df78285739a4138325bcc370dc16d34e0d0");
 }
-
-TEST(ProductChoice, StudiesAndProgramsCallItTheSame) { EXPECT_STREQ(sweep::product_library_parameter, product_library_option); }
 
 TEST(ProductChoice, TheCellsOfALaunchSayItAndMustAgree) {
   const TemporaryFolder folder;

@@ -13,6 +13,7 @@
 #include "experiments/study/expand.h"
 #include "experiments/study/saved_study.h"
 #include "experiments/study/selection.h"
+#include "results/files/tuned_products.h"
 #include "results/provenance.h"
 #include "support/temporary_folder.h"
 
@@ -529,7 +530,7 @@ product-library = ["openblas", "onednn"]
   apply_product_library(study, "onednn:kernels=SkylakeX");
   const std::vector<PlannedCell> tuned = expand(study);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(tuned[i].parameters.text(product_library_parameter), "onednn:kernels=SkylakeX");
+    EXPECT_EQ(tuned[i].parameters.text(results::product_library_parameter), "onednn:kernels=SkylakeX");
     EXPECT_NE(tuned[i].cell_id, before[i].cell_id);
   }
   for (std::size_t i = 2; i < 4; ++i) EXPECT_EQ(tuned[i].cell_id, before[i].cell_id);
