@@ -1,11 +1,12 @@
-// gradient_compression.C16b and C16c: what PowerSGD's sums of gradients cost a small GPT in loss: two replicas, AdamW, matrices by PowerSGD with error feedback, vectors dense.
+// gradient_compression.C16b to C16d: what PowerSGD's sums of gradients cost a small GPT in loss: two replicas, AdamW, matrices by PowerSGD with error feedback, vectors dense; at the dense arm's learning rate,
+// and at one of its own.
 #include "experiments/claims/trained.h"
 
 namespace thinwire::claims {
 namespace {
 
-Comparison two_replicas() {
-  Comparison c = on_replicas("2 replicas, PowerSGD", 2, 1000);
+Comparison two_replicas(const std::string& more = "") {
+  Comparison c = on_replicas("2 replicas, PowerSGD" + more, 2, 1000);
   c.cell.tags = {"gradient_compression", "losses"};
   return c;
 }
@@ -46,6 +47,21 @@ const bool feedback = register_loss_claim({{.id = "gradient_compression.C16c",
                                            two_replicas(),
                                            {dense, rank_4, forgets},
                                            {loss_difference("more", forgets.name, rank_4.name)}});
+
+const bool at_own_rates = register_loss_claim({.claim = {.id = "gradient_compression.C16d",
+                                                         .statement = "PowerSGD of rank 4 keeps the loss within 1 % of dense sums, at a learning rate of its own.",
+                                                         .provenance = "recollected (quality); derived (margin)",
+                                                         .from = Profile::standard,
+                                                         .rule = {.constants = {{"within", 0.01, "of the dense loss"}, smallest_on_replicas},
+                                                                  .scatter = {{"lost", "within", "smallest"}},
+                                                                  .clauses = {{Verdict::confirmed, "lost.high <= within"}, {Verdict::not_reproduced, "lost.low > within"}},
+                                                                  .smallest_effect = "smallest"},
+                                                         .seeds = {3, 5},
+                                                         .figure = "replica_losses"},
+                                               .comparison = two_replicas(", each at its own rate"),
+                                               .arms = {dense, rank_4},
+                                               .differences = {loss_difference("lost", rank_4.name, dense.name)},
+                                               .tuning = {.option = "learning-rate", .values = {{dense.name, {"0.003", "0.006", "0.01"}}, {rank_4.name, {"0.001", "0.002", "0.003", "0.006", "0.01", "0.02"}}}}});
 
 }  // namespace
 }  // namespace thinwire::claims
