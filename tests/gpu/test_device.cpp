@@ -2,6 +2,7 @@
 // timeout: 600
 // devices: cuda, emulated, lazy
 // slow: lazy
+// optimised: yes
 // Memory, streams, events and kernels through the module that programs open: on a CUDA device where there is one, and on the emulated one.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # labels: gpu
 # timeout: 600
+# slow: yes
 # A kernel in a header is a template or static, and files with such headers pass nvcc with plain flags and warnings as errors: whatever flags a build system
 # adds may hide what somebody else's does not. No GPU needed; the compiler's part is skipped without nvcc.
 set -uo pipefail

@@ -2,6 +2,7 @@
 // ranks: 1,2,3,4,8
 // timeout: 240
 // slow: n8
+// optimised: yes
 // Operations as resumable handles: order, overlap, point-to-point messages, wrappers, timed compute, meter.
 #include <algorithm>
 #include <cstring>

@@ -3,6 +3,7 @@
 // timeout: 120
 // slow: n2
 // devices: cuda, emulated, lazy
+// optimised: yes
 // Every protocol with every codec on device tensors, against the same channel on host tensors: equal bits where the codec's two halves are equal bits
 // (docs/device.md), else equal to rounding.
 #include <algorithm>

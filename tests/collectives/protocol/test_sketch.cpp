@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 1,2,3,4
 // timeout: 600
+// optimised: yes
 // Sums over ranks by sketches, whole (LHC) and by row blocks (TAGC): against float64 sums of what each rank keeps, their bytes against the closed form, and what error
 // feedback brings later.
 #include <map>

@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 2,4,8
 // timeout: 120
+// optimised: yes
 // A reduce-scatter that sends bf16 and adds in f32: codec cast:to=bf16 by protocol gather. Its bytes are a ring's, its error does not grow with the ranks; a ring that adds in bf16 rounds at each
 // of its hops (docs/papers/sharded_compression.md, "Worked examples").
 #include "core/half.h"

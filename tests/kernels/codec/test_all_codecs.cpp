@@ -1,5 +1,6 @@
 // labels: unit
 // timeout: 1200
+// optimised: yes
 // What every registered codec promises, in every form and for every choice of its parameters: sizes,
 // determinism, refusal of NaN and of damaged payloads, no allocation in the steady state. A new codec is
 // tested here without a line of its own. Then the two dense codecs against known answers.

@@ -1,4 +1,5 @@
 // labels: unit
+// optimised: yes
 // Chunked Top-K against the vectors of docs/papers/low_communication.md, "Worked examples", a reference in float64, and its laws.
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -1,4 +1,5 @@
 // labels: unit
+// optimised: yes
 // The Hadamard transform against its matrix in float64, on every SIMD target; then +hadamard around codecs: what docs/papers/sharded_compression.md, "Worked examples"
 // states, that every capability of a codec goes through it, and what is refused.
 #include <gtest/gtest.h>

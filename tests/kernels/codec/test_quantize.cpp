@@ -1,4 +1,5 @@
 // labels: unit
+// optimised: yes
 // Per-channel quantisation against its float64 reference and the published vectors of
 // docs/papers/activation_compression.md, "Worked examples" 1, 2, 3.
 #include <gtest/gtest.h>

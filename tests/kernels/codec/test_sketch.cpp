@@ -1,5 +1,6 @@
 // labels: unit
 // timeout: 600
+// optimised: yes
 // Homomorphic sketches against docs/papers/gradient_compression.md, "Sketches": its vectors, the laws that make sums of sketches sketches of sums, where peeling ends,
 // and the two messages of the codec.
 #include <gtest/gtest.h>

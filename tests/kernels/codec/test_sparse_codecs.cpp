@@ -1,4 +1,5 @@
 // labels: unit
+// optimised: yes
 // Top-K and Random-K: exact selection against a stable sort, positions on the wire, distribution of the
 // sampler, the masked backward pass.
 #include <gtest/gtest.h>
