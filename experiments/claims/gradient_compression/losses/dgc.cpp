@@ -1,6 +1,6 @@
 // gradient_compression.C23c and C23d: what deep gradient compression's thousandth costs in loss, against momentum descent on whole gradients, at the dense arm's learning rate and at one of its own; and what its
 // parts are for: the warm-up of the density, and momentum that is corrected for what was sent late (without it: momentum of what arrived, plain error feedback).
-#include "experiments/claims/trained.h"
+#include "experiments/claims/gradient_compression/losses/within_one_percent.h"
 
 namespace thinwire::claims {
 namespace {
@@ -34,10 +34,7 @@ Claim no_loss(const std::string& part, const std::string& where) {
           .statement = "Deep gradient compression sends a thousandth without loss" + where + ".",
           .provenance = "read: abstract of DGC (accuracy of image and speech models); derived (a GPT's loss)",
           .from = Profile::standard,
-          .rule = {.constants = {{"within", 0.01, "of the dense loss"}, smallest_on_replicas},
-                   .scatter = {{"lost", "within", "smallest"}},
-                   .clauses = {{Verdict::confirmed, "lost.high <= within"}, {Verdict::not_reproduced, "lost.low > within"}},
-                   .smallest_effect = "smallest"},
+          .rule = within_one_percent(),
           .seeds = {3, 5},
           .figure = "replica_losses"};
 }

@@ -1,6 +1,6 @@
 // gradient_compression.C16b to C16d: what PowerSGD's sums of gradients cost a small GPT in loss: two replicas, AdamW, matrices by PowerSGD with error feedback, vectors dense; at the dense arm's learning rate,
 // and at one of its own.
-#include "experiments/claims/trained.h"
+#include "experiments/claims/gradient_compression/losses/within_one_percent.h"
 
 namespace thinwire::claims {
 namespace {
@@ -52,10 +52,7 @@ const bool at_own_rates = register_loss_claim({.claim = {.id = "gradient_compres
                                                          .statement = "PowerSGD of rank 4 keeps the loss within 1 % of dense sums, at a learning rate of its own.",
                                                          .provenance = "recollected (quality); derived (margin)",
                                                          .from = Profile::standard,
-                                                         .rule = {.constants = {{"within", 0.01, "of the dense loss"}, smallest_on_replicas},
-                                                                  .scatter = {{"lost", "within", "smallest"}},
-                                                                  .clauses = {{Verdict::confirmed, "lost.high <= within"}, {Verdict::not_reproduced, "lost.low > within"}},
-                                                                  .smallest_effect = "smallest"},
+                                                         .rule = within_one_percent(),
                                                          .seeds = {3, 5},
                                                          .figure = "replica_losses"},
                                                .comparison = two_replicas(", each at its own rate"),
