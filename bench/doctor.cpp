@@ -89,6 +89,16 @@ int examine(const Options& options) {
   return static_cast<int>(fit ? ExitCode::ok : ExitCode::environment);
 }
 
+/// For --help: all programs read these.
+std::string environment_text() {
+  std::string text = "Environment variables, of all programs:\n";
+  for (const Environment::Variable& variable : Environment::documented()) {
+    const std::string name = variable.name;
+    text += "  " + name + std::string(name.size() < 27 ? 27 - name.size() : 1, ' ') + variable.meaning + "\n";
+  }
+  return text;
+}
+
 int run(int argc, char** argv) {
   Options options;
   std::error_code no_proc;
@@ -96,6 +106,7 @@ int run(int argc, char** argv) {
   if (no_proc) throw EnvironmentError("/proc is not mounted here (a chroot?): mount -t proc proc /proc");
   CLI::App app("Tries out what the main job needs of this machine. Exit status 0: it can run; 3: something required is missing.");
   app.option_defaults()->always_capture_default();
+  app.footer(environment_text());
   app.add_flag("--quick", options.context.quick, "two ranks only, small products");
   app.add_flag("--list", options.list, "names of the checks");
   app.add_option("--only", options.only, "these checks only, comma separated")->delimiter(',');

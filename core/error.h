@@ -10,13 +10,12 @@ namespace thinwire {
 /// Process exit codes, documented in docs/exit-codes.md. Scripts rely on them.
 enum class ExitCode : int {
   ok = 0,
-  wrong_result = 1,      ///< a verification failed
-  usage = 2,             ///< bad option, configuration, codec grammar, contradictory grid
-  environment = 3,       ///< something is missing on the machine, or rights are
-  timeout = 4,           ///< a watchdog fired
-  performance_gate = 5,  ///< a performance gate asked for by the user was missed
-  runtime_failure = 6,   ///< rank lost, NaN, disk full, corrupt input
-  stopped = 7,           ///< ended early because it was asked to; what it takes to go on is saved
+  wrong_result = 1,     ///< a verification failed
+  usage = 2,            ///< bad option, configuration, codec grammar, contradictory grid
+  environment = 3,      ///< something is missing on the machine, or rights are
+  timeout = 4,          ///< a watchdog fired
+  runtime_failure = 6,  ///< rank lost, NaN, disk full, corrupt input
+  stopped = 7,          ///< ended early because it was asked to; what it takes to go on is saved
 };
 
 /// Base of all errors of the project. `what()` is a complete sentence for the user.
@@ -45,10 +44,6 @@ struct WrongResult : Error {
 /// Something did not finish in its time.
 struct TimeoutError : Error {
   explicit TimeoutError(std::string message) : Error(ExitCode::timeout, std::move(message)) {}
-};
-/// A performance gate asked for by the user was missed.
-struct PerformanceGateError : Error {
-  explicit PerformanceGateError(std::string message) : Error(ExitCode::performance_gate, std::move(message)) {}
 };
 /// A failure while running: lost rank, NaN, full disk, failed library call.
 struct RuntimeFailure : Error {

@@ -98,7 +98,7 @@ Finding check_blas(const DoctorContext& context) {
 Finding check_bf16(const DoctorContext&) {
   const std::string reason = nn::why_no_bf16_gemm();
   if (reason.empty()) return {Verdict::ok, "oneDNN multiplies bf16 with the processor's own instructions (AVX512_BF16 or AMX)", ""};
-  return {Verdict::note, "no bf16 products: " + reason, "training uses f32 instead, which is complete but slower"};
+  return {Verdict::note, "no bf16 products: " + reason, "--products bf16 is refused here; leave it out: f32, the default, is complete"};
 }
 
 Finding check_products(const DoctorContext&) {

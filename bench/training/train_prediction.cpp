@@ -191,16 +191,14 @@ class Costs {
     for (int stage = 0; stage < c.mesh.pp; ++stage) {
       const double all = exchange_us(stage_[static_cast<std::size_t>(stage)], traffic);
       double weights = 0;
-      std::vector<Geometry> chunks;
-      for (int chunk = 0; chunk < c.virtual_stages && declared; ++chunk)
-        chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, stage, chunk))));
+      const std::vector<Geometry> chunks = declared ? stage_geometries(c, schedule, stage) : std::vector<Geometry>();
       auto& of_unit = costs.emplace_back();
       for (const Instruction& i : schedule.stage[static_cast<std::size_t>(stage)]) {
         if (i.kind != kind) continue;
         double weight = declared ? 0 : 1;
         if (declared)
           for (const DeclaredParameter& p : chunks[static_cast<std::size_t>(i.chunk)].units[static_cast<std::size_t>(i.unit)].parameters)
-            weight += p.decays && !(p.tied && c.mesh.pp > 1) ? static_cast<double>(p.whole()) : 0;
+            weight += p.decays && !(p.tied && c.mesh.pp > 1 && !c.shards_table()) ? static_cast<double>(p.whole()) : 0;
         of_unit[{i.chunk, i.unit}] = weight;
         weights += weight;
       }
@@ -209,7 +207,8 @@ class Costs {
     return [costs = std::move(costs)](int stage, int chunk, int unit) { return costs.at(static_cast<std::size_t>(stage)).at({chunk, unit}); };
   }
 
-  // The table's own gradient: fused, one ring over first and last stage of all replicas; else over replicas, then over the two.
+  // The table's own gradient: fused, one ring over first and last stage of all replicas; else over replicas, then over the two. Of a table that is shared out
+  // the first step is among the exchanges of matrices.
   std::pair<double, double> embedding_us(const Stage& at) const {
     const TrainConfig& c = run_.config;
     double bytes = 0, codec = 0;
@@ -220,6 +219,7 @@ class Costs {
     const bool fused = c.embedding_sync == "fused";
     const LinkModel stages = table_link(fused), replicas = link_of(TrafficClass::embedding);
     if (fused) return {0, 2 * (2 * d - 1) * stages.latency_us + 8e-3 * bytes / stages.gbps + codec};
+    if (c.shards_table()) return {0, 2 * stages.latency_us + 8e-3 * bytes / stages.gbps + codec};
     // A ring over n ranks sends 2 (n - 1) / n of the table: the replicas' share of both rings' bytes.
     const double share = 2 * (d - 1) / d / (2 * (d - 1) / d + 1);
     return {2 * (d - 1) * replicas.latency_us + share * (8e-3 * bytes / replicas.gbps + codec),

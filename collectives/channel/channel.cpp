@@ -202,6 +202,9 @@ Communicator& Channel::communicator() {
 const ChannelOptions& Channel::options() const {
   return impl_->options;
 }
+bool Channel::ordered() const {
+  return impl_->ordered;
+}
 Protocol Channel::protocol() const {
   return impl_->protocol;
 }

@@ -160,6 +160,9 @@ class Channel {
 
   Communicator& communicator();
   const ChannelOptions& options() const;
+  /// Whether the library wants all ranks to make their collective calls, on all such channels, in one order (collectives/communicator/issue_order.h): then
+  /// none may be made when something else is found to have ended, which is earlier on one rank and later on another.
+  bool ordered() const;
   /// The protocol in use (never `automatic`).
   Protocol protocol() const;
   CodecStack& codec();

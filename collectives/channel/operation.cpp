@@ -42,7 +42,8 @@ Operation::State::State(ChannelState& channel_state, OperationKind operation, Co
   key.samples = samples_;
   key.tokens = tokens_;
   const bool summed = kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
-  if (summed) key.sender = mix_stream(channel.options.draws, static_cast<std::uint64_t>(channel.rank()) + 1);
+  // The caller's number stands above those of steps, so that group 0 draws as an only group does.
+  if (summed) key.sender = mix_stream(channel.options.draws + (message.sender << 8), static_cast<std::uint64_t>(channel.rank()) + 1);
 }
 
 std::string Operation::State::describe() const {

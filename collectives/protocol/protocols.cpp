@@ -18,10 +18,12 @@ void check_type(const Operation::State& op, const ConstTensorView& x) {
   const bool moves =
       op.kind == OperationKind::all_gather || op.kind == OperationKind::broadcast || !op.collective();
   if (!op.channel.dense() || (op.channel.protocol != Protocol::dense && !moves)) {
-    // Messages may be bf16; what is summed over ranks, and gradients that a codec's backward rule takes apart, are f32.
-    const bool bf16 = x.dtype() == DType::bf16 && moves && op.activation == nullptr;
+    // Messages may be bf16; what is summed over ranks, what wrappers of a collective change, and gradients that a codec's backward rule takes apart, are f32.
+    const bool changed = op.collective() && op.channel.wrapped();
+    const bool bf16 = x.dtype() == DType::bf16 && moves && !changed && op.activation == nullptr;
     if (x.dtype() != DType::f32 && !bf16)
-      refuse(op, "a codec takes f32" + std::string(moves ? " or bf16" : " in sums") + ", not " + std::string(name_of(x.dtype())));
+      refuse(op, "a codec takes f32" + std::string(!moves ? " in sums" : changed ? " in collectives where a wrapper is around it" : " or bf16") +
+                     ", not " + std::string(name_of(x.dtype())));
     return;
   }
   const bool narrow = wire == DType::f16 || wire == DType::bf16;

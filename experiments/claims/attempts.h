@@ -17,6 +17,9 @@ inline bool is_disturbed(double cores) { return cores > disturbance_limit; }
 /// Of the attempt whose numbers the record holds, in cores; NaN: unknown (older records, spans too short to tell).
 double disturbance_of(const results::CellRecord& record);
 
+/// Whether a timed cell whose record OUT/cells/ID.h5 is there has to be measured again: what set_aside_if_disturbed() would say. Changes nothing.
+bool is_to_be_repeated(const std::string& out, const std::string& cell_id);
+
 /// Decides what becomes of the finished record OUT/cells/ID.h5 of a timed cell. True: it was DISTURBED, is OUT/attempts/ID.N.h5 now, and the cell has to
 /// be run again. False: it counts; where there were several attempts, it is the least disturbed of them now, has a row of /attempts for each, and
 /// OUT/attempts has them all. Attempts of another build than the record's count for nothing and stay. Killed anywhere, the next call goes on.

@@ -13,7 +13,6 @@
 #include "core/process/log.h"
 #include "experiments/claims/attempts.h"
 #include "experiments/claims/registry.h"
-#include "experiments/run/lock.h"
 #include "experiments/run/side_by_side.h"
 #include "experiments/study/summary.h"
 #include "models/optimizer/diverged.h"
@@ -73,41 +72,60 @@ bool is_bad(results::Status status) {
   return status == results::Status::failed || status == results::Status::timeout || status == results::Status::wrong;
 }
 
+bool diverged(results::Status worst, const std::string& reason) {
+  return worst == results::Status::failed && reason.find(diverged_mark) != std::string::npos;
+}
+
 bool diverged(const results::CellRecord& record) {
-  return results::worst_status(record.rows) == results::Status::failed && reason_of(record).find(diverged_mark) != std::string::npos;
+  return diverged(results::worst_status(record.rows), reason_of(record));
+}
+
+/// A training that diverged is a result of its arm, as numbers are: only another build makes it doubtful.
+std::vector<sweep::CellState> states_as_results(std::span<const sweep::PlannedCell> cells, const std::string& out) {
+  std::vector<sweep::CellState> states = sweep::states_of(cells, out);
+  for (sweep::CellState& state : states)
+    if (diverged(state.status, state.reason)) state.status = results::Status::ok;
+  return states;
+}
+
+/// What keeps cells from starting is no verdict on the claim that asks for them.
+template <typename Step>
+auto or_refuse(Step&& step) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    throw Refused{error};
+  }
 }
 
 }  // namespace
 
 void CellRunner::measure_missing(std::span<const CellRequest> requests) {
   const std::vector<sweep::PlannedCell> cells = distinct(requests);
-  sweep::check_programs(paths_, cells, /*must_exist=*/true);
-  sweep::make_out(paths_);
-  {
-    const sweep::FolderLock lock(paths_.out);
+  sweep::RunOptions options;
+  options.paths = paths_;
+  options.choice.if_code_changed = if_code_changed_;
+  std::vector<sweep::PlannedCell> rest = or_refuse([&] {
+    sweep::check_programs(paths_, cells, /*must_exist=*/true);
+    sweep::make_out(paths_);
+    if (!lock_) lock_ = std::make_unique<sweep::FolderLock>(paths_.out);
     take_from_begun(requests);
-    sweep::RunOptions options;
-    options.paths = paths_;
-    options.choice.if_code_changed = if_code_changed_;
-    const auto end_if_over = [&](const sweep::RunReport& report) {
-      if (report.signal != 0) throw Interrupted{report.signal};
-      if (report.asked_to_stop) throw Interrupted{SIGUSR1};
-      if (report.stopped) throw RuntimeFailure(paths_.out + ": too many cells failed in a row; see logs/ there");
-    };
-    const std::set<std::string> sharing = may_share_machine(requests);
-    std::vector<sweep::PlannedCell> rest = sweep::cells_to_run(cells, sweep::states_of(cells, paths_.out), options.choice, paths_.bin, paths_.out), together;
-    std::erase_if(rest, [&](const sweep::PlannedCell& cell) {
-      const std::string path = results::record_path(paths_.out, cell.cell_id);
-      return std::filesystem::exists(path) && diverged(results::read_cell_record(path));
-    });
-    std::copy_if(rest.begin(), rest.end(), std::back_inserter(together), [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id); });
-    const int cores = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    if (together.size() > 1 && cores > 1) {
-      end_if_over(sweep::run_side_by_side(together, options, cores));
-      std::erase_if(rest, [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id) && results::is_finished(results::record_path(paths_.out, cell.cell_id)); });
-    }
-    end_if_over(sweep::run_cells(rest, sweep::states_of(rest, paths_.out), options));
+    return sweep::cells_to_run(cells, states_as_results(cells, paths_.out), options.choice, paths_.bin, paths_.out);
+  });
+  const auto end_if_over = [&](const sweep::RunReport& report) {
+    if (report.signal != 0) throw Interrupted{report.signal};
+    if (report.asked_to_stop) throw Interrupted{SIGUSR1};
+    if (report.stopped) throw RuntimeFailure(paths_.out + ": too many cells failed in a row; see logs/ there");
+  };
+  const std::set<std::string> sharing = may_share_machine(requests);
+  std::vector<sweep::PlannedCell> together;
+  std::copy_if(rest.begin(), rest.end(), std::back_inserter(together), [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id); });
+  const int cores = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  if (together.size() > 1 && cores > 1) {
+    end_if_over(sweep::run_side_by_side(together, options, cores));
+    std::erase_if(rest, [&](const sweep::PlannedCell& cell) { return sharing.contains(cell.cell_id) && results::is_finished(results::record_path(paths_.out, cell.cell_id)); });
   }
+  end_if_over(sweep::run_cells(rest, sweep::states_of(rest, paths_.out), options));
 }
 
 void CellRunner::repeat_disturbed(std::span<const CellRequest> requests) {
@@ -116,12 +134,9 @@ void CellRunner::repeat_disturbed(std::span<const CellRequest> requests) {
   std::copy_if(requests.begin(), requests.end(), std::back_inserter(timed), [](const CellRequest& r) { return r.timed; });
   while (!timed.empty()) {
     std::vector<CellRequest> again;
-    {
-      const sweep::FolderLock lock(paths_.out);
-      std::set<std::string> seen;
-      for (const CellRequest& request : timed)
-        if (const std::string id = planned(request).cell_id; seen.insert(id).second && set_aside_if_disturbed(paths_.out, id)) again.push_back(request);
-    }
+    std::set<std::string> seen;
+    for (const CellRequest& request : timed)
+      if (const std::string id = planned(request).cell_id; seen.insert(id).second && set_aside_if_disturbed(paths_.out, id)) again.push_back(request);
     if (!again.empty()) {
       log_info(std::to_string(again.size()) + (again.size() == 1 ? " timed cell was" : " timed cells were") + " DISTURBED and measured again");
       measure_missing(again);
@@ -169,11 +184,18 @@ void CellRunner::prepare(std::span<const CellRequest> requests) {
 }
 
 void CellRunner::plan(std::span<const CellRequest> requests) {
-  std::set<std::string> seen;
-  for (const CellRequest& request : requests) {
-    const std::string id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
-    if (seen.insert(id).second && !results::is_finished(results::record_path(paths_.out, id))) plan_->cells.push_back(request);
-  }
+  const std::vector<sweep::PlannedCell> cells = distinct(requests);
+  sweep::Choice choice;
+  choice.if_code_changed = if_code_changed_;
+  const sweep::Selection selection = or_refuse([&] { return sweep::selection_of(cells, states_as_results(cells, paths_.out), choice, codes_); });
+  if (if_code_changed_ == sweep::IfCodeChanged::error)
+    for (const sweep::PlannedCell& cell : selection.other_build) plan_->other_build.insert(cell.cell_id);
+  std::set<std::string> due;
+  for (const sweep::PlannedCell& cell : selection.to_run) due.insert(cell.cell_id);
+  for (const CellRequest& request : requests)
+    if (const std::string id = planned(request).cell_id; request.timed && is_to_be_repeated(paths_.out, id)) due.insert(id);
+  for (const CellRequest& request : requests)
+    if (due.erase(planned(request).cell_id) > 0) plan_->cells.push_back(request);
   if (!plan_->cells.empty()) throw PlanEnds();
 }
 
@@ -226,6 +248,7 @@ void CellRunner::take_from_begun(std::span<const CellRequest> requests) {
     results::CellRecord record = found->second;
     record.parameters = request.parameters;  // the id covers them
     results::write_cell_record(results::record_path(paths_.out, id), record);
+    begun_.erase(found);  // given once: it does not come back in place of the attempt that follows where it is set aside as disturbed
   }
 }
 

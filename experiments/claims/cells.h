@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "experiments/claims/rule/rule.h"
 #include "core/error.h"
+#include "experiments/run/lock.h"
 #include "experiments/run/runner.h"
 #include "results/record.h"
 
@@ -32,6 +34,12 @@ struct CellRequest {
 /// SIGINT, SIGTERM or SIGUSR1 ended the cells; what is finished stays. Not an Error: it says nothing about a claim.
 struct Interrupted {
   int signal;
+};
+
+/// Why cells could not be started: another runner is in the folder, a program is missing, cells are of another build and nobody said what becomes of
+/// them. Not an Error of a measurement: it says nothing about a claim, and ends the command with the error's own exit code.
+struct Refused {
+  Error error;
 };
 
 /// A cell that a claim's numbers are from.
@@ -60,19 +68,20 @@ struct PlanEnds {};
 
 /// What a claim would measure.
 struct PlannedWork {
-  std::vector<CellRequest> cells;      ///< without a record yet, each once
+  std::vector<CellRequest> cells;      ///< that run() would start, each once
   std::vector<std::string> elsewhere;  ///< long computations of the program itself, in words
+  std::set<std::string> other_build = {};  ///< ids of cells that another build measured and over which run() would refuse; planned as if they stood
 };
 
 class CellRunner {
  public:
   /// `paths.out` holds the records: OUT/cells/*.h5, journals, logs, as `sweep run` leaves them.
-  CellRunner(sweep::RunPaths paths, sweep::IfCodeChanged if_code_changed) : paths_(std::move(paths)), if_code_changed_(if_code_changed) {}
+  CellRunner(sweep::RunPaths paths, sweep::IfCodeChanged if_code_changed) : paths_(std::move(paths)), if_code_changed_(if_code_changed), codes_(paths_.bin) {}
 
   /// The records of the requests, in their order. Runs those that have none yet (and those FAILED, TIMEOUT or SKIPPED before),
-  /// and timed ones again that were DISTURBED (attempts.h).
+  /// and timed ones again that were DISTURBED (attempts.h). From the first call on no other runner gets into the folder while this one lives.
   /// A cell whose rows are SKIPPED or MISTRUSTED is returned as it is: ask measured_well(). ArmDiverged, RuntimeFailure naming the first cell that
-  /// is FAILED, TIMEOUT or WRONG, with its reason; Interrupted. A training that diverged is not run again: it would diverge again.
+  /// is FAILED, TIMEOUT or WRONG, with its reason; Interrupted; Refused. A training that diverged stands as measured cells do: it would diverge again.
   std::vector<results::CellRecord> run(std::span<const CellRequest> requests);
   /// As run(), but of cells that other claims will ask for: nothing is returned, a bad cell is theirs to complain of, and used() does not name them.
   void prepare(std::span<const CellRequest> requests);
@@ -88,7 +97,7 @@ class CellRunner {
   /// The different values that an option has in the commands which repeat the cells of these files, where they state it; a value of letters and digits.
   std::set<std::string> archived_values(const std::string& option) const;
 
-  /// Cells that this collected file holds are taken from it where the folder has none (a run that goes on where another folder's ended; their records say
+  /// Cells that this collected file holds are taken from it, once, where the folder has none (a run that goes on where another folder's ended; their records say
   /// when and by which build they were made). Calibrations of links are not kept in such a file and stay empty.
   void begin_with(const std::string& collected);
 
@@ -116,6 +125,8 @@ class CellRunner {
   void note_used(const results::CellRecord& record, bool timed);
   sweep::RunPaths paths_;
   sweep::IfCodeChanged if_code_changed_;
+  sweep::ProgramCodes codes_;  ///< for plans, which ask for each claim
+  std::unique_ptr<sweep::FolderLock> lock_;  ///< from the first cells on: a runner that came between two batches would end this one with a refusal
   PlannedWork* plan_ = nullptr;
   std::vector<UsedCell> used_;
   std::optional<std::map<std::string, results::CellRecord>> archive_;

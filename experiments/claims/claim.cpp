@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {
@@ -50,6 +51,14 @@ bool register_claim(Claim claim, std::source_location where) {
   const std::string id = claim.id, file = where.file_name();
   const std::size_t folder = file.rfind("experiments/claims/");
   claim.source = folder == std::string::npos ? file : file.substr(folder);
+  if (claim.measure)
+    claim.measure = [measure = std::move(claim.measure)](JudgeContext& context) {
+      try {
+        return measure(context);
+      } catch (const CellSkipped& cell) {
+        return Finding{.measures = {}, .note = cell.what(), .instead = Verdict::skipped};
+      }
+    };
   if (!registry().emplace(id, std::move(claim)).second) throw std::logic_error("the claim " + id + " is registered twice");
   return true;
 }

@@ -72,6 +72,10 @@ Interval speedup_of(const std::vector<double>& before, const std::vector<double>
   return times;
 }
 
+bool is_larger(const Interval& interval, const Interval& than) {
+  return interval.mean > than.mean || (std::isnan(than.mean) && !std::isnan(interval.mean));
+}
+
 Measure measure_of(const std::string& name, const Interval& interval, double margin, const std::string& unit, const std::string& symbol) {
   return {name, interval.mean, interval.low, interval.high, margin, unit, symbol};
 }

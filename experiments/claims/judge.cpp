@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::array unjudged = {Verdict::invalid, Verdict::unstable, Verdict::not_decidable, Verdict::skipped};
 
+/// Whether it tells anything of its claim: that an arm diverged does.
+bool says_something(Verdict verdict) {
+  constexpr std::array nothing = {Verdict::invalid, Verdict::not_decidable, Verdict::skipped, Verdict::not_built};
+  return std::find(nothing.begin(), nothing.end(), verdict) == nothing.end();
+}
+
 /// What a rule's verdict becomes where it rests on terms of a model that nobody validated for this use.
 Outcome with_limits(const Claim& claim, Outcome outcome) {
   constexpr std::array speak_of_the_world = {Verdict::confirmed, Verdict::not_reproduced, Verdict::direction_only, Verdict::inconclusive};
@@ -36,24 +42,6 @@ Outcome outcome_of(const Claim& claim, Finding finding) {
   outcome.verdict = decision.verdict;
   outcome.because = decision.because + (finding.note.empty() ? "" : "; " + finding.note);
   return with_limits(claim, std::move(outcome));
-}
-
-/// Numbers of seeds to try, one after the other.
-std::vector<int> seeds_of(const Claim& claim, Profile profile) {
-  if (claim.seeds.empty()) return {1};
-  return profile == Profile::full ? std::vector<int>{claim.seeds.back()} : claim.seeds;
-}
-
-Outcome measured(const Claim& claim, JudgeContext& context) {
-  if (!claim.measure) return {Verdict::not_built, "there is no code for it yet", {}, {}};
-  Outcome outcome;
-  for (const int seeds : seeds_of(claim, context.profile)) {
-    context.set_seeds(seeds);
-    outcome = outcome_of(claim, claim.measure(context));
-    if (claim.seeds.size() > 1) outcome.because += " (" + std::to_string(seeds) + " seeds)";
-    if (outcome.verdict != Verdict::inconclusive) break;
-  }
-  return outcome;
 }
 
 std::string cores_of(double cores) {
@@ -121,6 +109,23 @@ EarlierVerdict earlier_of(const Judged& j) {
 
 }  // namespace
 
+std::vector<int> seeds_of(const Claim& claim, Profile profile) {
+  if (claim.seeds.empty()) return {1};
+  return profile == Profile::full ? std::vector<int>{claim.seeds.back()} : claim.seeds;
+}
+
+Outcome measured(const Claim& claim, JudgeContext& context) {
+  if (!claim.measure) return {Verdict::not_built, "there is no code for it yet", {}, {}};
+  Outcome outcome;
+  for (const int seeds : seeds_of(claim, context.profile)) {
+    context.set_seeds(seeds);
+    outcome = outcome_of(claim, claim.measure(context));
+    if (claim.seeds.size() > 1) outcome.because += " (" + std::to_string(seeds) + " seeds)";
+    if (outcome.verdict != Verdict::inconclusive) break;
+  }
+  return outcome;
+}
+
 Judged judge(const Claim& claim, JudgeContext& context, const Registry& registry) {
   Judged result;
   result.id = claim.id, result.statement = claim.statement, result.provenance = claim.provenance;
@@ -159,8 +164,9 @@ bool keep_verdict(std::vector<Judged>& kept, const Judged& now) {
     kept.push_back(now);
     return true;
   }
-  const bool must_show = old->outcome.verdict == Verdict::invalid || old->outcome.verdict == Verdict::not_built || now.outcome.verdict == Verdict::fail;
-  if (!must_show && profile_named(old->profile) > profile_named(now.profile)) {
+  const bool by_former_rule = old->rule_hash != now.rule_hash && says_something(now.outcome.verdict);
+  const bool stands = says_something(old->outcome.verdict) && !by_former_rule && now.outcome.verdict != Verdict::fail;
+  if (stands && profile_named(old->profile) > profile_named(now.profile)) {
     old->earlier.push_back(earlier_of(now));
     return false;
   }

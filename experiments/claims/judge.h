@@ -27,14 +27,21 @@ struct Judged {
   Outcome outcome = {};
 };
 
-/// Judges a claim now: with the seeds that its rule states, more of them while the rule is INCONCLUSIVE. A thinwire::Error of the measurement
-/// makes it INVALID with the error as the reason, a claim without a measurement is NOT BUILT YET. NotCollected where a collected
-/// file is judged again that does not hold the claim's cells: that says nothing.
+/// Numbers of seeds to measure under a profile, one after the other while the rule is INCONCLUSIVE: those that the claim states, in the profile
+/// `full` the last of them alone.
+std::vector<int> seeds_of(const Claim& claim, Profile profile);
+/// What a claim's measurement says by its rule, with those seeds; context.seeds() is left at the last number that was asked for. NOT BUILT YET
+/// without a measurement; throws whatever the measurement throws.
+Outcome measured(const Claim& claim, JudgeContext& context);
+
+/// Judges a claim now, by measured(). A thinwire::Error of the measurement makes it INVALID with the error as the reason. NotCollected where a
+/// collected file is judged again that does not hold the claim's cells: that says nothing. Interrupted and Refused say nothing either.
 Judged judge(const Claim& claim, JudgeContext& context, const Registry& registry);
 
 /// Puts a new verdict among those kept, one per claim; the verdict it replaces becomes an earlier one. It takes the place of the kept one of
-/// the same claim, unless that was judged under a larger profile and is a verdict (not INVALID): then it becomes the earlier one itself, and
-/// false is returned. A FAIL always takes its place: a defect of ours is not to be hidden.
+/// the same claim, unless that was judged under a larger profile, by the same rule, and says something (INVALID, NOT DECIDABLE, SKIPPED and NOT BUILT
+/// YET do not): then it becomes the earlier one itself, and false is returned. One that says nothing does not take the place of one by a former rule
+/// and a larger profile either. A FAIL always takes its place: a defect of ours is not to be hidden.
 bool keep_verdict(std::vector<Judged>& kept, const Judged& now);
 
 /// 1 when an exact claim FAILs, which is a defect of ours, else 0.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/statistics.h"
+#include "experiments/claims/judge.h"
 #include "results/provenance.h"
 
 namespace thinwire::claims {
@@ -55,20 +56,21 @@ void CellTimes::add(const CellTimes& other) {
 
 std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times) {
   std::vector<ClaimPlan> plans;
-  std::set<std::string> planned;
+  std::set<std::string> planned, of_other_builds;
   for (const Claim* claim : claims) {
     if (!claim->measure || claim->from > context.profile) continue;
     ClaimPlan plan{claim->id, {}};
     PlannedWork work;
     context.cells.only_plan(work);
-    context.set_seeds(claim->seeds.empty() ? 1 : claim->seeds.front());
     try {
-      (void)claim->measure(context);
+      (void)measured(*claim, context);
     } catch (const PlanEnds&) {
-      plan.complete = claim->seeds.size() < 2;
+      plan.complete = context.seeds() == seeds_of(*claim, context.profile).back();
     } catch (const Error&) {  // judged INVALID or SKIPPED when it is run: nothing to measure
     }
     plan.work.elsewhere = work.elsewhere;
+    for (const std::string& id : work.other_build)
+      if (of_other_builds.insert(id).second) plan.work.other_build.insert(id);
     for (const CellRequest& request : work.cells) {
       if (!planned.insert(results::cell_id(request.program, request.ranks, request.link, request.parameters)).second) continue;
       plan.work.cells.push_back(request);
@@ -87,8 +89,9 @@ std::string to_text(const std::vector<ClaimPlan>& plans) {
   std::string text;
   char line[160];
   double seconds = 0;
-  std::size_t cells = 0, without = 0, nothing = 0;
+  std::size_t cells = 0, without = 0, nothing = 0, of_other_builds = 0;
   for (const ClaimPlan& p : plans) {
+    of_other_builds += p.work.other_build.size();
     if (p.work.cells.empty() && p.work.elsewhere.empty()) {
       ++nothing;
       continue;
@@ -101,7 +104,10 @@ std::string to_text(const std::vector<ClaimPlan>& plans) {
   }
   std::snprintf(line, sizeof line, "%zu cells to measure, %s as such cells took before or their claims say%s; %zu claims need no new cell\n", cells, duration(seconds).c_str(),
                 without > 0 ? (", and " + std::to_string(without) + " cells nobody timed yet").c_str() : "", nothing);
-  return text + line;
+  text += line;
+  if (of_other_builds > 0)
+    text += std::to_string(of_other_builds) + (of_other_builds == 1 ? " cell was" : " cells were") + " measured by another build: claims run asks what to do (--if-code-changed)\n";
+  return text;
 }
 
 std::string commands_of(const std::vector<ClaimPlan>& plans) {

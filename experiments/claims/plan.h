@@ -25,12 +25,13 @@ class CellTimes {
 struct ClaimPlan {
   std::string id;
   PlannedWork work;
-  bool complete = true;   ///< false: what follows depends on results that are not there yet (more seeds, points that pay)
+  bool complete = true;   ///< false: more seeds follow where the rule stays INCONCLUSIVE
   double seconds = 0;     ///< of the cells whose time is known
   int without_time = 0;   ///< cells whose time nobody measured
 };
 
-/// A cell that several claims share is planned once, for the first of them.
+/// What a run of these claims would measure next, by the steps that it takes itself. A cell that several claims share is planned once, for the first of
+/// them. Refused as a run would be, but for cells of another build: these are counted.
 std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times);
 /// A line per claim with something to measure, and the sum.
 std::string to_text(const std::vector<ClaimPlan>& plans);

@@ -1,6 +1,5 @@
 // claims: the papers' claims as executable experiments. list | run | show.
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "experiments/claims/plan.h"
 #include "experiments/claims/registry.h"
 #include "experiments/claims/unbuilt.h"
+#include "experiments/programs/cell_program.h"
 #include "experiments/run/lock.h"
 #include "results/collect.h"
 #include "results/files/files.h"
@@ -23,9 +23,10 @@ namespace {
 using namespace thinwire;
 using namespace thinwire::claims;
 
-struct Options {
+struct Options : CellOptions {
+  Options() { out = "out/claims"; }
   std::vector<std::string> patterns;
-  std::string out = "out/claims", profile = "smoke", bin, lab, if_code_changed = "error";
+  std::string profile = "smoke";
   bool json = false, check = false, commands = false;
   std::string date, what, why, begin_with;
   std::vector<std::string> times, cells_of;
@@ -89,17 +90,6 @@ int print(const Options& options, const std::vector<Judged>& judged) {
   return exit_status_of(judged);
 }
 
-CellRunner cells_of(const Options& options) {
-  sweep::RunPaths paths;
-  paths.out = std::filesystem::absolute(options.out);
-  paths.bin = options.bin.empty() ? sweep::default_bin() : std::string(std::filesystem::absolute(options.bin));
-  paths.lab = options.lab.empty() ? sweep::default_lab(paths.bin) : std::string(std::filesystem::absolute(options.lab));
-  const std::vector<std::string> known = {"keep", "redo", "error"};
-  const auto found = std::find(known.begin(), known.end(), options.if_code_changed);
-  if (found == known.end()) throw UsageError("--if-code-changed " + options.if_code_changed + ": keep, redo or error");
-  return {paths, static_cast<sweep::IfCodeChanged>(found - known.begin())};
-}
-
 Registry registry_of(const std::string& bin) {
   const std::string path = shared_file(bin, registry_file);
   return registry_from(results::read_file(path), path);
@@ -121,7 +111,7 @@ int lock(const Options& options) {
 
 int run(const Options& options) {
   const Profile profile = profile_named(options.profile);
-  CellRunner cells = cells_of(options);
+  CellRunner cells = runner_of(options);
   JudgeContext context(profile, std::filesystem::absolute(options.out), cells);
   const Registry registry = registry_of(cells.paths().bin);
   if (options.cells_of.empty())
@@ -158,7 +148,7 @@ int run(const Options& options) {
 }
 
 int plan(const Options& options) {
-  CellRunner cells = cells_of(options);
+  CellRunner cells = runner_of(options);
   JudgeContext context(profile_named(options.profile), std::filesystem::absolute(options.out), cells);
   CellTimes times;
   for (const std::string& file : options.times)
@@ -201,25 +191,19 @@ int dispatch(int argc, char** argv) {
   lock_command->add_option("--why", options.why, "why");
   for (CLI::App* command : {run_command, show_command, plan_command}) command->add_option("--out", options.out, "folder of claims.json")->capture_default_str();
   for (CLI::App* command : {list_command, run_command, show_command}) command->add_flag("--json", options.json, "as JSON");
-  for (CLI::App* command : {run_command, plan_command}) command->add_option("--profile", options.profile, "smoke (seconds), quick (2 minutes), standard (hours), full (days)")->capture_default_str();
+  for (CLI::App* command : {run_command, plan_command}) command->add_option("--profile", options.profile, "smoke (seconds), quick (4 minutes), standard (hours), full (days)")->capture_default_str();
   run_command->add_option("--cells-of", options.cells_of, "a collected file (again for more): run nothing, judge again what it holds")->allow_extra_args(false);
   run_command->add_option("--begin-with", options.begin_with, "a collected file whose cells count as measured; the rest is run (of another build: --if-code-changed keep)")->excludes("--cells-of");
-  run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
-  run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
+  for (CLI::App* command : {run_command, plan_command}) {
+    command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
+    command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
+  }
   if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (list_command->parsed()) return list(options);
   if (lock_command->parsed()) return lock(options);
-  if (plan_command->parsed()) return plan(options);
-  if (!run_command->parsed()) return show(options);
-  try {
-    return run(options);
-  } catch (const Interrupted& interrupted) {
-    log_error("interrupted; the same command goes on from what is finished");
-    std::signal(interrupted.signal, SIG_DFL);
-    std::raise(interrupted.signal);
-    return 0;  // not reached: the signal ends the process
-  }
+  if (show_command->parsed()) return show(options);
+  return with_cells([&] { return plan_command->parsed() ? plan(options) : run(options); });
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // race: which training configuration reaches a loss first on a link. run | plan.
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -10,6 +9,7 @@
 #include "core/process/log.h"
 #include "core/process/command_line.h"
 #include "core/process/main_guard.h"
+#include "experiments/programs/cell_program.h"
 #include "experiments/race/entrant_settings.h"
 #include "experiments/race/race_cells.h"
 #include "experiments/race/race_report.h"
@@ -22,8 +22,8 @@ namespace {
 using namespace thinwire;
 using namespace thinwire::race;
 
-struct Options {
-  std::string course, out, bin, lab, if_code_changed = "error";
+struct Options : claims::CellOptions {
+  std::string course;
   std::vector<std::string> more;  ///< files of further entrants
 };
 
@@ -51,15 +51,8 @@ Registered registered(const Course& course, const Options& options, const TrainR
 
 int run(const Options& options) {
   const Course course = course_of(options);
-  sweep::RunPaths paths;
-  paths.out = std::filesystem::absolute(options.out);
-  paths.bin = options.bin.empty() ? sweep::default_bin() : std::string(std::filesystem::absolute(options.bin));
-  paths.lab = options.lab.empty() ? sweep::default_lab(paths.bin) : std::string(std::filesystem::absolute(options.lab));
-  const std::vector<std::string> known = {"keep", "redo", "error"};
-  const auto found = std::find(known.begin(), known.end(), options.if_code_changed);
-  if (found == known.end()) throw UsageError("--if-code-changed " + options.if_code_changed + ": keep, redo or error");
+  claims::CellRunner runner = claims::runner_of(options);
   results::make_folder(options.out);
-  claims::CellRunner runner(paths, static_cast<sweep::IfCodeChanged>(found - known.begin()));
   RaceCells cells(course, runner);
   const TrainRuns train = [&](std::span<const LossRequest> requests) { return cells.train(requests); };
   const Registered r = registered(course, options, train);
@@ -129,14 +122,7 @@ int dispatch(int argc, char** argv) {
   run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
   if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (plan_command->parsed()) return plan(options);
-  try {
-    return run(options);
-  } catch (const claims::Interrupted& interrupted) {
-    log_error("interrupted; the same command goes on from what is finished");
-    std::signal(interrupted.signal, SIG_DFL);
-    std::raise(interrupted.signal);
-    return 0;  // not reached: the signal ends the process
-  }
+  return claims::with_cells([&] { return run(options); });
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ class CourseReader {
       if (table->contains("seeds")) e.seeds = seeds(*table, c.tuning_seed);
       if (!e.seeds.empty() && c.entrants.empty()) throw UsageError(e.where + ": the baseline races with the course's seeds; leave `seeds` out");
       if (e.horizons > 1 && e.rate == 0) throw UsageError(e.where + ": `horizons` goes with a `rate` that was chosen over so many; without one both are tuned");
+      if (e.horizons > 1 && c.entrants.empty()) throw UsageError(e.where + ": the baseline's runs are one horizon long, to which target and rates belong; leave `horizons` out and set `horizon`");
       if (e.name.empty()) throw UsageError(e.where + ": an [[entrant]] needs a `name`");
       for (const Entrant& other : c.entrants)
         if (other.name == e.name) throw UsageError(e.where + ": there is an entrant `" + e.name + "` already, at " + other.where);

@@ -14,7 +14,7 @@ struct Entrant {
   std::string name;
   results::Parameters settings;
   double rate = 0;    ///< learning rate chosen before, over `horizons`: nothing is tuned; 0: tuned here
-  int horizons = 1;
+  int horizons = 1;         ///< of its race runs; 1 for the baseline, whose runs the horizon is the length of
   double step_seconds = 0;  ///< of its loss runs where they take longer or less long than the baseline's; for `race plan`
   std::vector<int> seeds = {};  ///< its own instead of the course's: the baseline once more, as a control; compared without pairs
   std::string where;  ///< file:line

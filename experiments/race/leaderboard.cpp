@@ -63,6 +63,7 @@ bool leads(const Standing& s) {
   return std::isnan(s.sooner.low) ? s.sooner.value > indicated : s.sooner.low > 1;
 }
 bool trails(const Standing& s) {
+  if (!s.baseline_all_arrived()) return false;  // whatever is behind a lower bound may still be before the time itself
   if (!s.all_arrived()) return true;
   return std::isnan(s.sooner.high) ? s.sooner.value < 1 / indicated : s.sooner.high < 1;
 }
@@ -71,6 +72,13 @@ std::string verdict_of(const Standing& s, const std::string& baseline) {
   if (s.entrant == baseline) return "baseline";
   if (!s.all_arrived()) return "not arrived";
   return leads(s) ? "sooner" : trails(s) ? "later" : "undecided";
+}
+
+std::string of_seeds(int some, int all) { return std::to_string(some) + " of " + std::to_string(all) + (all == 1 ? " seed" : " seeds"); }
+
+/// "did not reach it with 1 of 3 seeds"; empty where the baseline arrived with all.
+std::string missed_by_baseline(const Standing& s) {
+  return s.baseline_all_arrived() ? "" : "did not reach it with " + of_seeds(s.baseline_seeds - s.baseline_arrived, s.baseline_seeds);
 }
 
 }  // namespace
@@ -91,11 +99,13 @@ Leaderboard rank(const Course& course, double target, const std::vector<Performa
     for (const Performance& p : performances) {
       Standing s;
       s.entrant = p.entrant, s.link = link, s.rate = p.rate, s.steps = p.steps, s.arrived = p.arrived(), s.seeds = static_cast<int>(seeds_of(course, p).size());
+      s.baseline_arrived = base.arrived(), s.baseline_seeds = static_cast<int>(course.seeds.size());
       const auto add = [&](const std::string& remark) { s.remark += (s.remark.empty() ? "" : "; ") + remark; };
       if (p.steps == 0)
         add("not within " + std::to_string(course.longest) + " horizons");
       else if (!s.all_arrived())
-        add(std::to_string(s.arrived) + " of " + std::to_string(s.seeds) + (s.seeds == 1 ? " seed" : " seeds") + " arrived");
+        add(of_seeds(s.arrived, s.seeds) + " arrived");
+      if (const std::string missed = missed_by_baseline(s); p.entrant != base.entrant && !missed.empty()) add(base.entrant + " " + missed);
       const std::vector<double> steps = logs(counted_steps(course, p));
       s.steps_to_target = std::exp(claims::interval_of(steps).mean);
       if (!p.final_loss.empty()) s.final_loss = claims::interval_of(p.final_loss).mean;
@@ -106,6 +116,8 @@ Leaderboard rank(const Course& course, double target, const std::vector<Performa
         for (double* t : {&s.seconds.value, &s.seconds.low, &s.seconds.high}) *t /= 1e3;
         if (p.entrant == base.entrant)
           s.sooner = {1, 1, 1};
+        else if (!s.all_arrived() && !s.baseline_all_arrived())
+          s.sooner = {};  // a bound over a bound says nothing
         else if (seeds_of(course, p) == course.seeds)
           s.sooner = product({{claims::paired_interval(steps, base_steps), 1}, {base_step, 1}, {step, -1}});
         else
@@ -132,21 +144,24 @@ std::vector<std::string> answers(const Leaderboard& board) {
   for (const std::string& link : board.links) {
     const std::vector<Standing> here = board.on(link);
     const auto best = std::ranges::find_if(here, [&](const Standing& s) { return s.entrant != board.baseline && leads(s); });
+    const std::string missed = missed_by_baseline(here.front());
     if (best == here.end()) {
-      sentences.push_back("On " + link + " nothing reaches " + number(board.target, "%.4g") + " nats sooner than " + board.baseline + ".");
+      sentences.push_back("On " + link + " nothing " + (missed.empty() ? "reaches " : "is shown to reach ") + number(board.target, "%.4g") + " nats sooner than " + board.baseline +
+                          (missed.empty() ? "" : ", which " + missed) + ".");
       continue;
     }
-    std::string text = "On " + link + " " + best->entrant + " reaches " + number(board.target, "%.4g") + " nats " + number(best->sooner.value);
+    std::string text = "On " + link + " " + best->entrant + " reaches " + number(board.target, "%.4g") + " nats " + (missed.empty() ? "" : "at least ") + number(best->sooner.value);
     if (!std::isnan(best->sooner.low)) text += " [" + number(best->sooner.low) + ", " + number(best->sooner.high) + "]";
     text += " times sooner than " + board.baseline;
-    const auto next = std::ranges::find_if(here, [&](const Standing& s) { return s.entrant != best->entrant && s.all_arrived(); });
+    const auto next = std::find_if(best + 1, here.end(), [](const Standing& s) { return s.all_arrived(); });
     if (next != here.end() && next->entrant != board.baseline) text += ", " + number(next->seconds.value / best->seconds.value) + " times sooner than the next, " + next->entrant;
     if (std::isnan(best->sooner.low)) text += " (an indication: no interval)";
     if (!best->remark.empty()) text += " (" + best->remark + ")";
+    for (auto before = here.begin(); before != best; ++before) text += "; " + before->entrant + " has a shorter time but is undecided";
     sentences.push_back(text + ".");
   }
   if (board.links.size() > 1 && std::ranges::none_of(board.standings, [&](const Standing& s) { return s.entrant != board.baseline && leads(s); }))
-    sentences.push_back("No entrant beats " + board.baseline + " on any of these links.");
+    sentences.push_back("No entrant " + std::string(board.standings.front().baseline_all_arrived() ? "beats " : "is shown to beat ") + board.baseline + " on any of these links.");
   return sentences;
 }
 

@@ -27,12 +27,14 @@ struct Standing {
   double steps_to_target = none;  ///< geometric mean of the seeds that arrived
   Spread step_ms;
   Spread seconds;                 ///< T; where some seeds did not arrive a lower bound, their steps counted as those of the whole run
-  Spread sooner;                  ///< T of the baseline over T: 2 reaches the target in half the time
+  Spread sooner;                  ///< T of the baseline over T: 2 reaches the target in half the time. A lower bound where the baseline did not arrive with all seeds; none where neither did
   double link_bytes = none;       ///< of a step, all ranks
   double final_loss = none;       ///< mean over seeds
+  int baseline_arrived = 0, baseline_seeds = 0;
   std::string verdict;            ///< baseline, sooner, later (by the interval; of one seed or window by a tenth), undecided, not arrived (some seeds did not)
-  std::string remark;             ///< "2 of 3 seeds arrived", why its times say little
+  std::string remark;             ///< "2 of 3 seeds arrived", "dense did not reach it with 1 of 3 seeds", why its times say little
   bool all_arrived() const { return seeds > 0 && arrived == seeds; }
+  bool baseline_all_arrived() const { return baseline_seeds > 0 && baseline_arrived == baseline_seeds; }
 };
 
 using Times = std::map<std::pair<std::string, std::string>, TimedStep>;  ///< by entrant and link
@@ -50,7 +52,8 @@ struct Leaderboard {
 Leaderboard rank(const Course& course, double target, const std::vector<Performance>& performances, const Times& times);
 
 /// One sentence per link: who reaches the target how many times sooner than the baseline, or that nobody does. An entrant counts as sooner where its interval lies above 1, or, of one
-/// seed or window, its value by a tenth, as an indication.
+/// seed or window, its value by a tenth, as an indication. Where the baseline did not arrive with all seeds it is sooner by so much at least, and nobody is later. Entrants before the first
+/// that is sooner, with a shorter time and a wider interval, are named as undecided.
 std::vector<std::string> answers(const Leaderboard& board);
 /// Links, in the order of the course, between which the first of an entrant and the baseline changes: {"int8", "emulated:1gbit", "emulated:100mbit"}.
 struct Flip {

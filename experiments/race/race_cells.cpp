@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/error.h"
 #include "experiments/claims/attempts.h"
 #include "experiments/race/entrant_settings.h"
+#include "experiments/race/race_report.h"
+#include "results/files/files.h"
 #include "results/kept_state.h"
 
 namespace thinwire::race {
@@ -87,7 +90,17 @@ claims::CellRequest RaceCells::request_of(const Performance& p, const std::strin
   return r;
 }
 
+void RaceCells::require_registered_rate(const LossRequest& request) const {
+  const std::string path = cells_.paths().out + "/registered.json";
+  if (request.entrant->name != course_.baseline().name || request.seed == course_.tuning_seed || !std::filesystem::exists(path)) return;
+  const double rate = registered_from(results::read_file(path), path).baseline.rate;
+  if (request.rate != rate)
+    throw UsageError(path + " registered a target that " + request.entrant->name + " set at learning rate " + results::to_text(rate) + ", and its tuning, made again, chose " +
+                     results::to_text(request.rate) + "; race in another folder (--out)");
+}
+
 std::vector<LossRun> RaceCells::train(std::span<const LossRequest> requests) {
+  for (const LossRequest& request : requests) require_registered_rate(request);
   std::vector<claims::CellRequest> cells;
   for (const LossRequest& request : requests) cells.push_back(request_of(request));
   cells_.prepare(cells);  // all of them, before the first that diverged is found
@@ -105,17 +118,33 @@ std::vector<LossRun> RaceCells::train(std::span<const LossRequest> requests) {
 
 std::string RaceCells::kept_by(const claims::CellRequest& request) const { return results::kept_state_path(cells_.paths().resume(), id_of(request)); }
 
-void RaceCells::provide_states(const std::vector<Performance>& performances) {
-  std::vector<LossRequest> missing;
-  std::vector<claims::CellRequest> halves;
-  for (const Performance& p : performances) {
-    const std::optional<LossRequest> start = start_of(p);
+std::vector<LossRequest> RaceCells::missing_states(std::span<const Window> windows) const {
+  std::vector<claims::CellRequest> without;
+  std::map<std::string, LossRequest> starts;  // by cell
+  for (const Window& w : windows) {
+    const std::optional<LossRequest> start = start_of(*w.performance);
     if (!start || std::filesystem::exists(kept_by(request_of(*start)))) continue;
-    bool measured = true;
-    for (const std::string& link : course_.links)
-      for (int window = 0; window < course_.windows; ++window) measured = measured && results::is_finished(results::record_path(cells_.paths().out, id_of(request_of(p, link, window))));
-    if (measured) continue;
-    missing.push_back(*start), halves.push_back(half_of(*start));
+    without.push_back(request_of(*w.performance, w.link, w.number));
+    starts.emplace(id_of(without.back()), *start);
+  }
+  claims::CellRunner planner(cells_.paths(), if_code_changed_);
+  claims::PlannedWork work;
+  planner.only_plan(work);
+  try {
+    planner.prepare(without);
+  } catch (const claims::PlanEnds&) {  // there are some
+  }
+  std::vector<LossRequest> missing;
+  for (const claims::CellRequest& cell : work.cells)
+    if (const LossRequest& start = starts.at(id_of(cell)); std::ranges::count(missing, start.entrant, &LossRequest::entrant) == 0) missing.push_back(start);
+  return missing;
+}
+
+void RaceCells::provide_states(std::span<const Window> windows) {
+  const std::vector<LossRequest> missing = missing_states(windows);
+  std::vector<claims::CellRequest> halves;
+  for (const LossRequest& start : missing) {
+    halves.push_back(half_of(start));
     // Its numbers are nobody's: without its state it is run again.
     if (!std::filesystem::exists(kept_by(halves.back()))) std::filesystem::remove(results::record_path(cells_.paths().out, id_of(halves.back())));
   }
@@ -131,16 +160,18 @@ void RaceCells::remove_states(const std::vector<Performance>& performances) cons
 }
 
 Times RaceCells::time(const std::vector<Performance>& performances) {
-  provide_states(performances);
   using Place = std::pair<const Performance*, std::string>;
   std::vector<Place> places;
   for (const std::string& link : course_.links)
     for (const Performance& p : performances) places.emplace_back(&p, link);
   Times times;
   const auto measure = [&](const std::vector<Place>& where, int first, int end) {
-    std::vector<claims::CellRequest> requests;
+    std::vector<Window> windows;
     for (int window = first; window < end; ++window)
-      for (const auto& [p, link] : where) requests.push_back(request_of(*p, link, window));
+      for (const auto& [p, link] : where) windows.push_back({p, link, window});
+    provide_states(windows);
+    std::vector<claims::CellRequest> requests;
+    for (const Window& w : windows) requests.push_back(request_of(*w.performance, w.link, w.number));
     const std::vector<results::CellRecord> records = cells_.run(requests);
     for (std::size_t i = 0; i < records.size(); ++i) add_window(times[{where[i % where.size()].first->entrant, where[i % where.size()].second}], records[i]);
   };

@@ -201,6 +201,7 @@ void write_verdict(const RunPaths& paths, const std::string& id, const PlannedCe
   input.program = "sweep";
   input.command = {"sweep"};
   record.provenance = results::collect_provenance(input);
+  record.provenance.binary_hash = results::hash_of_binary(paths.bin + "/" + cell.program);  // the verdict is of that build, whichever runner wrote it
   record.provenance.finished = record.provenance.started;
   row.launch = record.provenance.launch;
   record.rows.push_back(std::move(row));

@@ -45,7 +45,7 @@ std::string reason_from_log(const std::string& path);
 /// Text after "SKIPPED: " in the log, or empty.
 std::string skip_reason_from_log(const std::string& path);
 
-/// Records FAILED, TIMEOUT or SKIPPED for a cell.
+/// Records FAILED, TIMEOUT or SKIPPED for a cell, under the build of its program.
 void write_verdict(const RunPaths& paths, const std::string& id, const PlannedCell& cell,
                    results::Status status, const std::string& reason);
 

@@ -22,27 +22,32 @@ bool is_from_other_code(const PlannedCell& cell, const CellState& state, Program
   return !now.empty() && state.code != now;
 }
 
-std::vector<PlannedCell> cells_to_run(std::span<const PlannedCell> cells, std::span<const CellState> states, const Choice& choice,
-                                      const std::string& bin, const std::string& out) {
-  ProgramCodes codes(bin);
-  std::vector<PlannedCell> todo;
-  std::set<std::string> changed;
-  std::size_t others = 0;
+Selection selection_of(std::span<const PlannedCell> cells, std::span<const CellState> states, const Choice& choice, ProgramCodes& codes) {
+  Selection selection;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (states[i].record == RecordState::damaged)
-      log_warning(results::record_path(out, cells[i].cell_id) + ": " + states[i].reason + "; the cell runs again");
     bool again = states[i].record != RecordState::finished || choice.redo.contains(states[i].status);
     if (!again && is_from_other_code(cells[i], states[i], codes)) {
-      changed.insert(cells[i].program);
-      ++others;
+      selection.other_build.push_back(cells[i]);
       again = choice.if_code_changed == IfCodeChanged::redo;
     }
-    if (again) todo.push_back(cells[i]);
+    if (again) selection.to_run.push_back(cells[i]);
   }
-  if (others == 0) return todo;
+  return selection;
+}
+
+std::vector<PlannedCell> cells_to_run(std::span<const PlannedCell> cells, std::span<const CellState> states, const Choice& choice,
+                                      const std::string& bin, const std::string& out) {
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (states[i].record == RecordState::damaged)
+      log_warning(results::record_path(out, cells[i].cell_id) + ": " + states[i].reason + "; the cell runs again");
+  ProgramCodes codes(bin);
+  const auto [todo, others] = selection_of(cells, states, choice, codes);
+  if (others.empty()) return todo;
+  std::set<std::string> changed;
+  for (const PlannedCell& cell : others) changed.insert(cell.program);
   std::string programs;
   for (const std::string& program : changed) programs += (programs.empty() ? "" : ", ") + program;
-  const std::string what = std::to_string(others) + " of " + std::to_string(cells.size()) + " cells in " + out +
+  const std::string what = std::to_string(others.size()) + " of " + std::to_string(cells.size()) + " cells in " + out +
                            " were measured by another build of " + programs;
   if (choice.if_code_changed == IfCodeChanged::error)
     throw UsageError(what + "; measure them again with --if-code-changed redo, let them stand beside new ones with --if-code-changed keep, or " +

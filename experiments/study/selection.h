@@ -38,6 +38,14 @@ class ProgramCodes {
 /// The other statuses say nothing about the code's numbers. False when the program is not there.
 bool is_from_other_code(const PlannedCell& cell, const CellState& state, ProgramCodes& codes);
 
+/// What a choice makes of cells.
+struct Selection {
+  std::vector<PlannedCell> to_run;       ///< without a finished record, with a status in `redo`, or of another build where these are to be run again
+  std::vector<PlannedCell> other_build;  ///< whose record would stand, had not another build measured it; whatever the choice makes of them
+};
+/// Without a word or a refusal: what plans ask.
+Selection selection_of(std::span<const PlannedCell> cells, std::span<const CellState> states, const Choice& choice, ProgramCodes& codes);
+
 /// The cells without a finished record, with a status in `redo`, or, as `choice` says, measured by another build. Warns of damaged
 /// records and of kept ones. `bin`: folder of the programs. Throws UsageError for IfCodeChanged::error.
 std::vector<PlannedCell> cells_to_run(std::span<const PlannedCell> cells, std::span<const CellState> states, const Choice& choice,

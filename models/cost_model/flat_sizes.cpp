@@ -20,8 +20,7 @@ std::optional<FlatSizes> flat_sizes(const TrainConfig& c, const std::vector<Geom
     candidate.name = p.name(), candidate.elements = p.local(), candidate.matrix = shape.rank() == 2 && shape.rows() > 1;
     return true;
   });
-  sizes.units = flat_units(units);
-  sizes.parameters = flat_parameters(candidates, sizes.units, {c.mesh.data().within_replica(), c.zero_wrap, c.dtype == DType::f64 ? flat_alignment<double> : flat_alignment<float>});
+  sizes.parameters = flat_parameters(candidates, flat_units(units), {c.mesh.data().within_replica(), c.zero_wrap, c.dtype == DType::f64 ? flat_alignment<double> : flat_alignment<float>});
   return sizes;
 }
 

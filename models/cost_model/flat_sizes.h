@@ -12,8 +12,7 @@ namespace thinwire {
 
 struct FlatSizes {
   std::vector<FlatParameter> parameters;
-  std::vector<FlatUnit> units;    ///< of all chunks, one behind the other
-  std::vector<int> chunk_begins;  ///< their first units
+  std::vector<int> chunk_begins;  ///< their first units, of all chunks one behind the other
   bool table_apart = false;       ///< the tied table of a pipeline is no part of them
   int place(int chunk, int unit) const { return chunk_begins.at(static_cast<std::size_t>(chunk)) + unit; }
 };

@@ -6,7 +6,7 @@
 #include "models/cost_model/flat_sizes.h"
 #include "models/cost_model/remembered_bytes.h"
 #include "models/cost_model/stored_bytes.h"
-#include "models/stage/model_kind.h"
+#include "models/stage/geometry.h"
 #include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
@@ -175,15 +175,13 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   const std::int64_t live = live_micro_batches(schedule, at.pp);
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4, wire = wire_bytes(c, TrafficClass::tp_forward);
   const TensorSplit split{parse_grid(c.tensor_parallel, c.mesh.tp), at.tp, c.sequence_parallel};
-  std::vector<Geometry> chunks;
-  for (int chunk = 0; chunk < c.virtual_stages; ++chunk)
-    chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, at.pp, chunk)), split));
+  const std::vector<Geometry> chunks = stage_geometries(c, schedule, at.pp, split);
   const std::optional<FlatSizes> flat = flat_sizes(c, chunks);
   const FlatSizes* flats = flat ? &*flat : nullptr;
   const RankParameters p = parameters_of(chunks, flats);
   const PassMemory passes = passes_of(chunks, {c.micro_batch, c.seq, c.recompute});
   const bool grid = split.shape.kind != GridKind::one_d, pipeline = c.mesh.pp > 1;
-  const bool sharded = c.mesh.data().within_replica() > 1 && store_info(c.zero_stage).shards_gradients;
+  const bool sharded = c.shards_gradients();
 
   MemoryEstimate m;
   const std::int64_t splittable = p.in_matrices + (table_is_whole(c) ? 0 : p.table);

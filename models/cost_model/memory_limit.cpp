@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "models/cost_model/flat_sizes.h"
-#include "models/stage/model_kind.h"
+#include "models/stage/geometry.h"
 #include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
@@ -56,8 +56,7 @@ WholeUnit largest_unit(const TrainConfig& c, int rank) {
   const Schedule schedule = training_schedule(c);
   const TensorSplit split{parse_grid(c.tensor_parallel, c.mesh.tp), at.tp, c.sequence_parallel};
   const std::int64_t size = c.dtype == DType::f64 ? 8 : 4;
-  std::vector<Geometry> chunks;
-  for (int chunk = 0; chunk < c.virtual_stages; ++chunk) chunks.push_back(model_geometry(c.model_kind, c.model, part_at(c, global_chunk(schedule, at.pp, chunk)), split));
+  const std::vector<Geometry> chunks = stage_geometries(c, schedule, at.pp, split);
   WholeUnit largest;
   const auto see = [&](const std::string& name, std::int64_t elements) {
     if (elements * size > largest.bytes) largest = {name, elements * size};
@@ -78,14 +77,14 @@ WholeUnit largest_unit(const TrainConfig& c, int rank) {
 std::string mend(const TrainConfig& config, const Need& need, std::int64_t limit) {
   for (const StoreInfo* store : all_stores()) {
     if (store->zero_stage <= config.zero_stage || config.mesh.data().within_replica() == 1) continue;
-    if (const auto bytes = need_at(config, store->zero_stage); bytes && *bytes <= limit) return "--zero-stage " + std::to_string(store->zero_stage) + " needs " + mib(*bytes);
+    if (const auto bytes = need_at(config, store->zero_stage); bytes && *bytes <= limit) return "--zero-stage " + std::to_string(store->zero_stage) + " needs " + mib(*bytes) + " MiB";
   }
   if (const WholeUnit unit = largest_unit(config, need.rank); 2 * unit.bytes > limit)
-    return "its unit " + unit.name + " alone has " + mib(unit.bytes) + " of weights and as much of gradients, whole while it computes whatever replicas share out; cut it over more tensor ranks (--tp " +
+    return "its unit " + unit.name + " alone has " + mib(unit.bytes) + " MiB of weights and as much of gradients, whole while it computes whatever replicas share out; cut it over more tensor ranks (--tp " +
            std::to_string(2 * config.mesh.tp) + ") or make it smaller";
   const MemoryEstimate& m = need.memory;
   if (m.activations > m.weights + m.gradients + m.optimizer)
-    return "most are activations; give --recompute true, or a --micro-batch below " + std::to_string(config.micro_batch);
+    return "most are activations; give --recompute full, or a --micro-batch below " + std::to_string(config.micro_batch);
   return "no zero stage fits with --dp " + std::to_string(config.mesh.dp) + "; share the model out over more ranks (--dp, --pp, --tp)";
 }
 

@@ -1,7 +1,7 @@
 // Of a matrix of n elements, W ranks in a replica, L in a node:
-//   all-reduced            sent n,            delivered n
+//   all-reduced            sent n,            delivered n          by two_shot sent n + n/W: a rank sends the sums of its rows as a message of its own
 //   reduce-scattered       sent n,            delivered n/W
-//   outer gradient         sent n,            delivered n          between replicas, of the rows that a rank owns
+//   outer gradient         as all-reduced, between replicas, of the rows that a rank owns
 //   in two steps   inside  sent n,            delivered n/L
 //                  across  sent n/L,          delivered n/W        (docs/papers/gradient_compression.md, "Residuals of sharded gradients")
 #include "models/cost_model/remembered_bytes.h"
@@ -13,7 +13,6 @@
 #include "kernels/codec/wrapper_memory.h"
 #include "models/cost_model/flat_sizes.h"
 #include "models/parallel/channels/row_exchange.h"
-#include "models/store/parameter_store.h"
 #include "models/training/config/released_form.h"
 
 namespace thinwire {
@@ -27,6 +26,9 @@ double bytes_per_element(const std::string& codec, Form form, double sent, doubl
   return bytes;
 }
 
+/// What a rank sends of an element into a sum over `ranks` that all of them get.
+double sent_into_sum(const CompressRule& rule, int ranks) { return rule.protocol == Protocol::two_shot ? 1 + 1.0 / ranks : 1; }
+
 /// Elements of this rank's matrices that the rule covers once it acts.
 double covered_elements(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule, int stage, const std::vector<Geometry>& chunks) {
   const RuleCoverage coverage(traffic, rule, c.stages(), static_cast<int>(c.micro_batches()));
@@ -36,7 +38,7 @@ double covered_elements(const TrainConfig& c, TrafficClass traffic, const Compre
   double elements = 0;
   if (const auto flats = flat_sizes(c, chunks); flats && traffic == TrafficClass::grad_reduce_scatter) {
     for (const FlatParameter& flat : flats->parameters)
-      if (coverage.covers(flats->units.at(static_cast<std::size_t>(flat.home())).layer, stage, settled, flat.elements())) elements += static_cast<double>(flat.elements());
+      if (coverage.covers(flat.rule_layer, stage, settled, flat.elements())) elements += static_cast<double>(flat.elements());
     return elements;
   }
   for (const Geometry& chunk : chunks)
@@ -56,15 +58,15 @@ double of_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geo
   const DataAxis axis = c.mesh.data();
   const CompressRule rule = rule_in_form(c, TrafficClass::outer_gradient);
   if (axis.replicas == 1 || !rule.active()) return 0;
-  const double owned = store_info(c.zero_stage).shards_gradients ? 1.0 / axis.within_replica() : 1.0;
-  return bytes_per_element(rule.codec, c.form, owned, owned) * covered_elements(c, TrafficClass::outer_gradient, rule, stage, chunks);
+  const double owned = c.shards_gradients() ? 1.0 / axis.within_replica() : 1.0;
+  return bytes_per_element(rule.codec, c.form, owned * sent_into_sum(rule, axis.replicas), owned) * covered_elements(c, TrafficClass::outer_gradient, rule, stage, chunks);
 }
 
 /// Within a replica.
 double of_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
   const DataAxis axis = c.mesh.data();
   if (axis.within_replica() == 1) return 0;
-  const bool shards = store_info(c.zero_stage).shards_gradients;
+  const bool shards = c.shards_gradients();
   const TrafficClass traffic = shards ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient;
   CompressRule rule = rule_in_form(c, traffic);
   const double of_ranks = 1.0 / axis.within_replica(), in_node = 1.0 / axis.inside;
@@ -75,7 +77,7 @@ double of_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>
   };
   const std::string across = rule.codec, inside = rule.inside;
   if (!shards) {
-    add(across, 1, 1);
+    add(across, sent_into_sum(rule, axis.within_replica()), 1);
   } else if (RowOwners{axis, {}}.two_levels()) {
     add(inside, 1, in_node);
     add(across, in_node, of_ranks);

@@ -17,8 +17,9 @@ Linear<T>::Linear(const LinearLayouts& layouts, std::uint64_t seed, double devia
 
 namespace {
 
-/// Whether a scope keeps this rank's W packed: where products are in bf16 on the host. A store that lends matrices (zero stage 3, flat layout) takes
-/// their memory away after each use: packed copies would keep what it is there to save, and the place may be another's next.
+/// Whether a scope keeps this rank's W packed: where products are in bf16 on the host. A store that lends values (zero stage 3) takes
+/// their memory away after each use: packed copies would keep what it is there to save, and the place may be another's next. Its matrices alone still say
+/// how they begin (Parameter::initialise): stores that keep values whole take that away (make_values).
 template <typename T>
 bool is_packed(nn::ComputeType compute, const Parameter<T>& weight) {
   return std::is_same_v<T, float> && compute == nn::ComputeType::bf16 && !weight.initialise && nn::PackedWeightsScope::current() != nullptr && placement().on_host();

@@ -40,7 +40,7 @@ struct Parameter {
   ParameterLayout layout;
   bool decays = false;  ///< weight decay acts on matrices, not on biases and layernorm vectors
   ParameterMemory value, gradient;
-  RowInitialiser initialise = {};  ///< of a deferred matrix: how its values begin
+  RowInitialiser initialise = {};  ///< of a deferred matrix: how its values begin; empty again once a store has made them for good
 
   Parameter() = default;
   Parameter(ParameterLayout where, bool with_decay, RowInitialiser first_values) : layout(std::move(where)), decays(with_decay) {

@@ -52,6 +52,7 @@ std::vector<FlatParameter> flat_parameters(const std::vector<FlatCandidate>& can
         if (std::ranges::find(flat.readers, reader) == flat.readers.end()) flat.readers.push_back(reader);
     }
     std::ranges::sort(flat.readers);
+    flat.rule_layer = key.alone == 0 && rule.alone_from > 0 ? -1 : units.at(key.home).layer;
     flat.shards = rule.shards;
     flat.shard = (end + rule.shards - 1) / rule.shards;
   }

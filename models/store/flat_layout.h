@@ -39,6 +39,7 @@ struct FlatParameter {
   std::string name;
   std::vector<int> readers;  ///< ascending; the backward pass of the first completes the gradient
   std::vector<Member> members;
+  int rule_layer = 0;      ///< that a compression rule's `layers` go by: its home's; -1, no layer, of what FlatRule::alone_from leaves of a chunk, on whatever stage
   std::int64_t shard = 0;  ///< elements of each rank's
   int shards = 1;
   int home() const { return readers.front(); }

@@ -75,7 +75,7 @@ void FlatStore<T>::make_inner(const StoreInfo& info, const StoreContext<T>& c) {
   if (c.table && c.shards_table)
     for (Flat& flat : flats_)
       if (flat.members == std::vector<Parameter<T>*>{c.table}) of_flats.table = &flat.whole;
-  for (Flat& flat : flats_) of_flats.parameters.push_back({&flat.whole, c.units[static_cast<std::size_t>(flat.plan.home())].layer});
+  for (Flat& flat : flats_) of_flats.parameters.push_back({&flat.whole, c.units[static_cast<std::size_t>(flat.plan.home())].layer, flat.plan.rule_layer});
   for (const Unit<T>& unit : c.units) {
     Unit<T>& of = of_flats.units.emplace_back(Unit<T>{unit.name, unit.layer, {}});
     for (Flat* flat : of_unit_[unit.layer]) of.parameters.push_back(&flat->whole);
@@ -87,8 +87,10 @@ void FlatStore<T>::make_inner(const StoreInfo& info, const StoreContext<T>& c) {
     if (flat.whole.has_gradient() && padding_ != 0) fill<T>(flat.whole.gradient.view(), padding_);
     for (Parameter<T>* p : flat.members) p->value = Tensor(), p->gradient = Tensor();
     follow_values(flat), follow_gradient(flat);
-    for (Parameter<T>* p : flat.members)
+    for (Parameter<T>* p : flat.members) {
       if (p->has_gradient()) p->gradient.fill_zero();
+      if (p->has_value()) p->initialise = {};  // it stays where it is, as make_values has it
+    }
   }
 }
 
@@ -107,7 +109,7 @@ void FlatStore<T>::make_parts(const StoreContext<T>& c) {
     for_pieces(*found->second, whole.rows.first * shard, shard, [&](Parameter<T>& p, std::int64_t of_member, std::int64_t at, std::int64_t count) {
       const std::int64_t columns = p.shape().columns(), row = of_member / columns;
       OwnedPart<T>& part = parts_.emplace_back();
-      part.parameter = &p, part.unit = homes.at(&p);
+      part.parameter = &p, part.unit = part.rule_layer = homes.at(&p);
       part.rows = {row, (of_member + count + columns - 1) / columns - row}, part.first_column = of_member - row * columns;
       part.weights = whole.weights.flat_slice(at, count), part.gradient = whole.gradient.flat_slice(at, count);
       part.sharded = part.of_flat = true, part.tied_table = whole.tied_table;

@@ -14,12 +14,14 @@ template <typename T>
 struct UnitParameter {
   Parameter<T>* parameter = nullptr;
   int unit = 0;
+  int rule_layer = unit;  ///< that a compression rule's `layers` go by: the unit, or of a flat parameter FlatParameter::rule_layer
 };
 
 template <typename T>
 struct OwnedPart {
   Parameter<T>* parameter = nullptr;
   int unit = 0;
+  int rule_layer = 0;       ///< UnitParameter::rule_layer
   RowBlock rows{0, 0};      ///< of the parameter seen as a matrix
   std::int64_t first_column = 0;  ///< of a flat parameter's member, which may be cut inside a row: elements of the first row in front of it
   TensorView weights;       ///< [rows.count, columns], or the whole vector, or a member's elements in a row: what an update changes, in full precision
@@ -36,7 +38,7 @@ template <typename T>
 OwnedPart<T> whole_part(const UnitParameter<T>& p) {
   Parameter<T>& parameter = *p.parameter;
   OwnedPart<T> part;
-  part.parameter = &parameter, part.unit = p.unit;
+  part.parameter = &parameter, part.unit = p.unit, part.rule_layer = p.rule_layer;
   part.rows = {0, parameter.shape().rows()};
   part.weights = parameter.value.view(), part.gradient = parameter.gradient.view();
   return part;

@@ -26,12 +26,14 @@ void keep_rows(OwnedPart<T>& part, const RowOwners& owners, Tensor& kept) {
   part.weights = kept.view();
 }
 
-/// Values and gradients of a deferred matrix that stay whole after all.
+/// Values and gradients of a deferred matrix that stay whole after all. Its values do not move any more, and it no longer says how they begin: what
+/// computes with them may keep copies (models/layers/linear.cpp).
 template <typename T>
 void make_values(Parameter<T>& p) {
   if (p.has_value()) return;
   p.value.reshape(p.shape(), dtype_of<T>);
   p.initialise(p.layout, 0, p.value.view());
+  p.initialise = {};
 }
 template <typename T>
 void make_gradient(Parameter<T>& p) {

@@ -52,7 +52,7 @@ class UpdatedRowsStore : public ParameterStore<T> {
     for (const OwnedPart<T>& part : parts_) {
       if (!part.sharded) continue;
       key.tensor = tensor_id(part.parameter->name());
-      gathers.push_back(exchange_.gather(part.unit, key, part.weights, part.parameter->value.view()));
+      gathers.push_back(exchange_.gather(part.rule_layer, key, part.weights, part.parameter->value.view()));
       if (gathers.size() < most) continue;
       exchange_.wait(gathers.front(), "weights", this->waited_us);
       gathers.pop_front();

@@ -29,7 +29,7 @@ class Zero3Store final : public ParameterStore<T> {
         continue;
       }
       Shard& shard = shards_[&parameter];
-      shard.unit = p->unit;
+      shard.rule_layer = p->rule_layer;
       part.tied_table = p->parameter == c.table;
       keep_rows(part, exchange_.owners(), shard.rows);
       gradients_.add(part);
@@ -66,8 +66,8 @@ class Zero3Store final : public ParameterStore<T> {
       key.step = this->version_;
       shard.version = this->version_;
       const bool in_node = node_shards_ && shard.node_version == this->version_;
-      shard.gather = in_node ? exchange_.gather_inside(shard.unit, key, shard.node_rows, p->value.view())
-                             : exchange_.gather(shard.unit, key, shard.rows.view(), p->value.view(), node_shards_ ? &shard.node_rows : nullptr);
+      shard.gather = in_node ? exchange_.gather_inside(shard.rule_layer, key, shard.node_rows, p->value.view())
+                             : exchange_.gather(shard.rule_layer, key, shard.rows.view(), p->value.view(), node_shards_ ? &shard.node_rows : nullptr);
       shard.node_version = this->version_;
     }
   }
@@ -102,7 +102,7 @@ class Zero3Store final : public ParameterStore<T> {
 
  private:
   struct Shard {
-    int unit = 0, users = 0;
+    int rule_layer = 0, users = 0;
     std::int64_t version = -1;
     Tensor rows;  ///< this rank's weights
     Tensor node_rows;  ///< --zero-node-shards: the block that it serves its node from, as it arrived

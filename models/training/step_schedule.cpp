@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "models/stage/model_kind.h"
 #include "models/store/parameter_store.h"
 #include "models/update/update_policy.h"
 
@@ -11,6 +12,13 @@ ModelPart part_at(const TrainConfig& config, int position) {
   const int positions = config.mesh.pp * config.virtual_stages;
   const int layers = static_cast<int>(config.model.layers) / positions;
   return {position * layers, layers, position == 0, position == positions - 1};
+}
+
+std::vector<Geometry> stage_geometries(const TrainConfig& config, const Schedule& schedule, int stage, const TensorSplit& split) {
+  std::vector<Geometry> chunks;
+  for (int chunk = 0; chunk < config.virtual_stages; ++chunk)
+    chunks.push_back(model_geometry(config.model_kind, config.model, part_at(config, global_chunk(schedule, stage, chunk)), split));
+  return chunks;
 }
 
 UnitCounts unit_counts(const TrainConfig& config, const Schedule& schedule) {

@@ -2,7 +2,10 @@
 // what the step model walks, the memory estimate counts and the predicted timeline shows.
 #pragma once
 
+#include <vector>
+
 #include "models/parallel/schedule/lower.h"
+#include "models/stage/geometry.h"
 #include "models/stage/model_part.h"
 #include "models/training/config/train_config.h"
 
@@ -10,6 +13,8 @@ namespace thinwire {
 
 /// What the chunk at a position of the model holds, 0 .. stages x virtual stages - 1.
 ModelPart part_at(const TrainConfig& config, int position);
+/// The chunks of a pipeline stage in numbers, on one of the tensor ranks that split them. UsageError for a kind of model that declares none.
+std::vector<Geometry> stage_geometries(const TrainConfig& config, const Schedule& schedule, int stage, const TensorSplit& split = {});
 /// Units of every chunk: its layers, and embedding and head where it has them.
 UnitCounts unit_counts(const TrainConfig& config, const Schedule& schedule);
 /// UsageError for an impossible schedule.

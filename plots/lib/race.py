@@ -45,6 +45,21 @@ class Race:
         """The first entrant that is sooner than the baseline there, or nothing."""
         return next((s for s in self.on(link) if s["verdict"] == "sooner"), None)
 
+    def undecided_before(self, link):
+        """Entrants with a shorter time there than the winner, whose intervals hold 1."""
+        best = self.winner(link)
+        return [s["entrant"] for s in self.on(link) if best and s["place"] < best["place"] and s["verdict"] == "undecided"]
+
+    def missed(self):
+        """`dense did not reach it with 1 of 3 seeds`, the words of the remarks; empty where the baseline arrived with all: else its times are lower bounds, and so is how many times sooner others are."""
+        own = next((s for s in self.standings if s["entrant"] == self.baseline), None)
+        if own is None or own["arrived"] == own["seeds"]:
+            return ""
+        return f"{self.baseline} did not reach it with {own['seeds'] - own['arrived']} of {words.count(own['seeds'], 'seed')}"
+
+    def sooner_is_bound(self, s):
+        return bool(self.missed()) and s["entrant"] != self.baseline
+
     @property
     def answers(self):
         """The answer, whom it does not hold for, the scale and how sure it is: sentences; none without a race."""
@@ -59,18 +74,25 @@ class Race:
                 lost.append(names[link])
                 continue
             between = f" [{words.number(best['sooner_low'], 3)}, {words.number(best['sooner_high'], 3)}]" if math.isfinite(best["sooner_low"]) else ""
-            times = f"{words.number(best['sooner'], 2 if not between else 3)}{between} times"
+            times = f"{'at least ' if self.missed() else ''}{words.number(best['sooner'], 2 if not between else 3)}{between} times"
             won.append(f"on {names[link]} {best['entrant']}" + (f" {times}" if won else f" reaches {target} {times} sooner than {self.baseline}"))
         if not won:
-            return f"On {words.listing(lost)} nothing reaches {target} sooner than {self.baseline}."
-        nothing = f"; on {words.listing(lost)} nothing does" if lost else ""
+            return f"On {words.listing(lost)} nothing {'is shown to reach' if self.missed() else 'reaches'} {target} sooner than {self.baseline}."
+        nothing = f"; on {words.listing(lost)} nothing {'is shown to' if self.missed() else 'does'}" if lost else ""
         return won[0][:1].upper() + ", ".join(won)[1:] + nothing + "."
 
     def bounds(self):
-        """Who did not reach the target, and what makes a winner's time doubtful."""
-        late = list(dict.fromkeys(s["entrant"] for s in self.standings if s["arrived"] < s["seeds"]))
-        doubts = [f"{s['entrant']} on {s['link']}: {s['remark']}." for link in self.links if (s := self.winner(link)) and s["remark"]]
-        return ([f"{words.listing(late)} did not reach it with {'its seed' if self.standings[0]['seeds'] == 1 else 'all seeds'}."] if late else []) + doubts
+        """Who did not reach the target, what makes a winner's time doubtful, and who may be before it."""
+        missed = self.missed()
+        late = list(dict.fromkeys(s["entrant"] for s in self.standings if s["arrived"] < s["seeds"] and s["entrant"] != self.baseline))
+        said = [f"{missed}."] if missed else []
+        said += [f"{words.listing(late)} did not reach it with {'its seed' if self.standings[0]['seeds'] == 1 else 'all seeds'}."] if late else []
+        for link in self.links:
+            if (s := self.winner(link)) and (doubts := "; ".join(r for r in s["remark"].split("; ") if r not in ("", missed))):
+                said.append(f"{s['entrant']} on {link}: {doubts}.")
+            if before := self.undecided_before(link):
+                said.append(f"{words.listing(before)} on {link}: a shorter time, but undecided.")
+        return said
 
     def scale(self):
         first = self.standings[0]

@@ -209,6 +209,11 @@ TEST_F(CudaDevice, EveryCodecSurvivesDamagedPayloads) {
   expect_all_survive_damage(device);
 }
 
+TEST_F(CudaDevice, AStepThatMakesTheLowestCodeInfiniteIsRefused) {
+  Gpu device;
+  expect_lowest_code_refused(device);
+}
+
 // The bound from the sample may be too high: then everything is collected again. One value in a large tensor that the sample cannot
 // represent (all but a few elements zero) and the opposite (all equal) are such inputs.
 TEST_F(CudaDevice, TopKIsExactWhereTheSampleMisleads) {

@@ -85,4 +85,17 @@ inline void expect_awkward_like_host(DeviceUnderTest& device, const CodecCase& c
   expect_equals_host(device, test, x);
 }
 
+/// group's lowest code is never written where codes are symmetric, but may arrive: a step that makes it infinite is refused on both ends.
+inline void expect_lowest_code_refused(DeviceUnderTest& device) {
+  const DeviceCodecCase test{{"group:bits=4", Form::fair}, Shape{1, 32}};
+  const std::vector<float> x(32, 1.0f), large(32, 3e38f), start(32, 0.0f);
+  const DeviceResult hostile = run_on_device(device, test, x, start, [](std::vector<std::byte>& payload) {
+    const float step = 4.5e37f;
+    std::fill(payload.begin(), payload.end(), std::byte{0x88});
+    std::memcpy(payload.data(), &step, sizeof step);
+  });
+  EXPECT_EQ(hostile.status[1], device_status_damaged);
+  EXPECT_EQ(run_on_device(device, test, large, start).status[0], device_status_beyond_range);
+}
+
 }  // namespace thinwire::testing

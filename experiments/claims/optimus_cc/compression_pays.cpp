@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "experiments/claims/context.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {
@@ -96,7 +97,7 @@ std::vector<Throughput> throughputs(JudgeContext& context, const std::vector<int
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < repetitions; ++repetition)
     for (const int rank : ranks) requests.push_back(codec_request(rank, repetition));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   std::vector<Throughput> fastest(ranks.size());
   const auto gbps = [](double us) { return 1e-3 * raw_bits / us; };
   for (std::size_t i = 0; i < records.size(); ++i) {

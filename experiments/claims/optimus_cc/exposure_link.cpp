@@ -53,16 +53,9 @@ std::vector<TimedArm> all_arms(const Asked& asked) {
   return arms;
 }
 
-/// Empty, and why in `unmeasured`, where the link is not there.
-std::vector<Setting> settings(JudgeContext& context, const Asked& asked, Finding& unmeasured) {
+std::vector<Setting> settings(JudgeContext& context, const Asked& asked) {
   std::vector<Setting> all = all_settings(asked);
   const std::vector<TimedStep> steps = timed_steps(context, all_arms(asked), context.seeds());
-  for (const TimedStep& step : steps)
-    if (step.step_ms.empty()) {
-      unmeasured.instead = Verdict::skipped;
-      unmeasured.note = asked.kind + " was not measured: " + step.untrusted;
-      return {};
-    }
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].none = steps[3 * i];
     all[i].epilogue = steps[3 * i + 1];
@@ -87,8 +80,7 @@ Table table_of(const std::vector<Setting>& all) {
 
 Finding measure_saving(JudgeContext& context, const Rule& rule, const Asked& asked) {
   Finding f;
-  const std::vector<Setting> all = settings(context, asked, f);
-  if (f.instead) return f;
+  const std::vector<Setting> all = settings(context, asked);
   for (const Setting& s : all) {
     Interval i = s.saving();
     for (double* v : {&i.mean, &i.low, &i.high}) *v /= s.expected_ms;
@@ -100,8 +92,7 @@ Finding measure_saving(JudgeContext& context, const Rule& rule, const Asked& ask
 
 Finding measure_share(JudgeContext& context, const Rule& rule, const Asked& asked) {
   Finding f;
-  const std::vector<Setting> all = settings(context, asked, f);
-  if (f.instead) return f;
+  const std::vector<Setting> all = settings(context, asked);
   for (const Setting& s : all) {
     const Interval e = s.saving(), a = s.saving_of_all();
     // Both intervals at their unfavourable ends: wider than 95 %.

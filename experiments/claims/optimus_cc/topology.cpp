@@ -6,6 +6,7 @@
 #include "experiments/claims/interval.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
 #include "experiments/claims/optimus_cc/cells/timed.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {
@@ -47,7 +48,7 @@ Finding measure(JudgeContext& context, const Rule& rule) {
   const std::vector<Topology> topologies = all_topologies();
   std::vector<CellRequest> requests;
   for (const Topology& t : topologies) requests.push_back(request_of(t));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   Finding o;
   Table table{"topologies measured and predicted", {"ranks", "measured (ms)", "low", "high", "predicted (ms)", "distance"}, {}};
   double worst = 0;
@@ -62,7 +63,7 @@ Finding measure(JudgeContext& context, const Rule& rule) {
     const double distance = predicted / measured.mean - 1;
     table.rows.push_back({topologies[i].name, {static_cast<double>(records[i].ranks), measured.mean, measured.low, measured.high, predicted, distance}});
     o.measures.push_back({"distance of the model, " + topologies[i].name, distance, no_number, no_number, rule.constant("step_bound"), "of the step"});
-    if (!(std::abs(distance) <= std::abs(worst))) worst = distance;
+    if (std::isnan(distance) || std::abs(distance) > std::abs(worst)) worst = distance;
   }
   o.tables.push_back(std::move(table));
   o.measures.push_back({"largest distance of a step from the model", worst, no_number, no_number, rule.constant("step_bound"), "of the step", "step"});

@@ -13,6 +13,7 @@
 #include "experiments/claims/context.h"
 #include "experiments/claims/interval.h"
 #include "experiments/claims/sharded_compression/cells/sharded_run.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {
@@ -80,7 +81,7 @@ std::vector<Timed> measured(JudgeContext& context, std::string& untrusted) {
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < context.seeds(); ++repetition)  // in turn: what disturbs the machine for a while meets all
     for (const Cell& cell : all) requests.push_back(request_of(cell, repetition));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   std::vector<Timed> timed;
   for (std::size_t i = 0; i < all.size(); ++i) {
     Timed& t = timed.emplace_back(all[i]);
@@ -96,6 +97,7 @@ std::vector<Timed> measured(JudgeContext& context, std::string& untrusted) {
         if (row.part == "step") model += row.predicted_ms / context.seeds();
       t.across_bytes = static_cast<double>(sent(record, "param_all_gather.across", 0) + sent(record, "grad_reduce_scatter.across", 0));
     }
+    if (t.step_ms.empty()) throw RuntimeFailure("steps on " + all[i].place() + " have no times");
     if (model > 0) t.model_ms = model;
     if (t.cell.exchange != Exchange::one_ring && t.across_bytes == 0) throw RuntimeFailure("steps on " + all[i].place() + " sent nothing across nodes");
   }
@@ -130,7 +132,7 @@ Finding measure(JudgeContext& context, const Rule& rule) {
     double slower = no_number;
     for (const double gbps : rates) {
       const Interval gain = add(l, gbps);
-      if (!(gain.mean <= best.mean)) best = gain, best_at = find(all, Exchange::dense, l, gbps).cell.place();
+      if (is_larger(gain, best)) best = gain, best_at = find(all, Exchange::dense, l, gbps).cell.place();
       drop = std::fmin(drop, slower - gain.mean);
       slower = gain.mean;
     }

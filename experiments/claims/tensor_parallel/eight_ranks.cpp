@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "experiments/claims/interval.h"
+#include "experiments/claims/skipped.h"
 #include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/machine_box.h"
 #include "experiments/claims/tensor_parallel/cells/probe.h"
@@ -57,7 +58,7 @@ Runs run(JudgeContext& context) {
         requests.push_back(unit_request(cell));
       }
   }
-  return {context.cells.run(requests)};
+  return {run_measured(context, requests)};
 }
 
 Finding measure(JudgeContext& context) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "experiments/claims/published.h"
+#include "experiments/claims/skipped.h"
 #include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/probe.h"
 
@@ -29,7 +30,7 @@ Finding measure(JudgeContext& context) {
         cell.link = emulated_link(link), cell.ranks = ranks, cell.batch = batch;
         requests.push_back(unit_request(cell));
       }
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   Finding found;
   Table table{"best grid over 1-D", {"link (Gbit/s)", "ranks", "batch", "1-D (ms)", "best (ms)", "speed-up"}, {}};
   double most = no_number;

@@ -4,6 +4,7 @@
 
 #include "experiments/claims/interval.h"
 #include "experiments/claims/published.h"
+#include "experiments/claims/skipped.h"
 #include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/probe.h"
 
@@ -35,7 +36,7 @@ std::vector<results::CellRecord> run(JudgeContext& context) {
         requests.push_back(unit_request(cell));
       }
   }
-  return context.cells.run(requests);
+  return run_measured(context, requests);
 }
 
 /// One scheme at one link, over repetitions.

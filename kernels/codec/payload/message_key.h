@@ -21,7 +21,8 @@ struct MessageKey {
   std::int32_t slice = 0;         ///< shard or piece of the tensor (two_shot, reduce-scatter, sequence slices)
   std::int32_t virtual_stage = 0;
   Pass pass = Pass::train;
-  /// Who encodes, where several ranks encode the same elements to be summed (Channel sets it: rank and channel); 0 elsewhere. Only rounding_stream() has it.
+  /// Who encodes, where several ranks encode the same elements to be summed; 0 elsewhere. Only rounding_stream() has it. Channel mixes its rank and step into what a
+  /// caller gives: the number of the group, where several groups make parts of one sum.
   std::uint64_t sender = 0;
   std::int32_t stack = 1;         ///< matrices of one shape under one another in this tensor: a low-rank codec gives each its own factors
   /// Ids of the samples in this message, in its order, for caches per sample; empty where they are not known. Valid during the call.

@@ -5,7 +5,9 @@
 // contribution has no decoded form of its own (PowerSGD), all ranks share one g, the mean that was delivered. What a sum itself rounds (codes that add up in f16
 // or bf16) no g knows of, and stays in the sum for ever.
 // g starts at zero: the first message is C(x), where the authors send the first gradient in full, which no codec's payload has room for; warm-up steps do not
-// count, they pass the codec by. Around a codec of weight shards this is SDP4Bit's weight differences. An evaluation sees the codec alone.
+// count, they pass the codec by. Around a codec of weight shards this is SDP4Bit's weight differences, but for the start: theirs are to equal weights, while here the
+// first coded gather sends the weights themselves, with the codec's error of whole weights, which falls by the codec's contraction in each later step. An evaluation
+// sees the codec alone.
 #include "kernels/codec/registry.h"
 #include "kernels/codec/wrapper_memory.h"
 #include "kernels/codec/wrappers/tensor_memory.h"

@@ -15,7 +15,7 @@ class PackedResiduals {
   /// int8: of a group of 256 neighbours of the flattened tensor step = max |residual| / 127 in f32.
   enum class Type { bf16, int8 };
   /// nearest: half to even. stochastic: up with the probability of the fraction. A residual that grows by less than half a step per message stands still under `nearest`, and
-  /// what it should have grown by is lost; under `stochastic` it grows as it should in the mean. Draws are keyed by message and element, alike on all ranks.
+  /// what it should have grown by is lost; under `stochastic` it grows as it should in the mean. Draws are keyed by message and element and, in a sum, each rank's own (MessageKey::rounding_stream).
   enum class Rounding { nearest, stochastic };
 
   /// `owner` names the wrapper in messages.

@@ -35,7 +35,8 @@ RowExchange::RowExchange(const NamedChannels& channels, const std::string& name,
       stage_(stage),
       flat_(find_channel(channels, name)),
       inside_(find_channel(channels, name + ".inside")),
-      across_(find_channel(channels, name + ".across")) {}
+      across_(find_channel(channels, name + ".across")),
+      ordered_(inside_ && (inside_->dense().ordered() || across_->dense().ordered())) {}
 
 Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { return pair.at(m.layer, stage_, m.key, m.elements); }
 
@@ -81,7 +82,9 @@ RowExchange::Ticket RowExchange::reduce(int layer, const MessageKey& key, ConstT
   if (flat_) {
     m.second = channel(*flat_, m).reduce_scatter(whole, rows, key);
   } else {
-    m.first = channel(*inside_, m).reduce_scatter(whole, m.block->view(), key);
+    MessageKey of_node = key;
+    of_node.sender = static_cast<std::uint64_t>(owners_.at.node);  // nodes' sums are added: their ranks must not round alike
+    m.first = channel(*inside_, m).reduce_scatter(whole, m.block->view(), of_node);
     first_.push_back(ticket);
   }
   return ticket;
@@ -93,16 +96,20 @@ void RowExchange::start_second(Message& m) {
   m.second = m.gathers ? channel(*inside_, m).all_gather(block, m.out, m.key) : channel(*across_, m).reduce_scatter(block, m.out, m.key.with_slice(owners_.at.inside));
 }
 
+void RowExchange::start_next() {
+  first_.front()->first.wait();
+  start_second(*first_.front());
+  first_.pop_front();
+}
+
 void RowExchange::progress() {
-  while (!first_.empty() && first_.front()->first.test()) {
-    start_second(*first_.front());
-    first_.pop_front();
-  }
+  if (ordered_) return;  // when a step has ended is a matter of time, and where collectives begin must be none
+  while (!first_.empty() && first_.front()->first.test()) start_next();
 }
 
 void RowExchange::progress_all() {
   while (!first_.empty()) {
-    first_.front()->first.wait();
+    start_next();
     progress();
   }
 }
@@ -110,7 +117,7 @@ void RowExchange::progress_all() {
 void RowExchange::wait(const Ticket& ticket, const char* what, double& waited_us) {
   const std::int64_t begin = now_ns();
   while (!ticket->second.valid()) {
-    first_.front()->first.wait();
+    start_next();
     progress();
   }
   ticket->second.wait();

@@ -34,7 +34,8 @@ std::vector<ChannelSpec> row_exchange_channels(const ChannelSpec& spec, const Da
 class RowExchange {
  public:
   struct Message;
-  /// One tensor under way. Messages of an exchange take their second step in the order in which they took the first, on all ranks alike.
+  /// One tensor under way. Messages of an exchange take their second step in the order in which they took the first, on all ranks alike. Over channels that are
+  /// ordered() they take it where the program waits for it or for a later one's, never because a first step was seen to have ended.
   using Ticket = std::shared_ptr<Message>;
 
   RowExchange(const NamedChannels& channels, const std::string& name, const RowOwners& owners, int stage);
@@ -49,7 +50,7 @@ class RowExchange {
   Ticket gather_inside(int layer, const MessageKey& key, const Tensor& node_rows, TensorView whole);
   /// rows = this rank's of the sum (or mean) over ranks of `whole`. Likewise.
   Ticket reduce(int layer, const MessageKey& key, ConstTensorView whole, TensorView rows);
-  /// Advances what is under way without waiting.
+  /// Begins second steps of messages whose first has ended, without waiting; over ordered channels nothing.
   void progress();
   /// Adds the time to `waited_us`; `what` names it in the trace.
   void wait(const Ticket& ticket, const char* what, double& waited_us);
@@ -61,12 +62,15 @@ class RowExchange {
   /// A new message; with two levels it has a block of its own, unless `block` is given.
   Ticket message(int layer, const MessageKey& key, bool gathers, TensorView out, const Shape& whole, Tensor* block);
   void start_second(Message& m);
+  /// Of the first message without a second step: waits for its first, and begins it.
+  void start_next();
   /// Waits until every message has begun its second step.
   void progress_all();
 
   RowOwners owners_;
   int stage_;
   ChannelPair *flat_ = nullptr, *inside_ = nullptr, *across_ = nullptr;
+  bool ordered_;  ///< one of the two steps' channels is
   std::deque<Ticket> first_;  ///< whose second step has not begun
   std::vector<std::unique_ptr<Tensor>> spare_;  ///< blocks between the steps
 };

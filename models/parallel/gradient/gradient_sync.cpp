@@ -13,8 +13,6 @@ namespace {
 
 constexpr const char *gradient_name = "dp_gradient", *scatter_name = "grad_reduce_scatter";
 
-bool shards(const TrainConfig& config) { return config.mesh.data().within_replica() > 1 && store_info(config.zero_stage).shards_gradients; }
-
 template <typename T>
 const OwnedPart<T>* table_of(const ParameterStore<T>& store) {
   for (const OwnedPart<T>& part : store.exchanged())
@@ -31,7 +29,7 @@ std::vector<ChannelSpec> gradient_channels(const TrainConfig& config, ProcessMes
   spec.name = gradient_name, spec.traffic = TrafficClass::dp_gradient;
   specs.push_back(spec);
   spec.name = scatter_name, spec.traffic = TrafficClass::grad_reduce_scatter;
-  if (shards(config))
+  if (config.shards_gradients())
     for (ChannelSpec& step : row_exchange_channels(spec, config.mesh.data())) specs.push_back(std::move(step));
   for (ChannelSpec& of_table : tied_table_channels(config, mesh, !config.shards_table())) specs.push_back(std::move(of_table));
   return specs;
@@ -62,7 +60,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
     Parameter<T>& p = *part.parameter;
     const bool late = replicated_.add(p);
     if (!gradient_ || (reduces && !reduces(part))) continue;
-    const bool coded = is_matrix(p) && gradient_->codes(part.unit, at_.pp, settled, p.elements());
+    const bool coded = is_matrix(p) && gradient_->codes(part.rule_layer, at_.pp, settled, p.elements());
     const bool large = static_cast<double>(p.elements()) * sizeof(T) >= config.bucket_cap_mb * (1 << 20);
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
     add(part, coded || large || part.sharded, stacked, late);
@@ -102,7 +100,7 @@ void GradientSync<T>::add(const OwnedPart<T>& part, bool alone, bool stacked, bo
     open->stacked = stacked;
   }
   open->members.push_back(&p);
-  open->layer = part.unit;
+  open->layer = part.rule_layer;
   owner_of_unit_.emplace_back(part.unit, open);
 }
 

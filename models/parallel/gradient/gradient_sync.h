@@ -3,8 +3,9 @@
 //
 // A gradient travels by itself when a rule compresses it (a codec sees the matrix), when the store shards it, or when it is as
 // large as a bucket; the rest is packed into buckets in the order of the backward pass. Vectors, less than one percent of the
-// elements, are never compressed and never sharded. Compressed matrices of one shape may travel as one stack (CompressRule::stacked). In a
-// pipeline the tied token table is synchronised apart (tied_table.h).
+// elements, are compressed and sharded only as members of a flat parameter, with its matrices. Compressed matrices of one shape may travel as one stack
+// (CompressRule::stacked). In a pipeline the tied token table is synchronised apart (tied_table.h); where the store shards it, it is reduce-scattered here
+// as any matrix, and what is apart is the sum over its two stages.
 #pragma once
 
 #include <deque>

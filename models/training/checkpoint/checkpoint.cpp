@@ -159,9 +159,7 @@ void require_datasets(const h5::Group& file, const PieceCatalogue& wanted, DType
   for (const auto& [name, dataset] : wanted.datasets()) {
     if (!file.has(name)) throw CorruptData(path + ": it has no " + name + "; " + remedy);
     const h5::DatasetInfo info = file.info(name);
-    std::vector<std::int64_t> expected;
-    for (int i = 0; i < dataset.global.rank(); ++i) expected.push_back(dataset.global[i]);
-    if (info.extents != expected || info.dtype != dtype)
+    if (!holds(name, info.extents, dataset.global) || info.dtype != dtype)
       throw CorruptData(path + ": " + name + " has " + std::to_string(info.elements()) + " elements of " +
                         (info.dtype ? std::string(name_of(*info.dtype)) : "an unknown type") + " where this model has " + dataset.global.to_string() + " of " +
                         std::string(name_of(dtype)) + "; " + remedy);
@@ -280,7 +278,7 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
     Tensor whole;
     for (const auto& [name, dataset] : wanted.datasets()) {
       whole.reshape(dataset.global, config.dtype);
-      file->read_into(name, whole.view());
+      read_dataset(*file, name, whole.view());
       exchange.distribute(name, dataset, whole.view());
     }
     if (report.codec_state == CodecStateUse::reset) log_warning(path + ": its codec state is not used; all codecs start anew at step " + std::to_string(report.steps));

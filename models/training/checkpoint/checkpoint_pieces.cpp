@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t message_bytes = 16 << 20;
 constexpr int piece_tag = 71, catalogue_tag = 72;
 constexpr const char *table_of_tokens = ".token", *per_replica = "per_replica/";  // names of such tables end so
+constexpr const char* bias_of_tokens = "head.bias";
 
 std::int64_t rows_per_message(std::int64_t row_bytes) {
   return std::max<std::int64_t>(1, message_bytes / std::max<std::int64_t>(1, row_bytes));
@@ -19,14 +20,15 @@ std::int64_t rows_per_message(std::int64_t row_bytes) {
 void add_piece(std::vector<Piece>& pieces, const std::string& folder, const StateSlot& slot, std::int64_t vocab) {
   const ParameterLayout& layout = slot.layout;
   const std::int64_t columns = layout.columns().count, elements = columns == 0 ? 0 : slot.value.elements();
-  const bool is_table = layout.name().ends_with(table_of_tokens);
+  const bool is_table = layout.name().ends_with(table_of_tokens), is_bias = layout.name() == bias_of_tokens;
   std::int64_t row = slot.first_row, column = slot.first_column;
   for (std::int64_t done = 0; done < elements;) {
     const std::int64_t left = elements - done, whole = column == 0 ? left / columns : 0, count = whole > 0 ? columns : std::min(columns - column, left), rows = std::max<std::int64_t>(1, whole);
     Piece p{folder + "/" + layout.name(), layout.global(), {layout.rows().begin + row, rows}, {layout.columns().begin + column, count}, {}};
     if (is_table) p.global = {vocab, layout.global().columns()}, p.rows.count = std::clamp<std::int64_t>(vocab - p.rows.begin, 0, rows);
-    p.local = slot.value.flat_slice(done, p.rows.count * count).reshaped({p.rows.count, count});
-    if (p.rows.count > 0) pieces.push_back(p);
+    if (is_bias) p.global = {vocab}, p.columns.count = std::clamp<std::int64_t>(vocab - p.columns.begin, 0, count);
+    p.local = slot.value.flat_slice(done, p.rows.count * p.columns.count).reshaped({p.rows.count, p.columns.count});
+    if (p.rows.count > 0 && p.columns.count > 0) pieces.push_back(p);
     done += rows * count, row += rows, column = 0;
   }
 }
@@ -108,6 +110,20 @@ std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, 
     add_piece(pieces, folder, slot, vocab);
   }
   return pieces;
+}
+
+bool holds(const std::string& dataset, const std::vector<std::int64_t>& have, const Shape& wanted) {
+  if (wanted.rank() == 1 && have.size() == 1 && dataset.ends_with(std::string("/") + bias_of_tokens)) return have[0] >= wanted[0];
+  std::vector<std::int64_t> extents;
+  for (int i = 0; i < wanted.rank(); ++i) extents.push_back(wanted[i]);
+  return have == extents;
+}
+
+void read_dataset(const h5::Group& file, const std::string& dataset, TensorView to) {
+  if (file.info(dataset).elements() == to.elements())
+    file.read_into(dataset, to);
+  else
+    file.read_rows(dataset, 0, to.elements(), to);
 }
 
 std::string CheckpointContents::text() const {

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "models/training/checkpoint/checkpoint.h"
+#include "models/training/checkpoint/checkpoint_pieces.h"
 #include "models/training/config/train_options.h"
 #include "results/sealed_file.h"
 
@@ -32,11 +33,9 @@ void load_weights(const std::string& path, Stage<T>& model) {
     std::string name = "full_precision_weights/" + p->name();
     if (!file.has(name)) name = "weights/" + p->name();
     if (!file.has(name)) throw CorruptData(path + ": it has no " + name + "; take another checkpoint");
-    std::vector<std::int64_t> wanted;
-    for (int i = 0; i < p->shape().rank(); ++i) wanted.push_back(p->shape()[i]);
-    if (file.info(name).extents != wanted)
+    if (!holds(name, file.info(name).extents, p->shape()))
       throw CorruptData(path + ": " + name + " has " + std::to_string(file.info(name).elements()) + " elements where this model has " + p->shape().to_string() + "; take another checkpoint");
-    file.read_into(name, p->value.view());
+    read_dataset(file, name, p->value.view());
   }
 }
 

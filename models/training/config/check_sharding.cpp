@@ -1,10 +1,13 @@
 #include "models/training/config/check_sharding.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "core/error.h"
 #include "kernels/codec/registry.h"
+#include "models/parallel/channels/number_ranges.h"
 #include "models/parallel/channels/row_exchange.h"
+#include "models/stage/model_kind.h"
 
 namespace thinwire {
 namespace {
@@ -19,6 +22,13 @@ std::string ratio(double value) {
 
 [[noreturn]] void refuse(const TrainConfig& c, const std::string& what, const std::string& why) {
   throw UsageError(what + " does not go with " + stage_of(c) + ": " + why);
+}
+
+/// Whether first and last stage of the model hold one table; a kind of model that declares nothing may.
+bool ties_table(const TrainConfig& c) {
+  if (!model_kind(c.model_kind).geometry) return true;
+  const int layers = static_cast<int>(c.model.layers) / (c.mesh.pp * c.virtual_stages);
+  return std::ranges::any_of(model_geometry(c.model_kind, c.model, {0, layers, true, false}).parameters(), &DeclaredParameter::tied);
 }
 
 // Memory that comes and goes, and what was built for matrices that stay where they are.
@@ -46,6 +56,23 @@ void check_regathered(const TrainConfig& c) {
   }
 }
 
+// Validation gathers what passes are trained with, and two stages that hold the tied table read one and the same.
+void check_gathered(const TrainConfig& c) {
+  const auto found = c.compress.find(TrafficClass::param_all_gather);
+  if (found == c.compress.end() || !found->second.active()) return;
+  const CompressRule& rule = found->second;
+  const std::string name = "compress.param_all_gather";
+  if (!rule.at_evaluation) throw UsageError(name + ".at_evaluation = false: validation reads the weights that passes were trained with; leave it out");
+  const NumberRanges stages = NumberRanges::parse(name + ".stages", rule.stages);
+  if (c.shards_table() && stages.contains(0) != stages.contains(c.mesh.pp - 1) && ties_table(c))
+    throw UsageError(name + ".stages = " + rule.stages + " names one of the two stages that hold the tied table, 0 and " + std::to_string(c.mesh.pp - 1) + ", and embedding and head would read other rows of it; name both, or neither");
+}
+
+/// Whether a rule may cover a flat parameter with vectors in it: any, but where matrices are wrapped by size the root alone, which is no layer's.
+bool covers_vectors(const TrainConfig& c, const std::string& name, const CompressRule& rule) {
+  return c.zero_wrap == 0 || NumberRanges::parse(name + ".layers", rule.layers).contains(-1);
+}
+
 // One buffer for what were matrices and vectors.
 void check_flat(const TrainConfig& c) {
   const std::string flat = "--zero-layout flat";
@@ -56,10 +83,17 @@ void check_flat(const TrainConfig& c) {
   for (const TrafficClass traffic : {TrafficClass::param_all_gather, TrafficClass::grad_reduce_scatter}) {
     const auto rule = c.compress.find(traffic);
     if (rule == c.compress.end()) continue;
-    for (const std::string& codec : {rule->second.codec, rule->second.inside})
-      if (compresses(codec) && make_codec(codec, c.form).codec->traits().stacks)
-        refuse(c, "compress." + name_of(traffic) + " = " + codec + " with " + flat,
+    const std::string name = "compress." + name_of(traffic);
+    for (const std::string& codec : {rule->second.codec, rule->second.inside}) {
+      if (!compresses(codec)) continue;
+      const CodecTraits traits = make_codec(codec, c.form).codec->traits();
+      if (traits.stacks)
+        refuse(c, name + " = " + codec + " with " + flat,
                "a flat parameter has a row per rank, " + std::to_string(c.mesh.data().within_replica()) + " here, and no matrix to factor; use --zero-layout rows, or a codec of elements, groups or sketches");
+      if (c.mesh.tp > 1 && !traits.lossless && covers_vectors(c, name, rule->second))
+        refuse(c, name + " = " + codec + " with " + flat + " and --tp " + std::to_string(c.mesh.tp),
+               "vectors that tensor ranks hold alike would be coded among matrices that they do not, and copies would drift apart; use --zero-layout rows, or --tp 1");
+    }
   }
 }
 
@@ -82,6 +116,7 @@ void check_sharding(const TrainConfig& c, const StoreInfo& store, const UpdateEx
   if (c.zero_layout == "flat") check_flat(c);
   if (store.lends) check_lending(c);
   if (store.gathers) check_regathered(c);
+  check_gathered(c);
 }
 
 }  // namespace thinwire

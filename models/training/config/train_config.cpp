@@ -171,7 +171,7 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
                      ", which count from 0");
   };
   covers("layers", rule.layers, c.model.layers);
-  covers("stages", rule.stages, c.stages() * c.virtual_stages);
+  covers("stages", rule.stages, c.stages());  // of ranks: all chunks of a rank go by its stage
   at_least((name + ".warmup_steps").c_str(), rule.warmup_steps, 0);
   at_least((name + ".min_elements").c_str(), rule.min_elements, 0);
   check_data_traffic(c, traffic, name);
@@ -383,7 +383,8 @@ void TrainConfig::check() const {
                      " without a file; name it with --checkpoint FILE.h5");
 }
 
-bool TrainConfig::shards_table() const { return mesh.pp > 1 && mesh.data().within_replica() > 1 && store_info(zero_stage).shards_gradients && embedding_sync == "two_step"; }
+bool TrainConfig::shards_gradients() const { return mesh.data().within_replica() > 1 && store_info(zero_stage).shards_gradients; }
+bool TrainConfig::shards_table() const { return mesh.pp > 1 && shards_gradients() && embedding_sync == "two_step"; }
 
 std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices, static_cast<int>(seq)); }
 

@@ -90,6 +90,8 @@ struct TrainConfig {
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }
   /// Of dense transfers of this class.
   DType wire(TrafficClass traffic) const;
+  /// Whether gradients of matrices go to the owners of their rows: the store says so, and there is somebody to share with.
+  bool shards_gradients() const;
   /// Whether the tied table of a pipeline is shared out over replicas like any matrix: its gradient is reduce-scattered, and what arrives is summed over {first, last stage}.
   bool shards_table() const;
   /// Whether param_dtype is another type than weights have.

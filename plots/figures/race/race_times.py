@@ -13,7 +13,8 @@ COLUMNS = ("link", "entrant", "place", "arrived", "seeds", "steps_to_target", "s
     reads=Source.RACE,
     how_to_read=(
         "Left: T = steps to the target loss x time of a step, logarithmic, with 95 % intervals over seeds and timed windows; the dashed line is the baseline. Right: the same as"
-        " a factor against the baseline, steps paired over seeds; above 1 the target is reached sooner. Hollow triangles are bounds: not all seeds reached the target within the longest run."
+        " a factor against the baseline, steps paired over seeds; above 1 the target is reached sooner. Hollow triangles are bounds: not all seeds reached the target within the longest run,"
+        " the entrant's (its factor is at most that) or the baseline's (at least that)."
         " Learning rates are tuned for every entrant on the same grid; the target was registered from the baseline before others ran."
     ),
     columns=COLUMNS,
@@ -40,9 +41,8 @@ def draw(drawing, race):
             panel.plot([x for x, _ in own], [r[what] for _, r in own], linewidth=1.1, alpha=0.8, zorder=2, **line)
             claim_drawing.whiskers(panel, [x for x, _ in own], [r[low] for _, r in own], [r[high] for _, r in own], [looks[entrant]["color"]] * len(own))
             for x, r in own:
-                all_in = r["arrived"] == r["seeds"]
-                marker = looks[entrant]["marker"] if all_in else ("^" if what == "seconds" else "v")
-                panel.plot([x], [r[what]], linestyle="", marker=marker, markersize=6, color=looks[entrant]["color"], markerfacecolor=looks[entrant]["color"] if all_in else "white", zorder=3)
+                bound = _bound(race, r, what)
+                panel.plot([x], [r[what]], linestyle="", marker=bound or looks[entrant]["marker"], markersize=6, color=looks[entrant]["color"], markerfacecolor="white" if bound else looks[entrant]["color"], zorder=3)
         values = [r[k] for r in drawing.rows for k in (what, low, high) if math.isfinite(r[k]) and r[k] > 0]
         panel.set_yscale("log")
         if values:
@@ -61,3 +61,13 @@ def draw(drawing, race):
     drawing.gaps = sorted({f"{r['entrant']} on {r['link']}: {r['remark']}." for r in drawing.rows if r["remark"] and r["arrived"] == r["seeds"]})
     drawing.sha256 = race.sha256
     return drawing
+
+
+def _bound(race, row, what):
+    """The triangle that points to where the value itself lies; nothing where it is no bound. The baseline's own factor is 1 whatever it takes."""
+    all_in = row["arrived"] == row["seeds"]
+    if what == "seconds":
+        return "" if all_in else "^"
+    if row["entrant"] == race.baseline:
+        return ""
+    return "v" if not all_in else "^" if race.sooner_is_bound(row) else ""

@@ -192,6 +192,21 @@ TEST(TrainTables, ThePartsOfAStepAddUpToIt) {
     }
 }
 
+/// A store that nobody trains with: what is said of it is all that is asked.
+void register_gathering_store() {
+  static const bool registered = [] {
+    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .shards_gradients = true, .lends = true};
+    info.classes = {TrafficClass::param_all_gather};
+    info.make_f32 = [](const StoreContext<float>&) { return std::unique_ptr<ParameterStore<float>>(); };
+    info.make_f64 = [](const StoreContext<double>&) { return std::unique_ptr<ParameterStore<double>>(); };
+    info.footprint = [](std::int64_t split, std::int64_t whole, int ranks) {
+      return StoreFootprint{.weights = split / ranks + whole, .gradients = split + whole, .owned = split / ranks + whole};
+    };
+    return register_store(std::move(info));
+  }();
+  ASSERT_TRUE(registered);
+}
+
 // Two stages, two replicas, four micro-batches; a link on which a kilobyte takes a microsecond and a message three.
 TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCounters) {
   TrainRun run;
@@ -257,6 +272,40 @@ TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCount
   EXPECT_DOUBLE_EQ(step_costs(run, machine).gradient_us[0], 8);
 }
 
+// Two stages, two replicas. Of a table that is shared out the replicas' sum is one of the exchanges of matrices, and one sum over the two stages is left.
+TEST(TrainPrediction, ATiedTableThatIsSharedOutTravelsWithTheMatricesAndThenBetweenItsStages) {
+  register_gathering_store();
+  TrainRun run;
+  run.config.mesh = {1, 2, 2};
+  run.config.model.layers = 2, run.config.model.vocab = 50, run.config.model.hidden = 8, run.config.model.heads = 2, run.config.model.max_seq = run.config.seq = 10;
+  run.config.global_batch = 8;
+  run.config.overlap = false;
+  const auto record = [](TrafficClass traffic, std::int64_t operations, std::int64_t bytes, double codec_us) {
+    TrafficRecord t;
+    t.traffic = traffic, t.codec = "none", t.operations = operations, t.total.link_bytes = bytes, t.total.encode_us = codec_us;
+    return t;
+  };
+  StepRecord s;
+  s.forward_us = 400, s.backward_us = 800, s.compute_us = 1250;
+  s.traffic = {record(TrafficClass::embedding, 1, 4000, 5), record(TrafficClass::grad_reduce_scatter, 10, 20000, 0), record(TrafficClass::param_all_gather, 20, 40000, 0)};
+  run.ranks = {{s}, {s}, {s}, {s}};
+  ClusterMachine machine;
+  machine.between = {3, 8};  // a byte takes a nanosecond
+  for (const int stage : {1, 93}) {
+    run.config.zero_stage = stage;
+    const StepCosts costs = step_costs(run, machine);
+    EXPECT_EQ(costs.table_us, (std::vector<double>{0, 0})) << "zero " << stage;
+    EXPECT_DOUBLE_EQ(costs.embedding_us, 2 * 3 + 4 + 5) << "zero " << stage;
+  }
+  const StepCosts costs = step_costs(run, machine);
+  ASSERT_TRUE(costs.unshard_us && costs.reduce_us);
+  const double table = 50 * 8, positions = 10 * 8, layer = 12 * 8 * 8;
+  for (const auto& cost : {costs.unshard_us, costs.reduce_us}) {
+    EXPECT_NEAR(cost(0, 0, 0) / cost(0, 0, 1), (table + positions) / layer, 1e-12) << "the embedding against a layer";
+    EXPECT_NEAR(cost(1, 0, 1) / cost(1, 0, 0), table / layer, 1e-12) << "the head against a layer";
+  }
+}
+
 TEST(TrainTables, TimedRunsHaveTimesAndBytesButNoLosses) {
   const results::TrainingTables tables = training_tables(example());
   EXPECT_TRUE(tables.curve.empty());
@@ -317,21 +366,6 @@ TEST(TrainTables, UtilisationIsModelFlopsOverThePeakOfRealSteps) {
   EXPECT_FALSE(std::isnan(training_tables(run).time[0].mfu)) << "what they share is shared in the peak, too";
   run.device = "emulated on the host (no GPU)";
   EXPECT_TRUE(std::isnan(training_tables(run).time[0].mfu));
-}
-
-/// A store that nobody trains with: what is said of it is all that is asked.
-void register_gathering_store() {
-  static const bool registered = [] {
-    StoreInfo info{.zero_stage = 93, .summary = "a test's", .gathers = true, .keep = KeepGathered::layer, .shards_gradients = true, .lends = true};
-    info.classes = {TrafficClass::param_all_gather};
-    info.make_f32 = [](const StoreContext<float>&) { return std::unique_ptr<ParameterStore<float>>(); };
-    info.make_f64 = [](const StoreContext<double>&) { return std::unique_ptr<ParameterStore<double>>(); };
-    info.footprint = [](std::int64_t split, std::int64_t whole, int ranks) {
-      return StoreFootprint{.weights = split / ranks + whole, .gradients = split + whole, .owned = split / ranks + whole};
-    };
-    return register_store(std::move(info));
-  }();
-  ASSERT_TRUE(registered);
 }
 
 // Two nodes of two: inside at the rate of a node, across at the half of a card that a rank has, one message each; updated rows come after all passes.
@@ -444,14 +478,26 @@ TEST(MemoryLimit, NamesTheRankItsNumbersAndTheFirstStageThatFits) {
   c.zero_stage = 3;
   const std::int64_t least = estimate_memory(c, {}).total();
   c.zero_stage = 0;
-  EXPECT_NE(testing::message_of<UsageError>([&] { check_memory_limit(c, least); }).find("--zero-stage 3 needs"), std::string::npos);
+  std::snprintf(needed, sizeof needed, "--zero-stage 3 needs %.1f MiB", static_cast<double>(least) / (1 << 20));
+  EXPECT_NE(testing::message_of<UsageError>([&] { check_memory_limit(c, least); }).find(needed), std::string::npos);
+}
+
+TEST(MemoryLimit, AdvisesRecomputationInItsOwnWordsWhereActivationsAreMost) {
+  const TrainConfig c = make_train_config({{"hidden", "64"}, {"layers", "2"}, {"micro-batch", "32"}, {"global-batch", "32"}});
+  const std::int64_t whole = estimate_memory(c, {}).total();
+  const std::string said = testing::message_of<UsageError>([&] { check_memory_limit(c, whole - 1); }), option = "--recompute ";
+  const std::size_t at = said.find(option);
+  ASSERT_NE(at, std::string::npos) << said;
+  const std::string word = said.substr(at + option.size(), said.find(',', at) - at - option.size());
+  const TrainConfig advised = make_train_config({{"hidden", "64"}, {"layers", "2"}, {"micro-batch", "32"}, {"global-batch", "32"}, {"recompute", word}});
+  EXPECT_LT(estimate_memory(advised, {}).total(), whole);
 }
 
 TEST(MemoryLimit, NamesAUnitThatIsLargerThanTheLimitByItself) {
   // A table of 256 x 512 numbers (0.5 MiB) beside layers of 12 x 512 x 512 (12 MiB).
   const TrainConfig c = make_train_config({{"dp", "4"}, {"zero-stage", "3"}, {"global-batch", "4"}, {"hidden", "512"}, {"layers", "2"}});
   const std::string said = testing::message_of<UsageError>([&] { check_memory_limit(c, 20 << 20); });
-  for (const char* part : {"more than the limit of 20.0", "alone has 12.", "--tp 2"}) EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
+  for (const char* part : {"more than the limit of 20.0", "alone has 12.", " MiB of weights", "--tp 2"}) EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
   // A unit that fits with its gradient is not the reason.
   EXPECT_EQ(testing::message_of<UsageError>([&] { check_memory_limit(c, 26 << 20); }).find("alone"), std::string::npos);
   // Flat parameters that are wrapped by size are what is whole.

@@ -620,6 +620,28 @@ TEST(Protocols, ImpossiblePairingsAreRefusedAtConstruction) {
   EXPECT_EQ(Channel(world(), {.traffic = TrafficClass::tp_forward}).protocol(), Protocol::dense);
 }
 
+// A wrapper's memory, and the copy of a tensor that it changes, are f32: bf16 passes a codec, and one that stands alone.
+TEST(Protocols, Bf16IsMovedByACodecAloneAndRefusedWhereAWrapperIsAroundIt) {
+  const int n = world().size();
+  const Shape whole{3 * n, columns}, part{3, columns};
+  Tensor in(part, DType::bf16), out(whole, DType::bf16);
+  in.fill_zero(), out.fill_zero();
+  Channel alone = make_channel("group:bits=8", Protocol::gather);
+  EXPECT_NO_THROW(alone.all_gather(in.view(), out.view(), key_of("weights")).wait());
+  EXPECT_NO_THROW(alone.broadcast(out.view(), 0, key_of("other")).wait());
+  for (const char* codec : {"group:bits=8+ef21", "topk:fraction=0.5+ef"}) {
+    Channel channel = make_channel(codec, Protocol::gather);
+    for (const bool gathers : {true, false}) {
+      try {
+        gathers ? channel.all_gather(in.view(), out.view(), key_of("weights")) : channel.broadcast(out.view(), 0, key_of("other"));
+        ADD_FAILURE() << codec << " took bf16";
+      } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find("takes f32 in collectives where a wrapper is around it, not bf16"), std::string::npos) << error.what();
+      }
+    }
+  }
+}
+
 // All ranks get the bad value, so all see the error and no job needs to be aborted here (tests/faults does
 // that).
 TEST(Protocols, NaNInTheInputNamesTheTensorAndTheRank) {

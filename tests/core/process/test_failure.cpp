@@ -31,7 +31,6 @@ TEST(Errors, EachTypeHasItsDocumentedExitCode) {
   EXPECT_EQ(guarded([]() -> int { throw UsageError("x"); }), 2);
   EXPECT_EQ(guarded([]() -> int { throw EnvironmentError("x"); }), 3);
   EXPECT_EQ(guarded([]() -> int { throw TimeoutError("x"); }), 4);
-  EXPECT_EQ(guarded([]() -> int { throw PerformanceGateError("x"); }), 5);
   EXPECT_EQ(guarded([]() -> int { throw RuntimeFailure("x"); }), 6);
   EXPECT_EQ(guarded([]() -> int { throw CorruptData("x"); }), 6);
   EXPECT_EQ(guarded([]() -> int { throw std::bad_alloc(); }), 6);

@@ -1,9 +1,11 @@
 // Claims judged over cells that a test makes up: what is asked for is planned, filled in, collected, and the rule is asked.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "experiments/claims/judge.h"
 #include "results/record.h"
@@ -39,15 +41,50 @@ inline void write_made_up(const std::string& folder, const claims::CellRequest& 
   results::write_cell_record(results::record_path(folder, record.cell_id), record);
 }
 
-/// What the claim makes of cells whose tables `fill` makes up.
-inline claims::Outcome judged_over(const claims::Claim& claim, int seeds, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
+/// All cells that the claim asks for, in their order, of which those of a later batch may depend on what `fill` makes up for the earlier ones.
+inline std::vector<claims::CellRequest> all_cells_of_claim(const claims::Claim& claim, int seeds, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
   const TemporaryFolder folder;
-  for (const claims::CellRequest& request : cells_of_claim(claim, seeds)) write_made_up(folder.path(), request, fill);
+  std::vector<claims::CellRequest> all;
+  for (;;) {
+    claims::CellRunner cells = cells_in(folder.path());
+    claims::PlannedWork work;
+    cells.only_plan(work);
+    claims::JudgeContext context{claims::Profile::standard, folder.path(), cells};
+    context.set_seeds(seeds);
+    try {
+      (void)claim.measure(context);
+      return all;
+    } catch (const claims::PlanEnds&) {
+      for (const claims::CellRequest& request : work.cells) write_made_up(folder.path(), request, fill);
+      all.insert(all.end(), work.cells.begin(), work.cells.end());
+    } catch (const std::exception&) {  // it would have numbers that nobody made up
+      return all;
+    }
+  }
+}
+
+/// What the claim makes of these cells, whose tables `fill` makes up.
+inline claims::Outcome judged_over(const claims::Claim& claim, const std::vector<claims::CellRequest>& requests, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
+  const TemporaryFolder folder;
+  for (const claims::CellRequest& request : requests) write_made_up(folder.path(), request, fill);
   const std::string collected = results::collect(folder.path()).path;
   claims::CellRunner cells = cells_in(folder.path());
   cells.answer_from(collected);
   claims::JudgeContext context{claims::Profile::standard, folder.path(), cells};
   return judge(claim, context, {}).outcome;
+}
+
+/// What the claim makes of the cells that it asks for first, whose tables `fill` makes up.
+inline claims::Outcome judged_over(const claims::Claim& claim, int seeds, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
+  return judged_over(claim, cells_of_claim(claim, seeds), fill);
+}
+
+/// As it is where nothing was measured (experiments/run/launcher.h).
+inline void skip(const claims::CellRequest& request, results::CellRecord& record, const std::string& reason) {
+  record.samples.clear(), record.training = {};
+  results::CellRow row;
+  row.cell_id = record.cell_id, row.program = request.program, row.link = request.link, row.status = results::name_of(results::Status::skipped), row.reason = reason;
+  record.rows = {row};
 }
 
 }  // namespace thinwire::testing

@@ -197,6 +197,31 @@ TEST(ClaimReport, AVerdictOfALargerProfileAndThoseOfOtherClaimsStay) {
   EXPECT_EQ(kept[1].outcome.because, "10 steps") << "another claim's verdict";
 }
 
+// A large profile takes days: what it said once must not hide what is known now.
+TEST(ClaimReport, AVerdictByThePresentRuleReplacesOneByAFormerRuleAndOneThatSaysNothing) {
+  const auto judged = [](Profile profile, Verdict verdict, const std::string& rule_hash) {
+    Judged j;
+    j.id = "a.C1", j.basis = "training", j.profile = name_of(profile), j.rule_hash = rule_hash;
+    j.outcome = {verdict, "", {}, {}};
+    return j;
+  };
+  std::vector<Judged> kept = {judged(Profile::full, Verdict::confirmed, "former")};
+  for (const Verdict nothing : {Verdict::invalid, Verdict::skipped, Verdict::not_decidable})
+    EXPECT_FALSE(keep_verdict(kept, judged(Profile::standard, nothing, "present"))) << name_of(nothing) << " is no verdict";
+  EXPECT_EQ(kept[0].rule_hash, "former");
+  EXPECT_TRUE(keep_verdict(kept, judged(Profile::standard, Verdict::inconclusive, "present")));
+  EXPECT_EQ(kept[0].rule_hash, "present");
+  EXPECT_EQ(kept[0].earlier.back().rule_hash, "former") << "it stays visible";
+  EXPECT_FALSE(keep_verdict(kept, judged(Profile::quick, Verdict::confirmed, "present")));
+  for (const Verdict nothing : {Verdict::invalid, Verdict::skipped, Verdict::not_decidable}) {
+    kept = {judged(Profile::full, nothing, "present")};
+    EXPECT_TRUE(keep_verdict(kept, judged(Profile::standard, Verdict::confirmed, "present"))) << name_of(nothing);
+    EXPECT_EQ(kept[0].outcome.verdict, Verdict::confirmed);
+  }
+  kept = {judged(Profile::full, Verdict::unstable, "present")};
+  EXPECT_FALSE(keep_verdict(kept, judged(Profile::standard, Verdict::confirmed, "present"))) << "that an arm diverges is a result";
+}
+
 TEST(ClaimReport, ACheckThatCannotBeMadeIsInvalidWithItsReason) {
   Claim claim;
   claim.id = "x.C1";

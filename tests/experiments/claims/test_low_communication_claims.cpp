@@ -91,8 +91,8 @@ TEST(LowCommunicationClaims, TrainEachArmAtTheRateThatEndedLowest) {
   EXPECT_EQ(decide(claim.rule, found.measures).verdict, Verdict::confirmed);
 }
 
-/// What a claim makes of made-up cells that it asks for one after the other.
-Decision judged(const std::string& id, int seeds, const std::function<void(const CellRequest&, results::CellRecord&)>& fill) {
+/// What a claim finds in made-up cells that it asks for one after the other.
+Finding finding_of(const std::string& id, int seeds, const std::function<void(const CellRequest&, results::CellRecord&)>& fill) {
   const Claim& claim = *claims_named(id).front();
   const thinwire::testing::TemporaryFolder folder;
   for (;;) {
@@ -102,11 +102,16 @@ Decision judged(const std::string& id, int seeds, const std::function<void(const
     JudgeContext context{Profile::full, folder.path(), cells};
     context.set_seeds(seeds);
     try {
-      return decide(claim.rule, claim.measure(context).measures);
+      return claim.measure(context);
     } catch (const PlanEnds&) {
       for (const CellRequest& request : work.cells) thinwire::testing::write_made_up(folder.path(), request, fill);
     }
   }
+}
+
+/// And what it makes of that.
+Decision judged(const std::string& id, int seeds, const std::function<void(const CellRequest&, results::CellRecord&)>& fill) {
+  return decide(claims_named(id).front()->rule, finding_of(id, seeds, fill).measures);
 }
 
 void end_with(double loss, const CellRequest& request, results::CellRecord& record) {
@@ -128,6 +133,29 @@ TEST(UnequalTokens, ExplainAGainThatEqualOnesDoNotHave) {
   EXPECT_EQ(verdict(-0.03, 0.1), Verdict::not_reproduced) << "it gains at equal tokens, too";
   EXPECT_EQ(verdict(0.05, 0.02), Verdict::not_reproduced) << "it gains at none";
   EXPECT_EQ(verdict(0.01, 0.02), Verdict::inconclusive) << "a gain below what is plain";
+}
+
+// Steps to the dense run's loss are as many, or of a run that ends above it nobody knows how many; a step takes 0.4 s instead of 6 s at 100 Mbit/s.
+TEST(TimeToLoss, ARunThatDoesNotArriveLeavesTheFastLinkAlone) {
+  const auto of = [](int late_seeds, double fast_step) {
+    return finding_of("low_communication.C23", 3, [&](const CellRequest& request, results::CellRecord& record) {
+      const std::string plan = text(request, "plan");
+      if (request.link == "shm") return end_with(plan == "DiLoCo" && std::stoi(text(request, "seed")) <= late_seeds ? 1.6 : 1.5, request, record);
+      const bool is_fast = request.link.starts_with("emulated:10000mbit");
+      EXPECT_TRUE(is_fast || request.link.starts_with("emulated:100mbit")) << request.link;
+      results::SampleRow& sample = record.samples.emplace_back();
+      sample.cell_id = record.cell_id, sample.traffic = "step", sample.total_us = 1e6 * (is_fast ? (plan == "dense" ? 0.25 : fast_step) : (plan == "dense" ? 6 : 0.4));
+    });
+  };
+  const auto verdict = [](const Finding& f) { return decide(claims_named("low_communication.C23").front()->rule, f.measures).verdict; };
+  const auto value = [](const Finding& f, const std::string& symbol) { return std::ranges::find(f.measures, symbol, &Measure::symbol)->value; };
+  EXPECT_EQ(verdict(of(0, 0.25)), Verdict::confirmed);
+  const Finding one = of(1, 0.25), all = of(3, 0.25);
+  EXPECT_EQ(value(one, "censored"), 1);
+  EXPECT_EQ(verdict(one), Verdict::not_decidable);
+  EXPECT_NEAR(value(all, "ratio"), 0.4 / 6, 1e-12) << "it took its 900 steps at least";
+  EXPECT_EQ(verdict(all), Verdict::not_decidable);
+  EXPECT_EQ(verdict(of(3, 0.2)), Verdict::not_reproduced) << "it wins on the fast link, however many steps it takes";
 }
 
 // Outer steps 5 to 25 count, others are made up to be far off.

@@ -82,6 +82,18 @@ TEST(Sdp4bitSpeed, SaysWhatElseItMayFind) {
   EXPECT_EQ(judged({.flat_below = 0.4}).verdict, Verdict::not_reproduced) << "no more gain below 0.4 Gbit/s";
 }
 
+// All that is left of it is the other repetition, by which it would be CONFIRMED.
+TEST(Sdp4bitSpeed, IsSkippedWhereACellIs) {
+  const Outcome outcome = judged_over(claim(), 2, [](const CellRequest& request, results::CellRecord& record) {
+    if (coded(request) && request.ranks == 8 && request.parameters.integer("seed") == 1)
+      thinwire::testing::skip(request, record, "no shared memory");
+    else
+      fill({}, request, record);
+  });
+  EXPECT_EQ(outcome.verdict, Verdict::skipped) << outcome.because;
+  EXPECT_NE(outcome.because.find("no shared memory"), std::string::npos) << outcome.because;
+}
+
 TEST(Sdp4bitSpeed, IsInvalidWhereItsControlsFail) {
   EXPECT_EQ(judged({.smaller = 3, .faster = 2}).verdict, Verdict::invalid) << "gains more than its bytes allow";
   EXPECT_EQ(judged({.codec_ms = 0}).verdict, Verdict::invalid) << "no loss in shared memory";

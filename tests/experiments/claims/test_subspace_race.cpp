@@ -33,8 +33,9 @@ struct Made {
   std::vector<CellRequest> cells;
 };
 
-/// What a claim makes of curves of one shape: an arm takes `slower` times as many steps as the dense one to a loss, seeds a little more or less; the learning rate 0.01 is the best.
-Made made(const std::string& id, const std::map<std::string, double>& slower) {
+/// What a claim makes of curves of one shape: an arm takes `slower` times as many steps as the dense one to a loss, seeds a little more or less, of those in `late` so many times as many; the learning rate
+/// 0.01 is the best.
+Made made(const std::string& id, const std::map<std::string, double>& slower, const std::map<std::pair<std::string, int>, double>& late = {}) {
   const Claim& claim = *claims_named(id).front();
   const thinwire::testing::TemporaryFolder folder;
   Made all;
@@ -47,7 +48,7 @@ Made made(const std::string& id, const std::map<std::string, double>& slower) {
     try {
       const Finding found = claim.measure(context);
       const Decision decision = decide(claim.rule, found.measures);
-      all.outcome = {decision.verdict, decision.because, found.measures};
+      all.outcome = {decision.verdict, decision.because, found.measures, found.tables};
       planned = true;
     } catch (const PlanEnds&) {
       EXPECT_FALSE(work.cells.empty());
@@ -58,8 +59,10 @@ Made made(const std::string& id, const std::map<std::string, double>& slower) {
         record.program = request.program, record.ranks = request.ranks, record.link = request.link, record.parameters = request.parameters;
         record.cell_id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
         record.rows.emplace_back().cell_id = record.cell_id;
+        const int seed = std::stoi(text(request, "seed"));
         const auto found = slower.find(text(request, "plan"));
-        const double factor = (found == slower.end() ? 1 : found->second) * (1 + 0.004 * (std::stoi(text(request, "seed")) % 5)) * (text(request, "learning-rate") == "0.01" ? 1 : 1.5);
+        const auto later = late.find({text(request, "plan"), seed});
+        const double factor = (found == slower.end() ? 1 : found->second) * (later == late.end() ? 1 : later->second) * (1 + 0.004 * (seed % 5)) * (text(request, "learning-rate") == "0.01" ? 1 : 1.5);
         for (int step = 20; step <= std::stoi(text(request, "steps")); step += 20) {
           const double loss = 1.5 + std::exp(-step / (500 * factor));
           record.training.curve.push_back({record.cell_id, text(request, "plan"), step - 1, loss, loss});
@@ -98,6 +101,33 @@ TEST(SubspaceRace, RunsAreStretchedUntilTheyReachTheTarget) {
   const Made never = made("low_bandwidth_pipeline.C8", {{ssn, 50}});
   EXPECT_EQ(never.outcome.verdict, Verdict::confirmed) << "at least eight horizons";
   EXPECT_EQ(value_of(never.outcome, "ssn_missing"), 5);
+}
+
+// The tuning seed arrives within two horizons, seed 4 does not: it takes more steps than these, and nobody knows how many.
+TEST(SubspaceRace, ASeedThatDoesNotArriveCountsAsTheRunOfItsArm) {
+  const Made one = made("low_bandwidth_pipeline.C8", {{ssn, 1.9}}, {{{ssn, 4}, 1.3}});
+  EXPECT_EQ(longest(one, ssn), 2 * race_horizon);
+  EXPECT_EQ(value_of(one.outcome, "ssn_missing"), 1);
+  ASSERT_FALSE(one.outcome.tables.empty());
+  const Table& steps = one.outcome.tables.front();
+  const auto row = std::ranges::find(steps.rows, ssn, &Table::Row::label);
+  ASSERT_NE(row, steps.rows.end());
+  const auto seed_4 = std::ranges::find(steps.columns, "seed 4");
+  ASSERT_NE(seed_4, steps.columns.end());
+  EXPECT_EQ(row->values.at(static_cast<std::size_t>(seed_4 - steps.columns.begin())), 2 * race_horizon);
+}
+
+// Seeds 1 to 5 are the dense arm's first set, 11 to 15 its second.
+TEST(SubspaceRace, WithoutAllDenseSeedsNothingIsDecided) {
+  for (const char* id : {"low_bandwidth_pipeline.C8", "low_bandwidth_pipeline.C10"}) {
+    EXPECT_EQ(made(id, {{ssn, 3.1}}).outcome.verdict, Verdict::confirmed) << id;
+    const Outcome first = made(id, {{ssn, 3.1}}, {{{"dense", 3}, 1.3}}).outcome, second = made(id, {{ssn, 3.1}}, {{{"dense", 13}, 1.3}}).outcome;
+    EXPECT_EQ(first.verdict, Verdict::not_decidable) << id << ": " << first.because;
+    EXPECT_EQ(value_of(first, "dense_missing"), 1) << id;
+    EXPECT_EQ(second.verdict, Verdict::not_decidable) << id << ": " << second.because;
+    EXPECT_EQ(value_of(second, "twin_missing"), 1) << id << ": a control that passes by its wide interval is none";
+    EXPECT_EQ(value_of(second, "dense_missing"), 0) << id;
+  }
 }
 
 TEST(SubspaceRace, TimeIsStepsTimesAWalkedStep) {

@@ -1,15 +1,20 @@
 // labels: unit
-// The race over made-up curves: what is tried, the target, steps to it, ranking, intervals, flips, and what a course's file is refused for.
+// The race over made-up curves: what is tried, the target, steps to it, ranking, intervals, flips, which states timed runs lack, and what a course's file is refused for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "core/error.h"
 #include "experiments/race/entrant_settings.h"
+#include "experiments/race/race_cells.h"
 #include "experiments/race/race_report.h"
+#include "results/kept_state.h"
+#include "results/provenance.h"
 #include "results/record.h"
 #include "support/temporary_folder.h"
 
@@ -112,12 +117,13 @@ TEST(Race, StretchesARunUntilItArrivesOrTheCourseEnds) {
 }
 
 TEST(Race, AStatedRateAndTargetAreNotTuned) {
-  Course c = course_with("[[entrant]]\nname = \"dense\"\nrate = 0.02\nhorizons = 2\n");
+  Course c = course_with("[[entrant]]\nname = \"dense\"\nrate = 0.02\n[[entrant]]\nname = \"longer\"\nrate = 0.01\nhorizons = 2\n");
   c.target = 1.5;
   Trainer trainer;
-  const Performance p = tune(c, c.baseline(), none, trainer.runs());
+  const Performance p = tune(c, c.baseline(), none, trainer.runs()), longer = tune(c, c.entrants[1], c.target, trainer.runs());
   EXPECT_EQ(p.rate, 0.02);
-  EXPECT_EQ(p.steps, 200);
+  EXPECT_EQ(p.steps, 100);
+  EXPECT_EQ(longer.steps, 200);
   EXPECT_EQ(target_of(c, p, trainer.runs()), 1.5);
   EXPECT_TRUE(trainer.asked.empty());
 }
@@ -209,6 +215,54 @@ TEST(Leaderboard, SeedsThatDoNotArriveMakeABoundAndNoWinner) {
   EXPECT_EQ(coded.remark, "2 of 3 seeds arrived");
   EXPECT_NEAR(coded.steps_to_target, std::cbrt(90.0 * 200 * 90), 1e-9);
   EXPECT_EQ(answers(board)[0], "On fast nothing reaches 2 nats sooner than dense.");
+}
+
+// T of a baseline that did not arrive is a lower bound: nobody is later than that, and who is sooner is sooner by so much at least.
+TEST(Leaderboard, NobodyIsLaterThanABaselineThatDidNotArrive) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n[[entrant]]\nname = \"never\"\n");
+  c.horizon = 1000;
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = times[{"coded", link}] = times[{"never", link}] = {{10, 10, 10}, 1, ""};
+  times[{"coded", "slow"}].step_ms = {5, 5, 5};
+  const Leaderboard board = rank(c, 2, {performance("dense", {940, 960, none}, 1000), performance("coded", {1100, 1120, 1170}, 2000), performance("never", {none, 990, none}, 1000)}, times);
+  const Standing coded = board.on("fast")[0], faster = board.on("slow")[0];
+  EXPECT_LT(coded.sooner.high, 1) << "of the bound";
+  EXPECT_EQ(coded.entrant + " " + coded.verdict + ", " + faster.entrant + " " + faster.verdict, "coded undecided, coded sooner");
+  EXPECT_EQ(coded.remark, "dense did not reach it with 1 of 3 seeds");
+  const auto of = [&](const std::string& entrant) { return *std::ranges::find(board.standings, entrant, &Standing::entrant); };
+  EXPECT_EQ(of("never").verdict, "not arrived");
+  EXPECT_TRUE(std::isnan(of("never").sooner.value)) << "a bound over a bound";
+  EXPECT_EQ(of("dense").remark, "2 of 3 seeds arrived");
+  EXPECT_EQ(answers(board)[0], "On fast nothing is shown to reach 2 nats sooner than dense, which did not reach it with 1 of 3 seeds.");
+  EXPECT_TRUE(answers(board)[1].starts_with("On slow coded reaches 2 nats at least 1.71 [")) << answers(board)[1];
+  EXPECT_TRUE(answers(board)[1].ends_with(" times sooner than dense (dense did not reach it with 1 of 3 seeds).")) << answers(board)[1];
+  EXPECT_TRUE(flips(board).empty()) << "coded is not known to be behind anywhere";
+  EXPECT_NE(to_text(board).find(">1.71"), std::string::npos) << to_text(board);
+}
+
+TEST(Leaderboard, OfOneSeedTooNobodyIsLaterThanABaselineThatDidNotArrive) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  c.seeds = {1};
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = times[{"coded", link}] = {{10}, 1, ""};
+  const Leaderboard board = rank(c, 2, {performance("dense", {none}, 100), performance("coded", {130}, 200)}, times);
+  EXPECT_EQ(board.on("fast")[0].entrant + " " + board.on("fast")[0].verdict, "coded undecided");
+  EXPECT_EQ(answers(board)[0], "On fast nothing is shown to reach 2 nats sooner than dense, which did not reach it with 1 of 1 seed.");
+  EXPECT_EQ(answers(board).back(), "No entrant is shown to beat dense on any of these links.");
+}
+
+// The steps of `wide` differ so much between seeds that its interval holds 1, though its T is the shortest.
+TEST(Leaderboard, TheNextComesAfterTheBestAndWhoIsUndecidedBeforeItIsNamed) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"wide\"\n[[entrant]]\nname = \"best\"\n[[entrant]]\nname = \"close\"\n");
+  Times times;
+  for (const char* link : {"fast", "slow"})
+    for (const char* entrant : {"dense", "wide", "best", "close"}) times[{entrant, link}] = {{10, 10, 10}, 1, ""};
+  const Performance dense = performance("dense", {100, 100, 100}, 100), wide = performance("wide", {50, 60, 200}, 200), best = performance("best", {90, 90, 90}, 100);
+  const std::string all = answers(rank(c, 2, {dense, wide, best, performance("close", {95, 95, 95}, 100)}, times))[0];
+  EXPECT_TRUE(all.starts_with("On fast best reaches 2 nats 1.11 [")) << all;
+  EXPECT_TRUE(all.ends_with(" times sooner than dense, 1.06 times sooner than the next, close; wide has a shorter time but is undecided.")) << all;
+  const std::string three = answers(rank(c, 2, {dense, wide, best}, times))[0];
+  EXPECT_TRUE(three.ends_with(" times sooner than dense; wide has a shorter time but is undecided.")) << three;
 }
 
 TEST(Leaderboard, TheDocumentNamesEveryColumnAsTheCodeDoes) {
@@ -313,6 +367,7 @@ TEST(Course, MistakesNameFileAndLine) {
   refused(replaced("parameters = {hidden = 8}", "parameters = {steps = 8}"), "stated by the race");
   refused(replaced("name = \"dense\"", "settings = {}"), "needs a `name`");
   refused(replaced("name = \"dense\"", "name = \"dense\"\nhorizons = 2"), "goes with a `rate`");
+  refused(replaced("name = \"dense\"", "name = \"dense\"\nrate = 0.01\nhorizons = 2"), "wrong.toml:16: the baseline's runs are one horizon long");
   refused(head + "[[entrant]]\nname = \"a\"\n[[entrant]]\nname = \"a\"\n", "already");
   refused(head + "[[entrant]]\nname = \"a\"\n[[entrant]]\nname = \"b\"\nseeds = [9]\n", "tuning_seed");
   refused("[race", "wrong.toml:1");
@@ -369,6 +424,86 @@ TEST(Course, SettingsAreTriedBeforeAnythingRuns) {
   EXPECT_NE(complaint(other).find("did you mean `hidden`"), std::string::npos) << complaint(other);
   other = c, other.validate_every = 10, other.entrants[0].settings.set("optimizer", "adamw+diloco:inner_steps=4");
   EXPECT_NE(complaint(other).find("no multiple of that"), std::string::npos) << complaint(other);
+}
+
+class Cells : public ::testing::Test {
+ protected:
+  Cells() {
+    std::filesystem::create_directories(folder / "cells"), std::filesystem::create_directories(paths.resume());
+    folder.write("train_gpt", "one build");
+  }
+  RaceCells cells(sweep::IfCodeChanged if_code_changed) { return RaceCells(course, runner, if_code_changed); }
+  void write(const Window& window, results::Status status) {
+    const claims::CellRequest r = cells(sweep::IfCodeChanged::keep).request_of(*window.performance, window.link, window.number);
+    results::CellRecord record;
+    record.cell_id = results::cell_id(r.program, r.ranks, r.link, r.parameters), record.program = r.program, record.ranks = r.ranks, record.link = r.link, record.parameters = r.parameters;
+    record.rows.resize(1);
+    record.rows[0].cell_id = record.cell_id, record.rows[0].status = results::name_of(status);
+    record.provenance.binary_hash = results::hash_of_binary(folder / "train_gpt");
+    results::write_cell_record(results::record_path(paths.out, record.cell_id), record);
+  }
+  std::string missing(sweep::IfCodeChanged if_code_changed, const std::vector<Window>& windows) {
+    std::string names;
+    for (const LossRequest& start : cells(if_code_changed).missing_states(windows)) names += start.entrant->name + " ";
+    return names;
+  }
+  const TemporaryFolder folder;
+  const sweep::RunPaths paths = {.out = folder.path(), .bin = folder.path(), .lab = ""};
+  const Course course = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  claims::CellRunner runner{paths, sweep::IfCodeChanged::error};
+};
+
+TEST_F(Cells, AStateIsMissingWhereverAWindowWillRunAndNowhereElse) {
+  using sweep::IfCodeChanged;
+  const Performance dense = performance("dense", {90, 90, 90}, 100), coded = performance("coded", {90, 90, 90}, 100);
+  std::vector<Window> windows;
+  for (const Performance* p : {&dense, &coded})
+    for (const std::string& link : course.links)
+      for (int i = 0; i < course.windows; ++i) windows.push_back({p, link, i});
+  EXPECT_EQ(missing(IfCodeChanged::error, windows), "dense coded ") << "nothing was measured yet, and each state is made once";
+  for (const Window& window : windows) write(window, results::Status::ok);
+  EXPECT_EQ(missing(IfCodeChanged::error, windows), "");
+  for (const results::Status status : {results::Status::skipped, results::Status::failed, results::Status::timeout}) {
+    write(windows.back(), status);
+    EXPECT_EQ(missing(IfCodeChanged::error, windows), "coded ") << "the runner repeats a cell that is " << results::name_of(status);
+  }
+  const std::string state = results::kept_state_path(paths.resume(), [&] {
+    const claims::CellRequest r = cells(IfCodeChanged::keep).request_of(LossRequest{&course.entrants[1], coded.rate, coded.steps, 1});
+    return results::cell_id(r.program, r.ranks, r.link, r.parameters);
+  }());
+  std::ofstream(state) << "a state";
+  EXPECT_EQ(missing(IfCodeChanged::error, windows), "") << "it is there";
+  std::filesystem::remove(state);
+  write(windows.back(), results::Status::ok);
+  windows.push_back({&dense, course.links[0], course.windows});
+  EXPECT_EQ(missing(IfCodeChanged::error, windows), "dense ") << "a window beyond those of the course";
+  windows.pop_back();
+  folder.write("train_gpt", "another build");
+  EXPECT_EQ(missing(IfCodeChanged::keep, windows), "");
+  EXPECT_EQ(missing(IfCodeChanged::redo, windows), "dense coded ");
+}
+
+TEST_F(Cells, TheBaselineDoesNotRaceAtAnotherRateThanTheRegisteredOne) {
+  RaceCells race = cells(sweep::IfCodeChanged::redo);
+  std::filesystem::remove(folder / "train_gpt");  // what is not refused gets as far as to miss it
+  const auto complaint = [&](int entrant, double rate, int seed) -> std::string {
+    const LossRequest request{&course.entrants[static_cast<std::size_t>(entrant)], rate, 100, seed};
+    try {
+      race.train({&request, 1});
+    } catch (const claims::Refused& refused) {
+      return refused.error.code() == ExitCode::environment ? "no program" : refused.error.what();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(0, 0.03, 1), "no program") << "nothing is registered yet";
+  folder.write("registered.json", to_json(Registered{course.registered_text(), 2, performance("dense", {}, 100), "2026-01-02T03:04:05Z"}));
+  EXPECT_EQ(complaint(0, 0.01, 1), "no program");
+  EXPECT_EQ(complaint(0, 0.03, course.tuning_seed), "no program");
+  EXPECT_EQ(complaint(1, 0.03, 1), "no program");
+  const std::string refusal = complaint(0, 0.03, 1);
+  for (const char* words : {"registered.json", "learning rate 0.01", "chose 0.03", "another folder"}) EXPECT_NE(refusal.find(words), std::string::npos) << refusal;
 }
 
 TEST(Course, EntrantsOfAnotherFileJoin) {

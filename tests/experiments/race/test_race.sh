@@ -4,8 +4,8 @@
 # processors: 1
 # first: yes
 # needs: race, train_gpt
-# The race from the outside: it ends with a leaderboard, a second call measures nothing, one that was killed goes on, an entrant that joins repeats nobody's runs, and a course that
-# was changed under a registered target is refused.
+# The race from the outside: it ends with a leaderboard, a second call measures nothing, one that was killed goes on, an entrant that joins repeats nobody's runs, a link that was SKIPPED
+# is measured once it is there, and a course that was changed under a registered target is refused.
 set -u
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../support/shell.sh"
 race=$THINWIRE_BIN_DIR/race
@@ -79,6 +79,24 @@ expect_equal "$(cells | wc -l)" $(($(echo "$before" | wc -l) + 1)) "cells, and h
 [ -z "$(find "$work/out" -name '*.kept.h5')" ] || fail "a state is left"
 first=$(cells)
 
+property "a link that was SKIPPED is measured once it is there, from the same middle"
+cp -r "$work/out" "$work/two"
+cat > "$work/lab.sh" <<T
+[ -e "$work/plugged" ] || { echo "SKIPPED: no such link here" >&2; exit 3; }
+while [ "\$1" != -- ]; do [ "\$1" = --ranks ] && ranks=\$2; shift; done
+shift
+exec mpirun --oversubscribe --bind-to none -n "\$ranks" "\$@"
+T
+sed 's/^links = .*/links = ["emulated:1gbit,latency=20us", "netns:1gbit"]/' "$work/course.toml" > "$work/two_links.toml"
+run "$race" run "$work/two_links.toml" --out "$work/two" --lab "$work/lab.sh"
+expect_status 0
+expect_output "no step time"
+[ -z "$(find "$work/two" -name '*.kept.h5')" ] || fail "a state is left"
+touch "$work/plugged"
+run "$race" run "$work/two_links.toml" --out "$work/two" --lab "$work/lab.sh"
+expect_status 0
+[[ $output != *"no step time"* ]] || fail "it was not measured: $output"
+
 property "an entrant that joins repeats nobody's runs"
 run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --out "$work/out"
 expect_status 0
@@ -98,6 +116,14 @@ wait $killed 2>/dev/null
 run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --out "$work/out"
 expect_status 0
 while IFS= read -r cell; do [[ $(cells) == *"${cell%% *}"* ]] || fail "cell $cell is missing in the end"; done <<<"$joined"
+
+property "a baseline that is tuned to another rate than the registered one is refused"
+cp "$work/out/registered.json" "$work/registered.json"
+sed -i 's/"learning_rate": .*,/"learning_rate": 0.5,/' "$work/out/registered.json"
+run "$race" run "$work/course.toml" --out "$work/out"
+expect_status 2
+expect_output "race in another folder"
+cp "$work/registered.json" "$work/out/registered.json"
 
 property "a course that changed under its target is refused"
 sed -i 's/horizon = 8/horizon = 16/' "$work/course.toml"

@@ -92,7 +92,7 @@ std::vector<std::string> archive_seeds() {
   writer.finish();
   return {text};
 }
-const bool archives = register_target({"archive", "what sweep unpack reads, once unpacked by zstd", read_archive, archive_seeds});
+const bool archives = register_target({"archive", "what sweep validate and sweep run --from read, once unpacked by zstd", read_archive, archive_seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

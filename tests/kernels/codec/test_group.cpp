@@ -149,7 +149,7 @@ TEST(Group, ScalesTravelInTheTypeThatIsAsked) {
 
 TEST(Group, EndsOfF32AndDamage) {
   for (const char* expression : {"group", "group:range=full,bits=8", "group:range=affine,bits=2", "group:range=minmax,bits=8", "group:round=stochastic"})
-    for (const float big : {3e38f, 1e-45f, 1e-39f, 0.0f})
+    for (const float big : {2.9e38f, 1e-45f, 1e-39f, 0.0f})
       for (const float v : send(expression, {big, -big, big / 2, 0, big / 7}).decoded) EXPECT_TRUE(std::isfinite(v)) << expression << " " << big;
   CodecStack stack = make_codec("group:bits=8");
   const Shape shape{1, 8};
@@ -160,6 +160,26 @@ TEST(Group, EndsOfF32AndDamage) {
     payload[3] = static_cast<std::byte>(high_byte), payload[2] = static_cast<std::byte>(0x80 | static_cast<int>(payload[2]));
     EXPECT_THROW(stack.codec->decode(payload, key_of(0), TensorView(out.data(), shape)), CorruptData) << high_byte;
   }
+}
+
+// Symmetric codes leave out the lowest that their bits can hold; a payload need not.
+TEST(Group, AStepThatMakesTheLowestCodeInfiniteIsRefusedOnBothEnds) {
+  const Shape shape{1, 8};
+  for (const char* expression : {"group:bits=4", "group:bits=4,range=full"}) {
+    CodecStack stack = make_codec(expression);
+    std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape), std::byte{0x88});
+    std::vector<float> out(8);
+    for (const float step : {4.5e37f, 4e37f}) {  // -8 of it are -3.6e38 and -3.2e38; the last number is 3.4e38
+      std::memcpy(payload.data(), &step, sizeof step);
+      if (step == 4e37f)
+        stack.codec->decode(payload, key_of(0), TensorView(out.data(), shape));
+      else
+        EXPECT_THROW(stack.codec->decode(payload, key_of(0), TensorView(out.data(), shape)), CorruptData) << expression;
+    }
+    EXPECT_EQ(out, std::vector<float>(8, -3.2e38f)) << expression;
+  }
+  EXPECT_THROW((void)send("group:bits=4", {3e38f, 0}), RuntimeFailure) << "its step is 4.3e37";
+  EXPECT_NO_THROW((void)send("group:bits=4", {2.9e38f, 0}));
 }
 
 TEST(Group, WhatCannotBeIsRefusedWhenRead) {

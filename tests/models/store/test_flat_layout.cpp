@@ -79,6 +79,19 @@ TEST(FlatLayout, TheRestOfEachChunkIsItsOwn) {
   EXPECT_EQ(flats[1].name, "rest from layer4.flat");
 }
 
+// What `layers` of a rule goes by: the layers of a model name no root, whatever layer its chunk begins with.
+TEST(FlatLayout, ARootIsNoLayersOnWhateverStage) {
+  const std::vector<FlatUnit> stage = {{"layer2", 2}, {"layer3", 3}};
+  const std::vector<FlatCandidate> all = {{"norm", 8, false, false, {0}}, {"large", 90, true, false, {0}}, {"small", 8, true, false, {1}}, {"larger", 99, true, false, {1}}};
+  const auto layers = [&](std::int64_t alone_from) {
+    std::vector<int> list;
+    for (const FlatParameter& flat : flat_parameters(all, stage, {.shards = 2, .alone_from = alone_from})) list.push_back(flat.rule_layer);
+    return list;
+  };
+  EXPECT_EQ(layers(50), (std::vector<int>{-1, 2, 3})) << "the root, and what is alone";
+  EXPECT_EQ(layers(0), (std::vector<int>{2, 3})) << "units";
+}
+
 TEST(FlatLayout, EveryElementHasOnePlaceWhateverDivides) {
   const auto all = candidates();
   for (const int shards : {1, 2, 3, 4, 7})

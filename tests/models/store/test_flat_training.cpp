@@ -272,6 +272,27 @@ TEST(FlatTraining, SketchesOfLargeUnitsLeaveTheRootDense) {
   EXPECT_NEAR(loss.back(), dense.loss.back(), 0.02 * dense.loss.back());
 }
 
+// The root of a later stage begins at a layer that the rule names, and is left out all the same: of gradients, of weights, and in what feedback remembers.
+TEST(FlatTraining, LayersOfARuleLeaveOutTheRootOfEveryStage) {
+  for (const int stage : {1, 3}) {
+    TrainConfig c = config_of({1, 2, 2}, stage);
+    c.dtype = c.comm_dtype = DType::f32, c.flat_padding = 0;
+    c.model.layers = 2, c.zero_wrap = mlp_alone;
+    c.compress[TrafficClass::grad_reduce_scatter] = {.codec = "group:bits=8,group=32+ef", .layers = "0-1"};
+    c.compress[TrafficClass::param_all_gather] = {.codec = "group:bits=8,group=32", .layers = "0-1"};
+    c.check();
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    std::map<std::pair<TrafficClass, bool>, std::int64_t> operations;  // by whether they were coded
+    for (const TrafficRecord& r : trainer->step().traffic) operations[{r.traffic, r.codec != uncompressed}] += r.operations;
+    const std::string where = "zero " + std::to_string(stage) + ", rank " + std::to_string(world().rank());
+    for (const TrafficClass traffic : {TrafficClass::grad_reduce_scatter, TrafficClass::param_all_gather}) {
+      EXPECT_EQ((operations[{traffic, true}]), 2) << where << ": both matrices of the stage's MLP, " << name_of(traffic);
+      EXPECT_EQ((operations[{traffic, false}]), 2) << where << ": the root and the tied table, " << name_of(traffic);
+    }
+    EXPECT_EQ(estimate_memory(c, trainer->mesh().coordinates()).codecs, 4 * 2 * mlp_alone) << where << ": residuals of those";
+  }
+}
+
 // Three parameters of the page's example on four ranks: who owns what, and what a gather brings.
 TEST(FlatStoreOf, CutsAcrossTensorsAndInsideTheirRows) {
   ProcessMesh mesh(world(), {1, 1, 4});
@@ -330,6 +351,26 @@ TEST(FlatTraining, WhatDoesNotGoTogetherIsRefusedWithTheMend) {
   refused("unequal parts of vectors", [](TrainConfig& c) { c.zero_stage = 1, c.mesh = {4, 1, 1}, c.tensor_parallel = "2d", c.micro_batch = 2; });
   refused("a row per rank, 4 here", [](TrainConfig& c) { c.compress[TrafficClass::grad_reduce_scatter] = {.codec = "powersgd:rank=2+ef"}; });
   refused("use --zero-layout rows, or --optimizer adamw", [](TrainConfig& c) { c.optimizer = "muon"; });
+  for (const TrafficClass traffic : {TrafficClass::grad_reduce_scatter, TrafficClass::param_all_gather})
+    for (const bool sequence_parallel : {false, true})
+      refused("vectors that tensor ranks hold alike", [&](TrainConfig& c) {
+        c.mesh = {2, 1, 2}, c.sequence_parallel = sequence_parallel;
+        c.compress[traffic] = {.codec = "group:bits=8,group=32"};
+      });
+  refused("--tp 2", [](TrainConfig& c) { c.mesh = {2, 1, 2}, c.zero_wrap = mlp_alone / 2, c.compress[TrafficClass::grad_reduce_scatter] = {.codec = "sketch+ef"}; });
+}
+
+// What holds no vectors, or loses nothing, or is cut by rows.
+TEST(FlatTraining, OverTensorRanksCodecsOfMatricesAloneAndLosslessOnesGo) {
+  const auto accepted = [](auto change) {
+    TrainConfig c = config_of({2, 1, 2}, 3);
+    c.dtype = DType::f32;
+    change(c);
+    EXPECT_NO_THROW(c.check());
+  };
+  accepted([](TrainConfig& c) { c.zero_wrap = mlp_alone / 2, c.compress[TrafficClass::grad_reduce_scatter] = {.codec = "sketch+ef", .layers = "0-3"}; });
+  accepted([](TrainConfig& c) { c.compress[TrafficClass::param_all_gather] = {.codec = "lossless"}; });
+  accepted([](TrainConfig& c) { c.zero_layout = "rows", c.compress[TrafficClass::param_all_gather] = {.codec = "group:bits=8,group=32"}; });
 }
 
 }  // namespace

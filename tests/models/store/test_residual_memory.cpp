@@ -96,5 +96,27 @@ TEST(ResidualMemory, OfReducedGradientsCountsEveryCoveredMatrixOnce) {
   }
 }
 
+// The second shot is a message of its own, of the sums of the rank's rows: its wrapper remembers for it, too.
+TEST(ResidualMemory, OfTwoShotsCountsTheSecond) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "residuals");
+  struct Case {
+    const char* codec;
+    double bytes;  ///< per compressed parameter
+  };
+  for (const bool outer : {false, true})
+    for (const Case& one : {Case{"topk:fraction=0.1+ef", 4 * (1 + 1.0 / 4)}, Case{"topk:fraction=0.1+ef21", 4 * (1 + 1.0 / 4) + 4}}) {
+      TrainConfig c = config_of(4, 1, "none");
+      c.zero_stage = 0, c.zero_reduce = "auto";
+      c.compress.clear();
+      if (outer) c.mesh.dp_replicas = 4, c.optimizer = "adamw+local_sgd:inner_steps=1";
+      CompressRule& rule = c.compress[outer ? TrafficClass::outer_gradient : TrafficClass::dp_gradient];
+      rule.codec = one.codec, rule.protocol = Protocol::two_shot, rule.layers = "0-1";
+      const auto trainer = ParallelTrainer::make(world(), c, corpus);
+      trainer->step();
+      EXPECT_DOUBLE_EQ(remembered(*trainer), one.bytes * elements_of_layers(c)) << one.codec << (outer ? ", outer" : "");
+      EXPECT_EQ(static_cast<double>(estimate_memory(c, trainer->mesh().coordinates()).codecs), remembered(*trainer)) << one.codec << (outer ? ", outer" : "");
+    }
+}
+
 }  // namespace
 }  // namespace thinwire

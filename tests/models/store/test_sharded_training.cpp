@@ -9,7 +9,11 @@
 
 #include "core/memory_counter.h"
 #include "core/tensor_names.h"
+#include "kernels/nn/gemm/onednn_product.h"
+#include "kernels/nn/gemm/packed_weight.h"
+#include "models/layers/linear.h"
 #include "models/parallel/channels/row_exchange.h"
+#include "models/store/flat_store.h"
 #include "models/store/parameter_store.h"
 #include "models/training/step_schedule.h"
 #include "tests/models/training/parity_run.h"
@@ -269,6 +273,47 @@ TEST(ShardedTraining, DeferredMatricesBeginAsWholeOnesDo) {
   }
 }
 
+// In bf16 on the host a weight is packed for all products of a step (kernels/nn/gemm/packed_weight.h), where its values stay in their place between two updates: a store that lends
+// gradients alone moves no values.
+TEST(ShardedTraining, WeightsAreKeptPackedUnlessTheirValuesAreLent) {
+  ProcessMesh mesh(world(), {1, 1, world().size()});
+  ChannelPairOptions options;
+  options.comm_dtype = DType::f32;
+  for (const char* layout : {"rows", "flat"})
+    for (const int stage : {1, 2, 3}) {
+      const std::string name = std::string(layout) + ", zero " + std::to_string(stage);
+      const TrainConfig c = config_of({1, 1, world().size()}, stage);
+      ChannelPair pair(mesh.dp(), TrafficClass::param_all_gather, {}, options);
+      const NamedChannels named = {{"param_all_gather", &pair}};
+      ComputeClock clock;
+      const DeferredMatrices deferred(true);
+      LinearLayouts layouts;
+      layouts.weight = ParameterLayout::whole("weight", {16, 24}), layouts.bias = ParameterLayout::whole("bias", {24});
+      Linear<float> linear(layouts, 1, 0.02, nn::ComputeType::bf16);
+      const Unit<float> unit{"layer0", 0, {&linear.weight, &linear.bias}};
+      StoreContext<float> context{c, mesh, {{&linear.weight, 0}, {&linear.bias, 0}}, {unit}, nullptr, named, clock};
+      if (std::string(layout) == "flat") context.flat = FlatOptions{};
+      const auto store = make_store_in_layout<float>(store_info(stage), context);
+      EXPECT_EQ(static_cast<bool>(linear.weight.initialise), stage == 3) << name;
+      if (!nn::detail::onednn_has_bf16()) continue;  // needs AVX-512
+      setenv("THINWIRE_SLOW_BF16", "1", 1);
+      store->unshard(0), store->wait_unshard(0);
+      const std::vector<float> x(4 * 16, 1.0f);
+      std::vector<float> first(4 * 24), second(first);
+      nn::PackedWeights packed;
+      {
+        const nn::PackedWeightsScope scope(packed);
+        linear.forward(4, x.data(), first.data());
+        linear.forward(4, x.data(), second.data());
+      }
+      EXPECT_EQ(packed.packed(), stage == 3 ? 0 : 1) << name;
+      EXPECT_EQ(first, second) << name;
+      EXPECT_NE(first[0], 0) << name;
+      store->reshard(0);
+      unsetenv("THINWIRE_SLOW_BF16");
+    }
+}
+
 // Nodes: sums and gathers in two steps, and blocks that stay in the node.
 TEST(TwoLevels, FollowWholeParameters) {
   const auto alone = world().split(world().rank(), 0);
@@ -501,6 +546,26 @@ TEST(ShardedTraining, WhatDoesNotGoTogetherIsRefusedWithTheMend) {
   refused("there are no nodes of several ranks", [](TrainConfig& c) { c.compress[TrafficClass::grad_reduce_scatter] = {.inside = "quantize:bits=8"}; });
   refused("zero-prefetch", [](TrainConfig& c) { c.zero_prefetch = -1; });
   refused("--zero-stage 4 does not exist", [](TrainConfig& c) { c.zero_stage = 4; });
+  for (const int stage : {1, 2, 3}) {
+    for (const char* one : {"0", "1"})
+      refused("one of the two stages that hold the tied table, 0 and 1", [&](TrainConfig& c) { c.zero_stage = stage, c.compress[TrafficClass::param_all_gather] = {.codec = "quantize:bits=8", .stages = one}; });
+    refused("validation reads the weights that passes were trained with", [&](TrainConfig& c) { c.zero_stage = stage, c.compress[TrafficClass::param_all_gather] = {.codec = "quantize:bits=8", .at_evaluation = false}; });
+  }
+}
+
+// Of stages that a rule of the weights may name: both that hold the tied table, neither, or any where none is tied.
+TEST(ShardedTraining, ARuleOfWeightsMayLeaveOutStagesThatShareNothing) {
+  const auto accepted = [](const char* stages, MeshShape mesh, const char* model) {
+    TrainConfig c = config_of(mesh, 3);
+    c.dtype = DType::f32, c.model_kind = model;
+    c.compress[TrafficClass::param_all_gather] = {.codec = "quantize:bits=8", .stages = stages};
+    EXPECT_NO_THROW(c.check()) << stages << model;
+  };
+  accepted("0-1", {1, 2, 2}, "gpt");
+  accepted("0,3", {1, 4, 2}, "gpt");
+  accepted("1-2", {1, 4, 2}, "gpt");
+  accepted("0", {1, 2, 2}, "gpt:head=own");
+  accepted("0", {1, 2, 1}, "gpt");  // nobody to share with
 }
 
 }  // namespace

@@ -46,6 +46,20 @@ class Answer(unittest.TestCase):
         said = raced(lambda s: {"remark": "the machine was disturbed"} if s["verdict"] == "sooner" else {}).bounds()
         self.assertEqual(said, ["top 5 % did not reach it with all seeds.", f"8 bits on {make_race.LINKS[1]}: the machine was disturbed."])
 
+    def test_times_against_a_baseline_that_did_not_arrive_are_at_least_so_much(self):
+        missed = {"dense": {"arrived": 2}, "8 bits": {"remark": "dense did not reach it with 1 of 3 seeds; the machine was disturbed"}}
+        race = raced(lambda s: missed.get(s["entrant"], {}))
+        self.assertEqual(race.answer(), "On 20 Mbit/s 8 bits reaches 2.5 nats at least 2.92 [2.66, 3.21] times sooner than dense; on 1 Gbit/s nothing is shown to.")
+        self.assertEqual(race.bounds(), ["dense did not reach it with 1 of 3 seeds.", "top 5 % did not reach it with all seeds.", f"8 bits on {make_race.LINKS[1]}: the machine was disturbed."])
+        nobody = raced(lambda s: missed.get(s["entrant"], {}) | ({"verdict": "undecided"} if s["verdict"] == "sooner" else {}))
+        self.assertEqual(nobody.answer(), "On 20 Mbit/s and 1 Gbit/s nothing is shown to reach 2.5 nats sooner than dense.")
+
+    def test_an_undecided_entrant_with_a_shorter_time_is_named(self):
+        place = {"dense": 3, "8 bits": 2, "top 5 %": 1}
+        race = raced(lambda s: {"place": place[s["entrant"]]} | ({"verdict": "undecided", "arrived": 3} if s["entrant"] == "top 5 %" else {}))
+        self.assertIn(f"top 5 % on {make_race.LINKS[1]}: a shorter time, but undecided.", race.bounds())
+        self.assertEqual(len([b for b in race.bounds() if "undecided" in b]), 1, "where nobody is sooner, nobody is before the winner")
+
     def test_without_a_race_there_is_no_sentence(self):
         self.assertEqual(Race("out/race").answers, [])
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "experiments/claims/arms.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims::activation_compression {
 namespace {
@@ -12,6 +13,7 @@ double typical_step(const results::CellRecord& record) {
   std::vector<double> steps;
   for (const results::SampleRow& sample : record.samples)
     if (sample.traffic == "step") steps.push_back(sample.total_us * 1e-3);
+  if (steps.empty()) throw RuntimeFailure("cell " + record.cell_id + " has no step times");
   return location_of(steps).mean;
 }
 
@@ -45,7 +47,7 @@ Gains gains(JudgeContext& context, const Timing& timing) {
   for (int repetition = 0; repetition < context.seeds(); ++repetition)  // in turn: what disturbs the machine for a while meets all
     for (const Point& point : timing.points)
       for (const bool coded : {false, true}) requests.push_back(timing.request(point, coded, repetition));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   Gains found;
   for (auto* of : {&found.dense, &found.coded, &found.by_point}) of->resize(timing.points.size());
   for (std::size_t p = 0; p < timing.points.size(); ++p) {

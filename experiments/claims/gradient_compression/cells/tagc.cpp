@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "experiments/claims/arms.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims::gradient_compression {
 namespace {
@@ -69,7 +70,7 @@ TagcSteps tagc_steps(JudgeContext& context) {
   for (int repetition = 0; repetition < context.seeds(); ++repetition)  // in turn: what disturbs the machine for a while meets all arms
     for (const double gbps : stated_gbps)
       for (const RuleArm& arm : all) requests.push_back(request_of(arm, gbps, repetition));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   TagcSteps s{all, {stated_gbps.begin(), stated_gbps.end()}, std::vector(stated_gbps.size(), std::vector<TimedArm>(all.size())), ""};
   const std::size_t cells = stated_gbps.size() * all.size();
   for (std::size_t i = 0; i < records.size(); ++i) {

@@ -42,7 +42,7 @@ RuleArm stretched(RuleArm arm, int horizons) {
   return arm;
 }
 
-/// What an arm did: of each seed the steps to the target, or, where it did not arrive, those of the longest run.
+/// What an arm did: of each seed the steps to the target, or, where it did not arrive, those of its run, which are fewer than it takes.
 struct Raced {
   int horizons = 1;
   std::vector<double> steps;
@@ -54,7 +54,7 @@ void take(Raced& raced, double target, std::vector<results::CellRecord> records)
   for (results::CellRecord& record : records) {
     const double steps = steps_to(target, record);
     raced.missing += std::isnan(steps) ? 1 : 0;
-    raced.steps.push_back(std::isnan(steps) ? longest_race * race_horizon : steps);
+    raced.steps.push_back(std::isnan(steps) ? raced.horizons * race_horizon : steps);
     raced.records.push_back(std::move(record));
   }
 }
@@ -139,16 +139,19 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
   rule.settings["learning-rate"] = text_of(tuning);
   rule.settings["target"] = "mean over the seeds of the dense arm's validation loss after " + std::to_string(target_at) + " of " + std::to_string(race_horizon) +
                             " steps; the first validation at or below it ends a run's race, unsmoothed, its codecs on";
-  rule.settings["steps of other arms"] = "the horizon, or twice, four or eight times that, the first at which the tuning seed reaches the target; a seed that does not reach it counts as the longest run";
+  rule.settings["steps of other arms"] = "the horizon, or twice, four or eight times that, the first at which the tuning seed reaches the target; a seed that does not reach it counts as its whole run, fewer steps than it takes";
   rule.settings["seeds of the second dense set"] = std::to_string(first_seed_of_twin) + ", ...";
   for (const RaceRatio& r : ratios)
     rule.quantities.push_back({r.symbol, "steps to the target of the arm " + r.over + " over those of the arm " + r.under +
                                              (r.times ? ", each times a walked step on " + name_of(r.link) + " (rate by a dense step's bytes, latency 50 ms, the best of 4 to 64 micro-batches)" : "") +
                                              "; geometric mean over paired seeds, 95 % interval of logarithms by Student's t"});
-  for (const RacedArm& raced : arms)
-    if (raced.symbol != arms.front().symbol) rule.quantities.push_back({raced.symbol + "_missing", "seeds of the arm " + raced.arm.name + " that did not reach the target"});
+  for (const RacedArm& raced : arms) rule.quantities.push_back({raced.symbol + "_missing", "seeds of the arm " + raced.arm.name + " that did not reach the target"});
+  rule.quantities.push_back({"twin_missing", "seeds of the dense arm's second set that did not reach it"});
   rule.quantities.push_back({"twin", "steps to the target of the dense arm's second set of seeds over those of the first, taken in pairs"});
   rule.constants.push_back({"one", 1, "x: as long"});
+  rule.constants.push_back({"all", 0, "seeds that are missing: all arrived"});
+  // Of a dense seed that does not arrive the run bounds neither a ratio over the dense arm nor the control, which would pass by its wider interval.
+  rule.clauses.push_back({Verdict::not_decidable, arms.front().symbol + "_missing != all || twin_missing != all"});
   rule.clauses.push_back({Verdict::invalid, "twin.low > one || twin.high < one"});
   Rule& own = claim.rule;
   rule.constants.insert(rule.constants.end(), own.constants.begin(), own.constants.end());
@@ -180,8 +183,11 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
       const std::string what = r.times ? "time on " + name_of(r.link) : "steps";
       f.measures.push_back(measure_of(what + " of " + arm_of(r.over).arm.name + " over " + arm_of(r.under).arm.name, ratio_of(by_symbol.at(r.over).steps, by_symbol.at(r.under).steps, factor), 1, "x", r.symbol));
     }
-    for (std::size_t a = 1; a < arms.size(); ++a)
-      f.measures.push_back({"seeds that did not reach the target, " + arms[a].arm.name, static_cast<double>(by_symbol.at(arms[a].symbol).missing), no_number, no_number, no_number, "", arms[a].symbol + "_missing"});
+    const auto add_missing = [&](const std::string& arm, const Raced& raced, const std::string& symbol) {
+      f.measures.push_back({"seeds that did not reach the target, " + arm, static_cast<double>(raced.missing), no_number, no_number, no_number, "", symbol + "_missing"});
+    };
+    for (const RacedArm& raced : arms) add_missing(raced.arm.name, by_symbol.at(raced.symbol), raced.symbol);
+    add_missing("other dense seeds", twin, "twin");
     f.measures.push_back(measure_of("control: steps of other dense seeds", ratio_of(twin.steps, by_symbol.at(arms.front().symbol).steps, 1), 1, "x", "twin"));
     std::vector<std::vector<double>> losses;
     Table table{"steps to the target", {"learning rate", "horizons", "step, contest's link (s)", "step, ordinary cards (s)"}, {}};

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/statistics.h"
+#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims::low_bandwidth_pipeline {
 namespace {
@@ -49,6 +50,7 @@ CellRequest sleeping(int pipeline_stages, int micro_batches, std::int64_t messag
 }
 
 SleptStep slept(const results::CellRecord& record, double faster) {
+  require_measured({&record, 1});
   std::vector<double> us;
   for (const results::SampleRow& sample : record.samples) us.push_back(sample.total_us);
   if (us.size() < windows_that_count) return {};

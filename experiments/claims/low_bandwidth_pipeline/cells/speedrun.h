@@ -35,6 +35,7 @@ struct SleptStep {
   double seconds = no_number;  ///< median of the windows, of the full contest's link again
   double spread = no_number;   ///< largest over smallest window - 1
 };
+/// CellSkipped where nothing was measured.
 SleptStep slept(const results::CellRecord& record, double faster);
 
 /// A claim that such steps take as long as expected, within 1 %, and their windows as long as one another.

@@ -6,13 +6,13 @@
 #include "core/error.h"
 #include "core/statistics.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
+#include "experiments/claims/skipped.h"
 #include "kernels/codec/registry.h"
 
 namespace thinwire::claims::optimus_cc {
 namespace {
 
 void add(TimedStep& step, std::vector<double>& predictions, const results::CellRecord& record) {
-  if (!measured_well(record) && step.untrusted.empty()) step.untrusted = reason_of(record);
   for (const results::SampleRow& sample : record.samples)
     if (sample.traffic == "step") step.step_ms.push_back(sample.total_us * 1e-3);
   for (const results::TrainingPredictionRow& row : record.training.prediction)
@@ -72,12 +72,12 @@ std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<Time
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < repetitions; ++repetition)  // in turn: what disturbs the machine for a while meets all arms
     for (const TimedArm& arm : arms) requests.push_back(timed_request(arm, repetition));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   std::vector<TimedStep> steps(arms.size());
   std::vector<std::vector<double>> predictions(arms.size());
   for (std::size_t i = 0; i < records.size(); ++i) add(steps[i % arms.size()], predictions[i % arms.size()], records[i]);
   for (std::size_t i = 0; i < arms.size(); ++i) {
-    if (steps[i].step_ms.empty() && steps[i].untrusted.empty()) throw RuntimeFailure("arm " + arms[i].name + " on " + arms[i].link + " has no step times");
+    if (steps[i].step_ms.empty()) throw RuntimeFailure("arm " + arms[i].name + " on " + arms[i].link + " has no step times");
     steps[i].predicted_ms = median(predictions[i]);
   }
   return steps;

@@ -25,10 +25,9 @@ struct TimedStep {
   double predicted_ms = no_number;   ///< step model, median over repetitions
   double codec_us = 0, messages = 0; ///< of coded pp_backward messages: codec work per message on both ends, and how many per step
   std::map<std::string, double> bytes, codec_ms;  ///< by class, busiest rank: sent per step, and codec work per step
-  std::string untrusted;             ///< why the link was mistrusted or the cell skipped; empty: measured well
 };
 
-/// Runs what is missing: P = 4, `repetitions` cells per arm that differ in the seed of their data.
+/// Runs what is missing: P = 4, `repetitions` cells per arm that differ in the seed of their data. CellSkipped where one was not measured.
 std::vector<TimedStep> timed_steps(JudgeContext& context, const std::vector<TimedArm>& arms, int repetitions);
 /// The cell of a repetition, for a rule's arms (rule_arms.h).
 CellRequest timed_request(const TimedArm& arm, int repetition = 0);

@@ -7,6 +7,7 @@
 #include "collectives/link/emulated_network.h"
 #include "core/error.h"
 #include "core/statistics.h"
+#include "experiments/claims/skipped.h"
 #include "models/cost_model/link_model.h"
 
 namespace thinwire::claims::tensor_parallel {
@@ -35,7 +36,7 @@ MeasuredStage measured_stage(JudgeContext& context, const StageSizes& s, int rou
                                     {"rounds", rounds}, {"batch", largest_batch}})
     r.parameters.set(name, value);
   r.tags = {"tensor_parallel", "slice times"};
-  const results::CellRecord record = context.cells.run_one(r);
+  const results::CellRecord record = run_measured(context, {&r, 1}).front();
   std::vector<SliceSample> samples;
   double optimizer_us = 0;
   for (const results::CellRow& row : record.rows) {
@@ -91,7 +92,7 @@ std::vector<SlicedStep> sliced_steps(JudgeContext& context, const StageSizes& s,
   std::vector<CellRequest> requests;
   for (int repetition = 0; repetition < repetitions; ++repetition)  // in turn: what disturbs the machine for a while meets all arms
     for (const SlicedArm& arm : arms) requests.push_back(sliced_request(s, arm, link, repetition));
-  const std::vector<results::CellRecord> records = context.cells.run(requests);
+  const std::vector<results::CellRecord> records = run_measured(context, requests);
   std::vector<SlicedStep> steps(arms.size());
   for (std::size_t a = 0; a < arms.size(); ++a) {
     std::vector<double> ms;

@@ -163,9 +163,9 @@ class Group final : public BlockCodec {
     options_.scale == DType::bf16 ? get_as<BFloat16>(from, blocks, room, steps, offsets) : get_as<float>(from, blocks, room, steps, offsets);
   }
 
-  /// Whether all codes of all blocks are finite numbers, and no step is negative where none is written; not of NaN.
+  /// Whether all codes of all blocks are finite numbers, those that are never written too, and no step is negative where none is written; not of NaN.
   bool fit(const float* steps, const float* offsets, std::size_t blocks) const {
-    const float low = options_.low(), least = options_.range == GroupRange::extreme ? -std::numeric_limits<float>::max() : 0;
+    const float low = options_.lowest(), least = options_.range == GroupRange::extreme ? -std::numeric_limits<float>::max() : 0;
     int misfits = 0;
 #pragma omp simd reduction(+ : misfits)
     for (std::size_t b = 0; b < blocks; ++b) {

@@ -89,9 +89,9 @@ struct GroupFormat {
     return options.scale == DType::f16 ? half_value(load_u16(from)) : bfloat16_value(load_u16(from));
   }
 
-  /// Whether all codes are finite numbers, and the step is not negative where none is written; not of NaN.
+  /// Whether all codes are finite numbers, those that are never written too, and the step is not negative where none is written; not of NaN.
   __device__ bool fits(const Scale& scale) const {
-    const float farthest = add(magnitude_of(scale.offset), -multiply(options.low(), magnitude_of(scale.step)));
+    const float farthest = add(magnitude_of(scale.offset), -multiply(options.lowest(), magnitude_of(scale.step)));
     return farthest <= largest_float && scale.step >= (options.range == GroupRange::extreme ? -largest_float : 0.0f);
   }
 

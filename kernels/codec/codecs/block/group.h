@@ -25,7 +25,8 @@ struct GroupOptions {
   constexpr bool has_signs() const { return range == GroupRange::extreme || has_offset(); }  ///< a scale depends on more than the largest magnitude
   constexpr float levels() const { return static_cast<float>(1 << bits); }
   constexpr float high() const { return static_cast<float>((1 << (bits - 1)) - 1); }
-  constexpr float low() const { return range == GroupRange::symmetric ? -high() : -high() - 1; }
+  constexpr float lowest() const { return -high() - 1; }  ///< of a payload, whatever was written
+  constexpr float low() const { return range == GroupRange::symmetric ? -high() : lowest(); }
   constexpr BlockLayout layout() const { return {.bits = bits, .block = group, .head_bytes = 0, .scale_bytes = size_of(scale) * (has_offset() ? 2 : 1), .reads_twice = false}; }
 };
 

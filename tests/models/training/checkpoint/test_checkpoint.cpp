@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "models/training/checkpoint/checkpoint.h"
+#include "models/training/checkpoint/checkpoint_pieces.h"
 #include "models/layers/embedding.h"
 #include "results/hdf5/hdf5.h"
 #include "tests/collectives/world.h"
@@ -39,6 +40,7 @@ class FakeTrainer final : public ParallelTrainer {
     const SplitGroups split = c.mesh.tp > 1 ? SplitGroups{tensor} : SplitGroups{};
     const bool ends = mesh_.first_stage() || mesh_.last_stage();
     if (ends) add(ParameterLayout("embedding.token", {padded_vocabulary(vocab, c.mesh.tp), hidden}, split, {}), c.mesh.pp > 1 && !mesh_.first_stage(), false);
+    if (mesh_.last_stage()) add(ParameterLayout("head.bias", {padded_vocabulary(vocab, c.mesh.tp)}, {}, split));
     if (mesh_.first_stage()) add(ParameterLayout("embedding.position", {4, hidden}, {}, {}, split));
     for (std::int64_t l = at.pp * layers / c.mesh.pp; l < (at.pp + 1) * layers / c.mesh.pp; ++l) {
       const std::string name = "layer" + std::to_string(l) + ".";
@@ -125,7 +127,7 @@ class FakeTrainer final : public ParallelTrainer {
         const auto values = h.values[kind].as<double>();
         for (std::size_t i = 0; i < values.size(); ++i) {
           const std::int64_t place = h.layout.global_index(static_cast<std::int64_t>(i) + offset);
-          const bool padding = h.layout.name() == "embedding.token" && place >= vocab * hidden;
+          const bool padding = (h.layout.name() == "embedding.token" && place >= vocab * hidden) || (h.layout.name() == "head.bias" && place >= vocab);
           // Full-precision weights are what was sent, and a little more.
           const int base = kind == full ? static_cast<int>(weight) : kind;
           double expected = padding ? 0 : static_cast<double>(hash_name(h.layout.name()) % 1000) + static_cast<double>(place) * 1e-3 + base * 1e6;
@@ -236,11 +238,39 @@ TEST_F(Checkpoint, TheFileHoldsEachParameterOnceAtItsOwnSize) {
   trainer.fill();
   save_checkpoint(world(), trainer, c, path_);
   const h5::File file = h5::File::open_read(path_);
-  EXPECT_EQ(file.group("weights").names().size(), 2 + 4 * static_cast<std::size_t>(layers));
+  EXPECT_EQ(file.group("weights").names().size(), 3 + 4 * static_cast<std::size_t>(layers));
   EXPECT_EQ(file.info("weights/embedding.token").extents, (std::vector<std::int64_t>{vocab, hidden})) << "padding is no part of it";
+  for (const char* kind : {"weights", "first_moment"}) EXPECT_EQ(file.info(std::string(kind) + "/head.bias").extents, std::vector<std::int64_t>{vocab}) << "nor of what is added to its products";
   EXPECT_EQ(file.info("second_moment/layer3.row").extents, (std::vector<std::int64_t>{hidden, 4 * hidden}));
   EXPECT_EQ(file.info("weights/layer0.column.bias").extents, (std::vector<std::int64_t>{3 * hidden}));
   EXPECT_FALSE(file.has("full_precision_weights"));
+}
+
+// Older programs saved the bias of tokens with its padding, which depends on the tensor ranks.
+TEST_F(Checkpoint, ABiasOfTokensThatWasSavedWithItsPaddingIsReadWithoutIt) {
+  EXPECT_TRUE(holds("weights/head.bias", {vocab}, Shape{vocab}));
+  EXPECT_TRUE(holds("weights/head.bias", {16}, Shape{vocab}));
+  EXPECT_FALSE(holds("weights/head.bias", {vocab - 1}, Shape{vocab}));
+  EXPECT_FALSE(holds("weights/head.bias", {1, vocab}, Shape{vocab}));
+  EXPECT_FALSE(holds("weights/layer0.column.bias", {16}, Shape{vocab}));
+  EXPECT_FALSE(holds("weights/head.dense.bias", {16}, Shape{vocab}));
+  EXPECT_TRUE(holds("weights/embedding.token", {vocab, hidden}, Shape{vocab, hidden}));
+  EXPECT_FALSE(holds("weights/embedding.token", {16, hidden}, Shape{vocab, hidden}));
+  if (world().rank() != 0) return;
+  std::filesystem::create_directories(folder_);
+  const std::string path = folder_ + "/older.h5";
+  std::vector<double> saved(16, 0);
+  for (std::size_t i = 0; i < vocab; ++i) saved[i] = 1 + static_cast<double>(i);
+  {
+    h5::File file = h5::File::create(path);
+    file.create_group("weights").write_vector<double>("head.bias", saved);
+  }
+  const h5::File file = h5::File::open_read(path);
+  for (const std::int64_t wanted : {vocab, std::int64_t{16}}) {
+    std::vector<double> read(static_cast<std::size_t>(wanted));
+    read_dataset(file, "weights/head.bias", TensorView(read.data(), Shape{wanted}));
+    EXPECT_EQ(read, std::vector<double>(saved.begin(), saved.begin() + wanted));
+  }
 }
 
 TEST_F(Checkpoint, AFileCutAnywhereOrChangedAnywhereIsRefused) {

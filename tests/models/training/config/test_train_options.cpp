@@ -247,6 +247,7 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"compress.pp_backward", "none+lep"}}, {"lep", "lossy"}},
       {{{"compress.pp_backward", "powersgd:rank=100000"}}, {"rank"}},
       {{{"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}, {"stages", "7"}},
+      {{{"pp", "2"}, {"schedule", "interleaved"}, {"virtual-stages", "2"}, {"compress.pp_forward", "topk"}, {"compress.pp_forward.stages", "2-3"}}, {"2-3", "none of the 2 stages"}},
       {{{"form", "released"}, {"pp", "2"}, {"micro-batch", "4"}, {"compress.pp_backward", "powersgd"}}, {"compress.pp_backward", "multiple of 8", "4"}},
       {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=7"}}, {"rows 7", "do not divide"}},
       {{{"pp", "2"}, {"compress.pp_backward", "powersgd:rows=2,rank=4"}}, {"rank 4", "2 rows"}},

@@ -1,6 +1,7 @@
 # labels: unit
 # timeout: 120
 """The figure of the race draws the standings, tells bounds from times, and stands first in the report."""
+import json
 import os
 import re
 import sys
@@ -24,6 +25,21 @@ class RaceTimes(unittest.TestCase):
             self.assertEqual(sorted(hollow), sorted(r[what] for r in drawing.rows if r["entrant"] == "top 5 %"), "bounds are hollow")
         self.assertIn("8 bits reaches 2.5 nats", " ".join(drawing.seen))
         self.assertIn("top 5 %", drawing.seen[-1])
+        close(drawing)
+
+    def test_triangles_point_to_where_the_value_lies(self):
+        folder = make_race.write(scratch_folder())
+        path = os.path.join(folder, "race.json")
+        with open(path, encoding="utf-8") as file:
+            written = json.load(file)
+        for s in written["standings"]:
+            s["arrived"] = {"dense": 2, "8 bits": 3, "top 5 %": 3}[s["entrant"]]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(written, file)
+        drawing = draw("race_times", race.load(folder))
+        for panel, what, bounds in zip(drawing.figure.axes, ("seconds", "sooner"), (["dense"], ["8 bits", "top 5 %"])):
+            hollow = [(line.get_marker(), float(line.get_ydata()[0])) for line in panel.lines if line.get_linestyle() == "None" and line.get_markerfacecolor() == "white"]
+            self.assertEqual(sorted(hollow), sorted(("^", r[what]) for r in drawing.rows if r["entrant"] in bounds))
         close(drawing)
 
     def test_one_seed_has_no_whiskers(self):
