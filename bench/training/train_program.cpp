@@ -91,7 +91,7 @@ BenchProgram train_program() {
   BenchProgram program;
   program.name = "train_gpt";
   program.summary =
-      "trains a GPT over a (tensor, pipeline, data) mesh of ranks, with a codec on any traffic class";
+      "trains a GPT or a BERT over a (tensor, pipeline, data) mesh of ranks, with a codec on any traffic class";
   const TrainConfig defaults = train_defaults();
   for (const TrainOption& option : train_options()) {
     std::string help = option.help + (option.unit.empty() ? "" : " [" + option.unit + "]");

@@ -88,6 +88,8 @@ class CellRunner {
   results::CellRecord run_one(const CellRequest& request) { return run({&request, 1}).front(); }
 
   const sweep::RunPaths& paths() const { return paths_; }
+  /// What is done about cells of another build.
+  sweep::IfCodeChanged if_code_changed() const { return if_code_changed_; }
 
   /// From now on nothing is run: requests are answered from this collected file (the registers of rules lie in rules/ beside
   /// it), and from those of earlier calls; NotCollected names the first that none of them has.

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "core/error.h"
-#include "experiments/claims/skipped.h"
+#include "experiments/claims/context.h"
 
 namespace thinwire::claims {
 namespace {

@@ -75,7 +75,7 @@ struct Claim {
   std::string source = {};  ///< file of the repository that registers it; filled by register_claim
 };
 
-/// Called by the last line of a claim's file. Throws std::logic_error for an id given twice. A claim whose measurement ends with CellSkipped (skipped.h) is SKIPPED.
+/// Called by the last line of a claim's file. Throws std::logic_error for an id given twice. A claim whose measurement ends with CellSkipped (context.h) is SKIPPED.
 bool register_claim(Claim claim, std::source_location where = std::source_location::current());
 /// Sorted by page, then number, then part.
 std::vector<const Claim*> all_claims();

@@ -127,7 +127,7 @@ std::vector<LossRequest> RaceCells::missing_states(std::span<const Window> windo
     without.push_back(request_of(*w.performance, w.link, w.number));
     starts.emplace(id_of(without.back()), *start);
   }
-  claims::CellRunner planner(cells_.paths(), if_code_changed_);
+  claims::CellRunner planner(cells_.paths(), cells_.if_code_changed());
   claims::PlannedWork work;
   planner.only_plan(work);
   try {

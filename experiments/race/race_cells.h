@@ -15,9 +15,7 @@ struct Window {
 
 class RaceCells {
  public:
-  /// `if_code_changed`: what `cells` does about those of another build. `redo`, where it is not known, has states made that nothing may begin with, and never lacks one.
-  RaceCells(const Course& course, claims::CellRunner& cells, sweep::IfCodeChanged if_code_changed = sweep::IfCodeChanged::redo)
-      : course_(course), cells_(cells), if_code_changed_(if_code_changed) {}
+  RaceCells(const Course& course, claims::CellRunner& cells) : course_(course), cells_(cells) {}
 
   /// Untimed: runs of one rank are trained side by side. A run that diverges is a result; RuntimeFailure for any other that fails. UsageError for a race run of the baseline at another
   /// learning rate than the one under which the folder's target was registered: tuning that is made again may choose another, and the target would be another run's.
@@ -46,7 +44,6 @@ class RaceCells {
   void remove_states(const std::vector<Performance>& performances) const;
   const Course& course_;
   claims::CellRunner& cells_;
-  sweep::IfCodeChanged if_code_changed_;
 };
 
 }  // namespace thinwire::race

@@ -8,7 +8,6 @@
 #include "experiments/claims/arms.h"
 #include "experiments/claims/context.h"
 #include "experiments/claims/interval.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {

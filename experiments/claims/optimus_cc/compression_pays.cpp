@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "experiments/claims/context.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {

@@ -6,7 +6,6 @@
 #include "experiments/claims/interval.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
 #include "experiments/claims/optimus_cc/cells/timed.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {

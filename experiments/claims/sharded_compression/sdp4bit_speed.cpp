@@ -13,7 +13,6 @@
 #include "experiments/claims/context.h"
 #include "experiments/claims/interval.h"
 #include "experiments/claims/sharded_compression/cells/sharded_run.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims {
 namespace {

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/claims/skipped.h"
 #include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/probe.h"
 

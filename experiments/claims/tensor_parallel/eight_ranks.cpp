@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "experiments/claims/interval.h"
-#include "experiments/claims/skipped.h"
 #include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/machine_box.h"
 #include "experiments/claims/tensor_parallel/cells/probe.h"

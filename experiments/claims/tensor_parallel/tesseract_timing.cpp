@@ -4,7 +4,6 @@
 
 #include "experiments/claims/interval.h"
 #include "experiments/claims/published.h"
-#include "experiments/claims/skipped.h"
 #include "experiments/claims/tensor_parallel/cells/arms.h"
 #include "experiments/claims/tensor_parallel/cells/probe.h"
 

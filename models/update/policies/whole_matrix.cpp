@@ -11,15 +11,11 @@ namespace {
 
 constexpr const char *shards_name = "momentum.shards", *tensor_name = "momentum.tensor";
 
-bool shares_rows(const TrainConfig& config) {
-  return config.zero_stage > 0 && config.mesh.data().within_replica() > 1;
-}
-
 }  // namespace
 
 std::vector<ChannelSpec> whole_matrix_channels(const TrainConfig& config, ProcessMesh& mesh) {
   std::vector<ChannelSpec> specs;
-  if (shares_rows(config))
+  if (config.shards_gradients())
     specs =
         row_exchange_channels({.name = shards_name, .traffic = TrafficClass::optimizer}, mesh.shape().data());
   specs.push_back({.name = tensor_name, .traffic = TrafficClass::optimizer, .group = "tensor"});
@@ -27,7 +23,7 @@ std::vector<ChannelSpec> whole_matrix_channels(const TrainConfig& config, Proces
 }
 
 std::set<TrafficClass> whole_matrix_classes(const TrainConfig& config) {
-  if (shares_rows(config) || config.mesh.tp > 1) return {TrafficClass::optimizer};
+  if (config.shards_gradients() || config.mesh.tp > 1) return {TrafficClass::optimizer};
   return {};
 }
 

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "experiments/claims/interval.h"
-#include "experiments/claims/skipped.h"
 #include "made_up_cells.h"
 
 namespace thinwire::claims {

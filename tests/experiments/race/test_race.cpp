@@ -432,7 +432,7 @@ class Cells : public ::testing::Test {
     std::filesystem::create_directories(folder / "cells"), std::filesystem::create_directories(paths.resume());
     folder.write("train_gpt", "one build");
   }
-  RaceCells cells(sweep::IfCodeChanged if_code_changed) { return RaceCells(course, runner, if_code_changed); }
+  RaceCells cells(sweep::IfCodeChanged if_code_changed) { return RaceCells(course, runners.try_emplace(if_code_changed, paths, if_code_changed).first->second); }
   void write(const Window& window, results::Status status) {
     const claims::CellRequest r = cells(sweep::IfCodeChanged::keep).request_of(*window.performance, window.link, window.number);
     results::CellRecord record;
@@ -450,7 +450,7 @@ class Cells : public ::testing::Test {
   const TemporaryFolder folder;
   const sweep::RunPaths paths = {.out = folder.path(), .bin = folder.path(), .lab = ""};
   const Course course = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
-  claims::CellRunner runner{paths, sweep::IfCodeChanged::error};
+  std::map<sweep::IfCodeChanged, claims::CellRunner> runners;
 };
 
 TEST_F(Cells, AStateIsMissingWhereverAWindowWillRunAndNowhereElse) {

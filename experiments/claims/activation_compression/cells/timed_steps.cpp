@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "experiments/claims/arms.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims::activation_compression {
 namespace {

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "experiments/claims/arms.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims::gradient_compression {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/statistics.h"
-#include "experiments/claims/skipped.h"
 
 namespace thinwire::claims::low_bandwidth_pipeline {
 namespace {

@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/statistics.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
-#include "experiments/claims/skipped.h"
 #include "kernels/codec/registry.h"
 
 namespace thinwire::claims::optimus_cc {

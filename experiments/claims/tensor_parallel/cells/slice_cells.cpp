@@ -7,7 +7,6 @@
 #include "collectives/link/emulated_network.h"
 #include "core/error.h"
 #include "core/statistics.h"
-#include "experiments/claims/skipped.h"
 #include "models/cost_model/link_model.h"
 
 namespace thinwire::claims::tensor_parallel {
