@@ -16,19 +16,24 @@ namespace thinwire::testing {
 
 inline claims::CellRunner cells_in(const std::string& out) { return {{out, out, "", std::make_shared<sweep::Machine>()}, sweep::IfCodeChanged::error}; }
 
-/// The cells that the claim asks for first, with so many seeds.
-inline std::vector<claims::CellRequest> cells_of_claim(const claims::Claim& claim, int seeds) {
-  const TemporaryFolder folder;
-  claims::CellRunner cells = cells_in(folder.path());
+/// The cells that the claim asks for next, with so many seeds, where the folder has its earlier ones; none where it has all.
+inline std::vector<claims::CellRequest> next_cells_of_claim(const claims::Claim& claim, int seeds, const std::string& folder) {
+  claims::CellRunner cells = cells_in(folder);
   claims::PlannedWork work;
   cells.only_plan(work);
-  claims::JudgeContext context{claims::Profile::standard, folder.path(), cells};
+  claims::JudgeContext context{claims::Profile::standard, folder, cells};
   context.set_seeds(seeds);
   try {
     (void)claim.measure(context);
   } catch (const claims::PlanEnds&) {
   }
   return work.cells;
+}
+
+/// Those that it asks for first.
+inline std::vector<claims::CellRequest> cells_of_claim(const claims::Claim& claim, int seeds) {
+  const TemporaryFolder folder;
+  return next_cells_of_claim(claim, seeds, folder.path());
 }
 
 /// Writes the record of a cell whose tables `fill` makes up; its row is OK.
@@ -45,22 +50,12 @@ inline void write_made_up(const std::string& folder, const claims::CellRequest& 
 inline std::vector<claims::CellRequest> all_cells_of_claim(const claims::Claim& claim, int seeds, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
   const TemporaryFolder folder;
   std::vector<claims::CellRequest> all;
-  for (;;) {
-    claims::CellRunner cells = cells_in(folder.path());
-    claims::PlannedWork work;
-    cells.only_plan(work);
-    claims::JudgeContext context{claims::Profile::standard, folder.path(), cells};
-    context.set_seeds(seeds);
-    try {
-      (void)claim.measure(context);
-      return all;
-    } catch (const claims::PlanEnds&) {
-      for (const claims::CellRequest& request : work.cells) write_made_up(folder.path(), request, fill);
-      all.insert(all.end(), work.cells.begin(), work.cells.end());
-    } catch (const std::exception&) {  // it would have numbers that nobody made up
-      return all;
-    }
+  try {
+    for (std::vector<claims::CellRequest> next; !(next = next_cells_of_claim(claim, seeds, folder.path())).empty(); all.insert(all.end(), next.begin(), next.end()))
+      for (const claims::CellRequest& request : next) write_made_up(folder.path(), request, fill);
+  } catch (const std::exception&) {  // it would have numbers that nobody made up
   }
+  return all;
 }
 
 /// What the claim makes of these cells, whose tables `fill` makes up.

@@ -40,27 +40,9 @@ for command in run plan; do
 done
 
 property "another runner in a race's folder: 3"
-cat > "$work/course.toml" <<'T'
-[race]
-name = "tiny"
-horizon = 8
-longest = 1
-validate_every = 2
-rates = [0.003, 0.01]
-tuning_seed = 5
-seeds = [1]
-links = ["emulated:1gbit,latency=20us"]
-windows = 1
-[loss]
-parameters = {layers = 1, hidden = 16, heads = 2, seq = 16, micro-batch = 2, global-batch = 4, eval-sequences = 4}
-[time]
-ranks = 2
-parameters = {dp = 2, layers = 1, hidden = 16, heads = 2, seq = 16, micro-batch = 2, global-batch = 4, compute = "timed", serial-steps = 1, steps = 3}
-[[entrant]]
-name = "dense"
-T
+# A course whose target its baseline sets, by cells.
 lock "$work/race"
-run "$race" run "$work/course.toml" --out "$work/race"
+run "$race" run "$THINWIRE_SOURCE_DIR/experiments/race/courses/pipeline.toml" --out "$work/race"
 unlock
 expect_status 3
 expect_output "another sweep (process $$) is running in $work/race"
