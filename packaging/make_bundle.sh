@@ -53,9 +53,9 @@ cp -rL "$(info pkgdatadir)" "$top/openmpi/share"
 cp -L "$(info sysconfdir)/openmpi-mca-params.conf" "$top/openmpi/etc/" 2>/dev/null || true
 
 users_of() { # users_of SONAME FILE...: those that load it themselves
-  local soname=$1 file
+  local soname=$1
   shift
-  for file; do objdump -p "$file" 2>/dev/null | awk -v name="$soname" -v file="$file" '$1 == "NEEDED" && $2 == name { print file }' || true; done
+  { objdump -p "$@" 2>/dev/null || true; } | awk -v name="$soname" '/: +file format / { sub(/: +file format .*/, ""); file = $0 } $1 == "NEEDED" && $2 == name { print file }'
 }
 # HDF5 can read files from a network, and our programs multiply bf16 matrices on the host: neither is wanted here, and both would take 20 MiB.
 hdf5=$(ldd "$top/bin/bench_device" | awk '$1 ~ /^libhdf5[_a-z]*\.so/ && !found { found = $3 } END { print found }')
@@ -80,7 +80,7 @@ if [ -n "$pmix_library" ]; then
 fi
 while read -r library; do
   [ "$(basename "$library")" = libthinwire_cuda.so ] || cp -Ln "$library" "$top/lib/"
-done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } | LD_LIBRARY_PATH=$top/lib xargs -0 -n1 bash -c 'ldd "$1" 2>/dev/null' _ |
+done < <({ find "$top" -name '*.so' -print0; find "$top/bin" -type f -print0; } | LD_LIBRARY_PATH=$top/lib xargs -0 ldd 2>/dev/null |
   awk -v top="$top/" '$2 == "=>" && $3 ~ /^\// && index($3, top) != 1 { print $3 }' | sort -u | grep -vE "/(${glibc#^})")
 find "$top" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
 # What is newer than Ubuntu 22.04's glibc, and no more than random bytes, comes along; `run` loads it.
@@ -114,7 +114,7 @@ RUN
 chmod +x "$top/run" "$top/tests/gpu/run_all_checks.sh"
 
 mkdir -p "$out"
-tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner -cf - thinwire-gpu | gzip -9 > "$out/thinwire-gpu.tar.gz"
+tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner -cf - thinwire-gpu | gzip > "$out/thinwire-gpu.tar.gz"
 cat > "$out/thinwire-gpu.sh" <<'STUB'
 #!/bin/sh
 # thinwire for a machine with a GPU. sh thinwire-gpu.sh FOLDER [RESULTS]: unpacks into FOLDER and runs all checks and benches.

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -9,6 +10,9 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "core/process/environment.h"
 #include "core/sha256.h"
@@ -95,14 +99,23 @@ const std::vector<std::string>& recorded_environment() {
   return names;
 }
 
+// A runner asks for the same programs again and again, tens of megabytes each: a file that looks as it did when it was hashed is not read again.
 std::string hash_of_binary(const std::string& path) {
+  using Looks = std::tuple<dev_t, ino_t, off_t, time_t, long, time_t, long>;
+  static std::mutex mutex;
+  static std::map<Looks, std::string> hashed;
+  struct stat status {};
   std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
+  if (!file || stat(path.c_str(), &status) != 0) return {};
+  const Looks looks{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
+  const std::lock_guard lock(mutex);
+  std::string& hash = hashed[looks];
+  if (!hash.empty()) return hash;
   Sha256 sha;
   std::vector<char> block(1 << 18);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
     sha.update(std::string_view(block.data(), static_cast<std::size_t>(file.gcount())));
-  return sha.hex();
+  return hash = sha.hex();
 }
 
 std::string timestamp_now() {

@@ -34,7 +34,7 @@ std::string hashed_hostname();
 /// Fills everything but `finished`. Reads /proc and the build information; starts no process.
 Provenance collect_provenance(const ProvenanceInput& input);
 
-/// SHA-256 of a program's file, as `binary_hash` records it for the program that runs; empty when it cannot be read.
+/// SHA-256 of a program's file, as `binary_hash` records it for the program that runs; empty when it cannot be read. A file whose size and times are those of the last call is not read again.
 std::string hash_of_binary(const std::string& path);
 /// What the seal of a record keeps of a binary hash: enough to tell one build from another.
 inline std::string code_of(const std::string& binary_hash) { return binary_hash.substr(0, 16); }

@@ -112,13 +112,14 @@ class Claims:
 
     def tables(self, *beginnings, name=""):
         """Tables of the claims whose id begins so ("optimus_cc.C5" has C5a, not C50), whose name contains `name`."""
-        return [
-            table
-            for claim in self.ordered()
-            if any(_begins(claim.id, beginning) for beginning in beginnings)
-            for table in claim.tables
-            if name.lower() in table.name.lower()
-        ]
+        return self._tables(lambda claim: any(_begins(claim.id, beginning) for beginning in beginnings), name)
+
+    def tables_of(self, figure, name=""):
+        """Tables of the claims that name this figure as theirs: a new claim is drawn without being listed anywhere."""
+        return self._tables(lambda claim: claim.figure == figure, name)
+
+    def _tables(self, asked, name):
+        return [table for claim in self.ordered() if asked(claim) for table in claim.tables if name.lower() in table.name.lower()]
 
     def hash_of(self, tables):
         """Of the files that these tables are from."""
@@ -127,15 +128,23 @@ class Claims:
 
     def why_none(self, *beginnings, what="numbers"):
         """Why no table was found: not judged at all (which profile judges it), or judged without such numbers."""
-        found = [c for c in self.ordered() if any(_begins(c.id, b) for b in beginnings)]
+        asked = lambda identifier, figure: any(_begins(identifier, b) for b in beginnings)
+        return self._why_none(asked, ", ".join(beginnings), what)
+
+    def why_none_of(self, figure, what="numbers"):
+        """The same of tables_of()."""
+        return self._why_none(lambda identifier, own: own == figure, f"those whose figure is {figure}", what)
+
+    def _why_none(self, asked, these, what):
+        found = [c for c in self.ordered() if asked(c.id, c.figure)]
         if found:
             verdicts = ", ".join(f"{c.id} is {c.verdict}" for c in found)
             return f"no data because no judged claim holds {what} ({verdicts})."
-        known = [e for e in self.listed if any(_begins(e["id"], b) for b in beginnings)]
+        known = [e for e in self.listed if asked(e["id"], e.get("figure", ""))]
         if known:
             needed = ", ".join(f"{e['id']} from profile {e['from']}" for e in sorted(known, key=lambda e: order_of(e["id"])))
             return f"no data because no claim with {what} was judged ({needed} upwards)."
-        return f"no data because no claim with {what} was judged ({', '.join(beginnings)}): `claims run` judges them."
+        return f"no data because no claim with {what} was judged ({these}): `claims run` judges them."
 
 
 def order_of(identifier):

@@ -126,7 +126,7 @@ def _load(file, path, sha256):
         if name in file:
             training_attributes.update({key: _plain(value) for key, value in file[name].attrs.items()})
     all_cells = _derive(tables["cells"])
-    on_device = np.array([r["program"] == DEVICES or is_peer(r) for r in all_cells.rows()], dtype=bool)
+    on_device = np.array([r["program"] == DEVICES or is_peer(r) for r in all_cells.rows("program")], dtype=bool)
     samples = len(file["samples"]) if "samples" in file else 0
     return Collected(
         path=path,
@@ -265,13 +265,16 @@ def scheme_of(row):
     return row["operation"].replace("_", " ") or "unnamed"
 
 
+_DERIVED_FROM = ("traffic", "operation", "method", "codec", "protocol", "tensor", "link", "compute", "ranks", "tp", "pp", "dp", "batch", "seq")
+
+
 def _derive(cells):
     cells = _spread_over_classes(cells)
     # A codec alone crosses no link, wherever its bench ran.
     cells = cells.with_column(
         "link", ["" if traffic == "codec" else link for traffic, link in zip(cells["traffic"], cells["link"])]
     )
-    rows = cells.rows()
+    rows = cells.rows(*_DERIVED_FROM)
     cells = cells.with_column("family", [family_of(r["codec"] or r["method"]) for r in rows])
     labels = [label_of(r["method"], r["codec"]) for r in rows]
     # Two codecs must never share a name in a figure: fall back to the full expression.
@@ -299,7 +302,7 @@ def _spread_over_classes(cells):
         TRAINER: [""],  # all classes at once
     }
     pick, classes = [], []
-    for i, row in enumerate(cells.rows()):
+    for i, row in enumerate(cells.rows("traffic", "status", "program", "tp", "pp")):
         wanted = [row["traffic"]]
         if not row["traffic"] and row["status"] != "OK":
             wanted = (

@@ -24,13 +24,13 @@ class TaskResult:
 
 
 def results(claims):
-    """({task: TaskResult}, the tables that they are from). Claims of one comparison share their cells: the first is taken."""
-    found, tables = {}, []
+    """({task: TaskResult}, the tables that they are from). Claims of one comparison share their cells: the one with the most arms is taken."""
+    found, tables = {}, {}
     for table in claims.tables(*CLAIMS, name=" of "):
         match = _OF_TASK.match(table.name)
-        if not match or match[2] in found or match[1] in ("gain", "link"):
+        if not match or match[1] in ("gain", "link") or (match[2] in tables and len(table.rows) <= len(tables[match[2]].rows)):
             continue
-        tables.append(table)
+        tables[match[2]] = table
         result = found[match[2]] = TaskResult(match[1], match[3], table.claim.origin)
         for arm, values in table.rows:
             numbers = [v for v in values.values() if v == v]
@@ -38,13 +38,13 @@ def results(claims):
                 result.scratch = numbers
             elif numbers:
                 result.arms[arm] = numbers
-    for gain in ("gain of pre-training", "gain over the commonest label"):
-        for table in claims.tables(*CLAIMS, name=gain):
-            for task, values in table.rows:
-                if task in found:
-                    found[task].chance, found[task].gain = table.number(values, "chance"), table.number(values, "gain")
-                    found[task].counts = table.number(values, "counts") == 1
-    return found, tables
+    for task, of in tables.items():
+        for table in of.claim.tables:
+            values = table.row(task)
+            if values and table.name.startswith(("gain of pre-training", "gain over the commonest label")):
+                found[task].chance, found[task].gain = table.number(values, "chance"), table.number(values, "gain")
+                found[task].counts = table.number(values, "counts") == 1
+    return found, list(tables.values())
 
 
 def ratios(claims):

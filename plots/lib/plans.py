@@ -146,7 +146,7 @@ def load(collected):
 
 def settings(collected):
     """Cell id -> what only runs that stand in one panel share: ranks, mesh, model and batch."""
-    return {row["cell_id"]: tuple(row[name] for name in _SETTING) for row in collected.training_cells.rows()}
+    return {row["cell_id"]: tuple(row[name] for name in _SETTING) for row in collected.training_cells.rows("cell_id", *_SETTING)}
 
 
 def _one_setting(collected):
@@ -166,7 +166,7 @@ def _one_setting(collected):
 
 def _plan(name, traffic):
     rows = traffic.where(plan=name)
-    coded = {(r["traffic"], r["codec"]) for r in rows.rows() if r["codec"] not in ("", "none")}
+    coded = {(r["traffic"], r["codec"]) for r in rows.rows("traffic", "codec") if r["codec"] not in ("", "none")}
     coded = sorted(coded, key=lambda pair: (class_rank(pair[0]), pair))
     return Plan(name, tuple(t for t, _ in coded), tuple(c for _, c in coded))
 
@@ -206,35 +206,23 @@ def handles(plans):
 
 
 def _curve(plan, rows):
-    runs = []
-    for _, one in rows.groups("cell_id"):
-        order = np.argsort(one["step"], kind="stable")
-        runs.append(
-            {
-                name: one[name][order].astype(float)
-                for name in ("step", "loss", "validation_loss", "link_bytes")
-            }
-        )
-    if not any(np.isfinite(r["loss"]).any() or np.isfinite(r["validation_loss"]).any() for r in runs):
+    if not np.isfinite(rows["loss"]).any() and not np.isfinite(rows["validation_loss"]).any():
         return None
-    steps = sorted(set().union(*(set(r["step"]) for r in runs)))
-    medians = {}
-    for name in ("loss", "validation_loss", "link_bytes"):
-        at = [[r[name][r["step"] == s] for r in runs] for s in steps]
-        medians[name] = np.array([_median(np.concatenate(values)) for values in at])
-    return Curve(
-        plan,
-        len(runs),
-        np.array(steps, dtype=int),
-        medians["loss"],
-        medians["validation_loss"],
-        medians["link_bytes"],
-    )
+    steps = np.unique(rows["step"])
+    loss, validation, sent = (_medians(steps, rows["step"], rows[name]) for name in ("loss", "validation_loss", "link_bytes"))
+    return Curve(plan, len(rows.distinct("cell_id")), steps, loss, validation, sent)
 
 
-def _median(values):
-    values = values[np.isfinite(values)]
-    return float(np.median(values)) if len(values) else float("nan")
+def _medians(steps, at, values):
+    """The median of the finite values at each of these steps, NaN where there is none: all at once, for a run has hundreds of steps."""
+    known = np.isfinite(values)
+    at, values = at[known], values[known].astype(float)
+    order = np.lexsort((values, at))
+    values = values[order]
+    found, first, count = np.unique(at[order], return_index=True, return_counts=True)
+    medians = np.full(len(steps), np.nan)
+    medians[np.searchsorted(steps, found)] = (values[first + (count - 1) // 2] + values[first + count // 2]) / 2
+    return medians
 
 
 def _times(plans, table, cells):

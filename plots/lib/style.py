@@ -1,5 +1,6 @@
 """One look for all figures: a colour per codec family, a marker per form and protocol, a fill per kind of point
 (measured, emulated, modelled, published), and labels that do not run into each other."""
+import contextlib
 import math
 
 import matplotlib
@@ -12,7 +13,6 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 INK, SOFT, GRID = "#1f2933", "#616e7c", "#e4e7eb"
 
@@ -330,8 +330,17 @@ def number_ticks(axis, low, high):
 
 def freeze_layout(figure):
     """Runs the layout once and keeps it, so that pixel positions are final. Without an engine, not with the engine "none": savefig draws twice where there is any."""
-    figure.draw_without_rendering()
+    with contextlib.suppress(ValueError):  # as where matplotlib draws: without a layout a picture can still be read
+        figure.get_layout_engine().execute(figure)
     figure.set_layout_engine(None)
+
+
+def _box(x, y, width, height):
+    return x, y, x + width, y + height
+
+
+def _overlap(a, b):
+    return a[0] <= b[2] and b[0] <= a[2] and a[1] <= b[3] and b[1] <= a[3]
 
 
 def place_labels(axes, labels, avoid=(), fontsize=7.5):
@@ -341,39 +350,35 @@ def place_labels(axes, labels, avoid=(), fontsize=7.5):
     Call after `freeze_layout`: greedy, nearest free place of 16 directions and growing distance."""
     renderer = axes.figure.canvas.get_renderer()
     scale = axes.figure.dpi / 72.0
-    frame = axes.get_window_extent(renderer)
-    to_pixels = lambda x, y: axes.transData.transform((x, y))
+    left, bottom, right, top = axes.get_window_extent(renderer).extents.tolist()
+    to_pixels = lambda x, y: axes.transData.transform((x, y)).tolist()
     points = [to_pixels(x, y) for x, y, _, _ in labels]
     obstacles = [to_pixels(x, y) for x, y in avoid] + points
+    # Boxes are (left, bottom, right, top) in plain numbers: every place is compared with every box, which with matplotlib's own takes seconds.
     taken = [
-        Text.get_window_extent(text, renderer)
+        tuple(Text.get_window_extent(text, renderer).extents.tolist())
         for text in axes.texts
         if text.get_text() and text.get_visible()
     ]
-    dots = [Bbox.from_bounds(px - 4 * scale, py - 4 * scale, 8 * scale, 8 * scale) for px, py in obstacles]
+    dots = [_box(px - 4 * scale, py - 4 * scale, 8 * scale, 8 * scale) for px, py in obstacles]
     left_out = []
     for (x, y, text, tint), (px, py) in zip(labels, points):
         probe = axes.text(x, y, text, fontsize=fontsize)
-        size = probe.get_window_extent(renderer)
+        width, height = probe.get_window_extent(renderer).size.tolist()
         probe.remove()
         best = None
         for distance in (6, 10, 15, 21, 28, 36, 46, 58):
+            if best is not None and best[0] <= distance:
+                break  # no place this far away costs less
             for turn in range(16):
                 angle = 2 * math.pi * ((turn + 1) // 2 * (-1) ** turn) / 16 + math.pi / 8
-                cx = px + math.cos(angle) * (distance * scale + size.width / 2)
-                cy = py + math.sin(angle) * (distance * scale + size.height / 2)
-                box = Bbox.from_bounds(
-                    cx - size.width / 2 - scale,
-                    cy - size.height / 2 - scale,
-                    size.width + 2 * scale,
-                    size.height + 2 * scale,
-                )
-                inside = (
-                    frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-                )
-                if not inside or any(box.overlaps(other) for other in taken):
+                cx = px + math.cos(angle) * (distance * scale + width / 2)
+                cy = py + math.sin(angle) * (distance * scale + height / 2)
+                box = _box(cx - width / 2 - scale, cy - height / 2 - scale, width + 2 * scale, height + 2 * scale)
+                inside = left <= box[0] and box[2] <= right and bottom <= box[1] and box[3] <= top
+                if not inside or any(_overlap(box, other) for other in taken):
                     continue
-                hidden = sum(box.overlaps(dot) for dot in dots)
+                hidden = sum(_overlap(box, dot) for dot in dots)
                 cost = distance + 9 * hidden
                 if best is None or cost < best[0]:
                     best = (cost, box, distance, cx, cy)

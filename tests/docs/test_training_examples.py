@@ -1,7 +1,8 @@
 # labels: docs, mpi
 # timeout: 400
 # needs: train_gpt
-"""Every command of docs/training.md runs as it stands, but for the number of steps, which is cut to two (and a round of an outer loop to one), and says what it is there to show."""
+"""Every command of docs/training.md runs as it stands, but for counts: two steps (a round of an outer loop: one), as many micro-batches of one sequence each, two batches of validation; and says what it
+is there to show."""
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("THINWIRE_BIN_DIR", os.path.join(ROOT, "build", "bin"))
 COUNTS = ("--steps", "--serial-steps", "--warmup")
+GLOBAL_BATCH = 8  # train_gpt's own
 
 
 def commands():
@@ -23,8 +25,14 @@ def commands():
 
 
 def short(command):
-    """As a list, with the programs of this build and at most two steps of each kind."""
+    """As a list, with the programs of this build, at most two steps of each kind and few sequences: what ranks exchange, and how often in a step, does not depend on how many a micro-batch holds."""
     words = shlex.split(command, comments=True)
+    micro, batch = (int(words[words.index(name) + 1]) if name in words else own for name, own in (("--micro-batch", 1), ("--global-batch", GLOBAL_BATCH)))
+    for name, value in (("--micro-batch", 1), ("--global-batch", batch // micro), ("--eval-sequences", 2 * batch // micro)):
+        if name in words:
+            words[words.index(name) + 1] = str(value)
+        else:
+            words += [name, str(value)]
     for at, word in enumerate(words):
         if word in COUNTS:
             words[at + 1] = str(min(2, int(words[at + 1])))

@@ -1,9 +1,13 @@
 """What the fault tests of `sweep` share: a study whose program is tests/programs/launch_player.cpp, which plays what it is told."""
 import collections
+import concurrent.futures
 import glob
+import io
+import multiprocessing
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -86,7 +90,7 @@ class SweepCase(unittest.TestCase):
         with open(self.out + "/ran.txt", encoding="utf-8") as file:
             return collections.Counter(file.read().split("\n")[:-1])
 
-    def wait_for_records(self, count, limit=30):
+    def wait_for_records(self, count, limit=60):
         start = time.monotonic()
         while len(glob.glob(self.out + "/cells/*.h5")) < count:
             self.assertLess(time.monotonic() - start, limit, "the sweep did not get going")
@@ -104,3 +108,40 @@ class SweepCase(unittest.TestCase):
                 return self.folder.encode() in file.read()
         except OSError:
             return False
+
+
+SIDE_BY_SIDE = 3
+
+
+def _cases():
+    """Ids of the test file's cases, in their order."""
+    found, todo = [], [unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])]
+    while todo:
+        case = todo.pop()
+        if isinstance(case, unittest.TestSuite):
+            todo.extend(reversed(list(case)))
+        else:
+            found.append(case.id().removeprefix("__main__."))
+    return found
+
+
+def _passes(case):
+    """Whether the case passes, and what unittest says of it."""
+    told = io.StringIO()
+    suite = unittest.defaultTestLoader.loadTestsFromName(case, sys.modules["__main__"])
+    result = unittest.TextTestRunner(stream=told, verbosity=2).run(suite)
+    return result.wasSuccessful() and result.testsRun == 1, told.getvalue()
+
+
+def main():
+    """As unittest.main(), but several cases at a time, since they wait for programs more than they compute; those that are named on the command line one by one. Each has a folder of its own."""
+    if len(sys.argv) > 1:
+        unittest.main(verbosity=2)
+    cases, failed = _cases(), []
+    with concurrent.futures.ProcessPoolExecutor(SIDE_BY_SIDE, mp_context=multiprocessing.get_context("fork")) as pool:
+        for case, (passed, told) in zip(cases, pool.map(_passes, cases)):
+            print(told, end="", flush=True)
+            if not passed:
+                failed.append(case)
+    print(f"{len(cases)} cases; failed: {', '.join(failed) or 'none'}")
+    sys.exit(1 if failed or not cases else 0)

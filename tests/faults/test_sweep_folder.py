@@ -14,7 +14,7 @@ import unittest
 
 import h5py
 
-from sweep_case import PLAYERS, SWEEP, SweepCase, text
+from sweep_case import PLAYERS, SWEEP, SweepCase, main, text
 
 
 class Continued(SweepCase):
@@ -191,10 +191,10 @@ class Surroundings(SweepCase):
         environment = dict(os.environ, LD_PRELOAD=library)
         looks = subprocess.run(["date", "+%s"], env=environment, capture_output=True, text=True, check=True).stdout
         self.assertLess(abs(int(looks) - time.time()) % 86400, 100, "the clock does not jump as it should")
-        study = self.study(["ok", "hang", "ok"], timeout=3, seconds=0.2)
+        study = self.study(["ok", "hang", "ok"], timeout=8, seconds=0.2)
         start = time.monotonic()
-        result = subprocess.run(self.command("run", study), env=environment, capture_output=True, text=True, timeout=60, check=False)
-        self.assertGreater(time.monotonic() - start, 3)
+        result = subprocess.run(self.command("run", study), env=environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertGreater(time.monotonic() - start, 8)
         self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
         self.assertEqual(self.count(), {"OK": 2, "TIMEOUT": 1})
         stamps = []
@@ -202,7 +202,7 @@ class Surroundings(SweepCase):
             with open(path, encoding="utf-8") as file:
                 stamps.append([json.loads(line) for line in file])
         self.assertTrue(any(abs(a["time"] - b["time"]) > 40000 for s in stamps for a, b in zip(s, s[1:])), "the journals saw no jump")
-        self.assertTrue(all(0 <= entry["elapsed"] < 60 for s in stamps for entry in s))
+        self.assertTrue(all(0 <= entry["elapsed"] < 100 for s in stamps for entry in s))
 
     def test_a_read_only_result_folder_is_one_clear_error_and_can_still_be_read(self):
         study = self.study(["ok", "ok"])
@@ -323,4 +323,4 @@ wc -l < "$OUT"/ran.txt
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -3,7 +3,7 @@ import functools
 import os
 import unittest
 
-from support import FIGURES, SEED, close, draw, read_csv, scratch_folder
+from support import FIGURES, SEED, close, read_csv, scratch_folder
 import make_claims
 import make_collected
 import make_device
@@ -30,10 +30,11 @@ def source(reads):
 
 
 class Drawings(dict):
-    """Figures drawn from complete data, each when it is first asked for."""
+    """Figures of complete data, each made when it is first asked for. Nothing lays them out or renders them, which takes most of the time and
+    changes no number: test_every_figure.py does so with these very figures."""
 
     def __missing__(self, name):
-        self[name] = draw(name, source(FIGURES[name].reads))
+        self[name] = FIGURES[name].draw(source(FIGURES[name].reads))
         return self[name]
 
 

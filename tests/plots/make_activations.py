@@ -15,9 +15,9 @@ def losses(ground, arms):
 def boundaries():
     """Two claims that share a comparison, and one of the other page."""
     return [
-        made.claim("activation_compression.C17", tables=[losses("activations, Top-K", {"Top-10 %, own masks": 0.03, "Top-5 %, own masks": 0.3})]),
-        made.claim("activation_compression.C19", tables=[losses("activations, Top-K", {"Top-10 %, shared mask": 0.02, "Top-10 %, own masks": 0.03})]),
-        made.claim("low_bandwidth_pipeline.C20", tables=[losses("race-s, boundary codecs", {"MXFP8": 0.001, "MXFP4": 0.04, "NVFP4": 0.02})]),
+        made.claim("activation_compression.C17", figure="activation_losses", tables=[losses("activations, Top-K", {"Top-10 %, own masks": 0.03, "Top-5 %, own masks": 0.3})]),
+        made.claim("activation_compression.C19", figure="activation_losses", tables=[losses("activations, Top-K", {"Top-10 %, shared mask": 0.02, "Top-10 %, own masks": 0.03})]),
+        made.claim("low_bandwidth_pipeline.C20", figure="activation_losses", tables=[losses("race-s, boundary codecs", {"MXFP8": 0.001, "MXFP4": 0.04, "NVFP4": 0.02})]),
     ]
 
 

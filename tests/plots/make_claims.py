@@ -199,9 +199,9 @@ def replica_losses():
     tlq, smooth, eight = worse("TLq", (0.010, 0.011, 0.009)), worse("TLq-HS", (0.001, 0.0, -0.001)), worse("8 and 8 bits", (0.0005, 0.0, 0.0))
     losses = lambda name, rows: table("validation loss (nats per token), " + name, seeds, rows)
     return [
-        claim("sharded_compression.C10", basis="training", tables=[losses("2 nodes of 2", [base, tlq, smooth, eight])]),
-        claim("sharded_compression.C11", basis="training", tables=[losses("2 nodes of 2", [base, smooth, worse("SDP4Bit", (0.002, 0.003, 0.002))])]),
-        claim("gradient_compression.C16b", basis="training", tables=[losses("2 replicas, PowerSGD", [("dense", base[1]), worse("rank 4", (0.004, 0.005, 0.004))])]),
+        claim("sharded_compression.C10", basis="training", figure="replica_losses", tables=[losses("2 nodes of 2", [base, tlq, smooth, eight])]),
+        claim("sharded_compression.C11", basis="training", figure="replica_losses", tables=[losses("2 nodes of 2", [base, smooth, worse("SDP4Bit", (0.002, 0.003, 0.002))])]),
+        claim("gradient_compression.C16b", basis="training", figure="replica_losses", tables=[losses("2 replicas, PowerSGD", [("dense", base[1]), worse("rank 4", (0.004, 0.005, 0.004))])]),
     ]
 
 

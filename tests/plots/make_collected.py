@@ -751,11 +751,11 @@ def grid_rows(rng, ranks=tuple(GRIDS), codecs=("none", "quantize:bits=8", "quant
                     yield row(**base, operation=f"error of {what}", relative_l2=error * factor * (1 + 0.1 * k) * float(np.exp(rng.normal(0, 0.05))))
 
 
-def everything(path, seed=1, links=tuple(LINKS), spoil=True):
+def everything(path, seed=1, links=tuple(LINKS), shapes=SHAPES, spoil=True):
     """A complete quick run; `spoil` adds MISTRUSTED, SKIPPED and FAILED rows and NaN values."""
     rng = np.random.default_rng(seed)
     cells = (
-        list(activation_rows(rng, links))
+        list(activation_rows(rng, links, shapes=shapes))
         + list(gradient_rows(rng, links))
         + list(sharded_rows(np.random.default_rng(seed + 100), links))
         + list(embedding_rows(rng, links))

@@ -1,6 +1,8 @@
 """What the tests of the figures share: paths, the figures there are, a scratch folder, running the programs, texts in a picture."""
 import atexit
+import multiprocessing
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -50,18 +52,37 @@ def close(drawing):
     plt.close(drawing.figure)
 
 
-def run(program, *arguments, root=ROOT):
+def run(program, *arguments, root=ROOT, fresh=True):
     """Runs plots/report/PROGRAM of a tree as a user would; returns the finished process with its text output. The report shows no
-    reference claims unless a test names some: what is committed there changes. CTest bounds the time: a busy machine must fail no test."""
+    reference claims unless a test names some: what is committed there changes. CTest bounds the time: a busy machine must fail no test.
+    Not `fresh`, it runs in a fork of this process, which has imported numpy, h5py and matplotlib: their import is most of a short run. A test
+    program runs each program fresh once."""
     if program == "report.py" and "--reference" not in arguments:
         arguments = (*arguments, "--reference", "")
-    return subprocess.run(
-        ["/usr/bin/python3", os.path.join(root, "plots", "report", program), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=tempfile.gettempdir(),
-        check=False,
-    )
+    command = [os.path.join(root, "plots", "report", program), *map(str, arguments)]
+    if fresh:
+        return subprocess.run(["/usr/bin/python3", *command], capture_output=True, text=True, cwd=tempfile.gettempdir(), check=False)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = multiprocessing.get_context("fork").Process(target=_as_program, args=(command, out.fileno(), err.fileno()))
+        process.start()
+        process.join()
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read())
+    return subprocess.CompletedProcess(command, process.exitcode, *texts)
+
+
+def _as_program(command, out, err):
+    """What a new interpreter does with a command: its own arguments, folder, output and path, and no module of plots/ yet."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "plots"]:
+        del sys.modules[name]
+    sys.path[:] = [os.path.dirname(command[0]), *(path for path in sys.path if not path.startswith(ROOT))]
+    sys.argv[:] = command
+    os.chdir(tempfile.gettempdir())
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    runpy.run_path(command[0], run_name="__main__")
 
 
 def read_csv(text):

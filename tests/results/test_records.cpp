@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <sstream>
 
+#include "core/sha256.h"
 #include "results/cell.h"
 #include "results/collect.h"
+#include "results/files/files.h"
 #include "results/journal.h"
 #include "results/provenance.h"
 #include "results/record.h"
@@ -316,6 +318,16 @@ TEST(Record, ItsSealNamesTheCodeThatWroteItSoThatReuseCanBeJudgedInOneRead) {
   EXPECT_EQ(check.status, Status::failed);
   EXPECT_EQ(check.code, code_of(record.provenance.binary_hash));
   EXPECT_EQ(hash_of_binary(out / "none"), "");
+}
+
+TEST(Record, AProgramThatIsReplacedIsHashedAgain) {
+  const TemporaryFolder out;
+  write_file_atomically(out / "program", "one");
+  const std::string before = hash_of_binary(out / "program");
+  EXPECT_EQ(before, sha256_hex("one"));
+  EXPECT_EQ(hash_of_binary(out / "program"), before);
+  write_file_atomically(out / "program", "two");
+  EXPECT_EQ(hash_of_binary(out / "program"), sha256_hex("two"));
 }
 
 TEST(Collect, CalibrationsThatCellsShareCountOnceEvenWhenTheyMeasuredNothing) {

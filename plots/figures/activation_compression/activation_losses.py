@@ -4,7 +4,7 @@ import statistics
 from plots.lib import claim_drawing, comparisons, style, words
 from plots.lib.figure import Figure, Source
 
-CLAIMS = tuple(f"activation_compression.C{n}" for n in (1, 13, 14, 15, 16, 17, 18, 19, 20, 21, 25, 26)) + tuple(f"low_bandwidth_pipeline.C{n}" for n in (11, 12, 16, 18, 20))
+FIGURE = "activation_losses"  # claims name it
 COLUMNS = ("comparison", "arm", "seed", "loss", "difference", "origin")
 SEVERE = 0.05
 
@@ -21,10 +21,10 @@ SEVERE = 0.05
     columns=COLUMNS,
 )
 def draw(drawing, claims):
-    tables = [t for t in claims.tables(*CLAIMS, name=comparisons.BEGINNING) if len(t.rows) > 1]
+    tables = [t for t in claims.tables_of(FIGURE, name=comparisons.BEGINNING) if len(t.rows) > 1]
     grounds = comparisons.by_ground(tables)
     if not grounds:
-        return drawing.skipped(claims.why_none(*CLAIMS, what="losses of training arms"))
+        return drawing.skipped(claims.why_none_of(FIGURE, what="losses of training arms"))
     origins = {t.name.removeprefix(comparisons.BEGINNING): t.claim.origin for t in tables}
     lines = {ground: comparisons.differences(arms) for ground, arms in grounds.items()}
     heights = [0.8 + 0.26 * len(of) for of in lines.values()]

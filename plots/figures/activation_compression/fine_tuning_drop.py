@@ -20,7 +20,7 @@ MOST = 30  # points; more is drawn alike
     how_to_read=(
         "Each box: points of the task's metric (100 times accuracy, or correlation) that the arm loses against the dense arm, mean over seeds, below it the"
         " metric itself. Orange loses, blue gains. A task counts only if pre-training gains at least 2 points over a model from scratch (lower end of the"
-        " interval above 0); the others are marked NO TEST. These tasks resemble GLUE's in form only: never call the numbers GLUE scores."
+        " interval above 0), and the dense arm is 5 points above chance; the others are marked NO TEST. These tasks resemble GLUE's in form only: never call the numbers GLUE scores."
     ),
     columns=COLUMNS,
 )

@@ -6,27 +6,7 @@ from plots.lib import claim_drawing, style, words
 from plots.lib import claims as claims_of
 from plots.lib.figure import Figure, Source
 
-CLAIMS = (
-    "gradient_compression.C9",
-    "gradient_compression.C16",
-    "gradient_compression.C21",
-    "gradient_compression.C23",
-    "low_communication.C3",
-    "low_communication.C4",
-    "low_communication.C5",
-    "low_communication.C7",
-    "low_communication.C10",
-    "low_communication.C11",
-    "low_communication.C14",
-    "low_communication.C15",
-    "low_communication.C17",
-    "low_communication.C18",
-    "low_communication.C21",
-    "sharded_compression.C9",
-    "sharded_compression.C10",
-    "sharded_compression.C11",
-    "sharded_compression.C20",
-)
+FIGURE = "replica_losses"  # claims name it
 BEGINNING = "validation loss (nats per token), "
 COLUMNS = ("comparison", "arm", "seed", "loss", "difference_percent", "origin")
 
@@ -43,12 +23,12 @@ COLUMNS = ("comparison", "arm", "seed", "loss", "difference_percent", "origin")
     columns=COLUMNS,
 )
 def draw(drawing, claims):
-    tables = [t for t in claims.tables(*CLAIMS, name=BEGINNING) if len(t.rows) > 1]
+    tables = [t for t in claims.tables_of(FIGURE, name=BEGINNING) if len(t.rows) > 1]
     comparisons = {}
     for table in tables:
         comparisons.setdefault(table.name.removeprefix(BEGINNING), []).append(table)
     if not comparisons:
-        return drawing.skipped(claims.why_none(*CLAIMS, what="losses of training arms"))
+        return drawing.skipped(claims.why_none_of(FIGURE, what="losses of training arms"))
     arms = {name: _arms(of) for name, of in comparisons.items()}
     heights = [0.9 + 0.3 * len(of) for of in arms.values()]
     figure, axes = style.canvas(

@@ -132,11 +132,11 @@ def _point(row):
     }
 
 
+_NAMED = ("family", "traffic", "label", "form", "protocol", "kind", "layout", "shape", "tensor")
+
+
 def _name(row):
-    return {
-        "codec_family": row["family"],
-        **{k: row[k] for k in ("traffic", "label", "form", "protocol", "kind", "layout", "shape", "tensor")},
-    }
+    return {"codec_family": row["family"], **{k: row[k] for k in _NAMED[1:]}}
 
 
 def _brackets(cells, links):
@@ -171,7 +171,7 @@ def _brackets(cells, links):
             continue
         low = by_rate[sum(pays) - 1][0] if any(pays) else NEVER
         high = by_rate[sum(pays)][0] if not all(pays) else float("inf")
-        first = rows.rows()[0]
+        first = rows.take([0]).rows(*_NAMED)[0]
         predicted = rows.median("break_even_gbps")
         result.append(
             {

@@ -1,4 +1,6 @@
 """Where the time goes, encode / transfer / decode against the dense baseline, for one representative cell per link."""
+import itertools
+
 import numpy as np
 
 from plots.lib import data, style, words
@@ -140,11 +142,9 @@ def _panel(axes, bars, room_for_numbers):
     unit, scale = ("ms", 1e3) if end >= 2e3 else ("µs", 1.0)
     room = room_for_numbers  # the numbers stand right of the bars
     for y, bar in enumerate(bars):
-        left = 0.0
-        for stage in STAGES:
-            width = bar[f"{stage}_us"] / scale
-            axes.barh(y, width, left=left, height=0.72, color=style.STAGE_COLOURS[stage], linewidth=0)
-            left += width
+        widths = [bar[f"{stage}_us"] / scale for stage in STAGES]
+        *lefts, left = itertools.accumulate(widths, initial=0.0)
+        axes.barh([y] * len(STAGES), widths, left=lefts, height=0.72, color=[style.STAGE_COLOURS[stage] for stage in STAGES], linewidth=0)
         cut = left > end / scale
         speed = f"  {words.times(bar['speedup'])}" if np.isfinite(bar["speedup"]) else ""
         note = (

@@ -30,6 +30,14 @@ class Reading(unittest.TestCase):
                 with self.assertRaises(CorruptData):
                     claims_of.load(folder)
 
+    def test_a_figure_is_given_the_tables_of_the_claims_that_name_it(self):
+        losses = [made.table("validation loss", ["seed 1"], [("dense", [2.0])]), made.table("steps", ["x"], [("dense", [1.0])])]
+        claims = load([made.claim("a.C2", tables=losses, figure="curves"), made.claim("b.C1", tables=losses, figure="curves"), made.claim("a.C1", tables=losses, figure="bars")])
+        self.assertEqual([t.claim.id for t in claims.tables_of("curves", name="loss")], ["a.C2", "b.C1"])
+        self.assertIn("a.C2 is CONFIRMED, b.C1 is CONFIRMED", claims.why_none_of("curves", what="spans"))
+        claims.judged, claims.listed = {}, [{"id": "a.C2", "statement": "", "from": "full", "figure": "curves"}, {"id": "a.C1", "statement": "", "from": "quick"}]
+        self.assertIn("(a.C2 from profile full upwards)", claims.why_none_of("curves"))
+
     def test_references_of_several_pages_fill_in_together(self):
         root = os.path.join(scratch_folder(), "results", "reference", "some-machine")
         own, other = os.path.join(root, "optimus_cc"), os.path.join(root, "tensor_parallel")

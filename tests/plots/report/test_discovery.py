@@ -46,10 +46,10 @@ class Discovery(unittest.TestCase):
         cls.collected = os.path.join(scratch_folder(), "collected.h5")
         made.write(cls.collected, [], links=made.link_rows(np.random.default_rng(SEED), ["netns:1gbit"]))
 
-    def report(self, root, *arguments):
+    def report(self, root, *arguments, fresh=False):
         """(finished report.py of a tree, what it wrote)."""
         out = scratch_folder()
-        return run("report.py", "--collected", self.collected, "--out", out, *arguments, root=root), out
+        return run("report.py", "--collected", self.collected, "--out", out, *arguments, root=root, fresh=fresh), out
 
     def test_every_file_of_the_figures_is_found(self):
         folder = os.path.join(ROOT, "plots", "figures")
@@ -60,7 +60,7 @@ class Discovery(unittest.TestCase):
     def test_a_new_file_is_drawn_with_its_csv_and_stands_in_the_report_in_its_order(self):
         root = copied_tree()
         add(root, "new_area/carried.py", EXAMPLE)
-        done, out = self.report(root)
+        done, out = self.report(root, fresh=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual({name.split(".")[0] for name in os.listdir(os.path.join(out, "figures"))}, {"links", "carried"})
         for ending in ("pdf", "png"):
@@ -73,10 +73,10 @@ class Discovery(unittest.TestCase):
         sections = [anchor for anchor in re.findall(r'<section id="(\w+)"', page) if anchor in ("links", "carried")]
         self.assertEqual(sections, ["links", "carried"], "100 before 105")
         self.assertIn(f"{len(rows)} calibrations.", page)
-        listed = run("report.py", "--list", root=root)
+        listed = run("report.py", "--list", root=root, fresh=False)
         self.assertRegex(listed.stdout, r"new_area\n  carried +What the links carried, per direction\.")
         add(root, "new_area/carried.py", EXAMPLE.replace("order=105", "order=95"))
-        self.assertRegex(run("report.py", "--list", root=root).stdout, r"(?s)carried.*links")
+        self.assertRegex(run("report.py", "--list", root=root, fresh=False).stdout, r"(?s)carried.*links")
 
     def test_a_new_file_can_be_drawn_alone(self):
         root = copied_tree()

@@ -71,9 +71,11 @@ class WholeReport(unittest.TestCase):
     def setUpClass(cls):
         cls.out = scratch_folder()
         cls.collected = os.path.join(cls.out, "collected.h5")
-        made.everything(cls.collected, seed=SEED, links=("shm", "netns:100mbit", "netns:1gbit"))
+        made.everything(cls.collected, seed=SEED, links=("shm", "netns:100mbit", "netns:1gbit"), shapes=made.SHAPES[::3])
         cls.finished = run("report.py", "--collected", cls.collected, "--out", cls.out)
         assert cls.finished.returncode == 0, cls.finished.stderr
+        cls.summary = run("summary.py", "--collected", cls.collected)
+        assert cls.summary.returncode == 0, cls.summary.stderr
         with open(os.path.join(cls.out, "report.html"), encoding="utf-8") as stream:
             cls.content = stream.read()
         cls.page = Page(cls.content)
@@ -148,15 +150,14 @@ class WholeReport(unittest.TestCase):
 
     def test_without_a_race_page_and_terminal_say_so(self):
         self.assertIn("No race was run here", self.text)
-        done = run("summary.py", "--collected", self.collected)
-        self.assertTrue(done.stdout.startswith("No race was run here"), done.stdout[:200])
+        self.assertTrue(self.summary.stdout.startswith("No race was run here"), self.summary.stdout[:200])
 
     def test_a_race_in_the_collected_file_opens_page_and_terminal(self):
         folder = scratch_folder()
         collected = shutil.copy(self.collected, folder)
         make_race.add_to(collected)
         sentence = "On 20 Mbit/s 8 bits reaches 2.5 nats 2.92 [2.66, 3.21] times sooner than dense; on 1 Gbit/s nothing does."
-        self.assertEqual(run("report.py", "--collected", collected, "--out", folder, "--only", "links", "race_times").returncode, 0)
+        self.assertEqual(run("report.py", "--collected", collected, "--out", folder, "--only", "links", "race_times", fresh=False).returncode, 0)
         with open(os.path.join(folder, "report.html"), encoding="utf-8") as stream:
             page = stream.read()
         body = " ".join(" ".join(Page(page).text).split())
@@ -164,7 +165,7 @@ class WholeReport(unittest.TestCase):
         self.assertNotIn("No race was run", body)
         self.assertLess(body.index(sentence), body.index("Does it pay?"))
         self.assertLess(page.index('id="race_times"'), page.index('id="verdict"'))
-        done = run("summary.py", "--collected", collected)
+        done = run("summary.py", "--collected", collected, fresh=False)
         self.assertTrue(done.stdout.startswith(sentence), done.stdout[:200])
         for wanted in ("GPT of 4 layers, made up", "3 seeds", "95 % intervals", "top 5 % did not reach it"):
             self.assertIn(wanted, " ".join(done.stdout.split()))
@@ -172,8 +173,7 @@ class WholeReport(unittest.TestCase):
 
     def test_the_terminal_leads_with_methods_that_keep_what_they_send(self):
         """Fastest of all are methods of large error; they stand further down and are said to be what they are."""
-        output = run("summary.py", "--collected", self.collected).stdout
-        first, _, below = output.partition("The fastest at any error")
+        first, _, below = self.summary.stdout.partition("The fastest at any error")
         self.assertIn("Does it pay? Methods whose result has a relative L2 error of at most 0.1", first)
         errors = [float(line.split()[-1]) for line in first.splitlines() if re.search(r"×\s+[\d.]+$", line)]
         self.assertGreater(len(errors), 3)
@@ -203,6 +203,7 @@ class WholeReport(unittest.TestCase):
                     "--published",
                     published,
                     *extra,
+                    fresh=False,
                 )
                 self.assertEqual(done.returncode, 0, done.stderr)
                 with open(os.path.join(folder, "report.html"), encoding="utf-8") as stream:
@@ -216,18 +217,16 @@ class WholeReport(unittest.TestCase):
             names = ("training", "links")
             pages = []
             for _ in range(2):
-                run("report.py", "--collected", self.collected, "--out", folder, "--only", *names)
+                run("report.py", "--collected", self.collected, "--out", folder, "--only", *names, fresh=False)
                 with open(os.path.join(folder, "report.html"), encoding="utf-8") as stream:
                     pages.append(stream.read())
             self.assertEqual(pages[0], pages[1])
 
     def test_summary_lists_each_link_and_what_pays(self):
-        done = run("summary.py", "--collected", self.collected)
-        self.assertEqual(done.returncode, 0, done.stderr)
         for link in ("shm", "netns:100mbit", "netns:1gbit"):
-            self.assertIn(link, done.stdout)
-        self.assertLess(max(map(len, done.stdout.splitlines())), 140)
-        self.assertIn("never pay", done.stdout)
+            self.assertIn(link, self.summary.stdout)
+        self.assertLess(max(map(len, self.summary.stdout.splitlines())), 140)
+        self.assertIn("never pay", self.summary.stdout)
         piped = subprocess.run(
             f"/usr/bin/python3 {ROOT}/plots/report/summary.py --collected {self.collected} | head -1",
             shell=True,
@@ -241,12 +240,12 @@ class WholeReport(unittest.TestCase):
     def test_summary_ends_with_the_fine_tuning_corner_or_why_there_is_none(self):
         folder = scratch_folder()
         make_claims.write(folder, [make_activations.corner()])
-        done = run("summary.py", "--collected", self.collected, "--claims", folder)
+        done = run("summary.py", "--collected", self.collected, "--claims", folder, fresh=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"T1: Top-K, 0.98 % +2.0 +0.560")
         self.assertIn("pol, accuracy", done.stdout)
         make_claims.write(folder, [make_claims.claim("activation_compression.M1", "SKIPPED", figure="fine_tuning_drop")])
-        self.assertIn("activation_compression.M1 SKIPPED: because of activation_compression.M1", run("summary.py", "--collected", self.collected, "--claims", folder).stdout)
+        self.assertIn("activation_compression.M1 SKIPPED: because of activation_compression.M1", run("summary.py", "--collected", self.collected, "--claims", folder, fresh=False).stdout)
 
 
 class BadInput(unittest.TestCase):
@@ -261,7 +260,7 @@ class BadInput(unittest.TestCase):
         )
 
     def fails(self, status, pattern, *arguments, program="report.py"):
-        done = run(program, *arguments)
+        done = run(program, *arguments, fresh=False)
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertRegex(done.stderr, pattern)
         self.assertNotIn("Traceback", done.stderr)
@@ -346,7 +345,7 @@ class BadInput(unittest.TestCase):
             ),
         )
         # These of all: tests/plots/figures/test_every_figure.py draws every figure without data.
-        done = run("report.py", "--collected", self.good, "--out", self.folder, "--only", "training", "links", "speedup_map", "stage_split")
+        done = run("report.py", "--collected", self.good, "--out", self.folder, "--only", "training", "links", "speedup_map", "stage_split", fresh=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("without data", done.stdout)
         with open(os.path.join(self.folder, "figures", "training.csv"), encoding="utf-8") as stream:

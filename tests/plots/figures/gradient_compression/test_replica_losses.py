@@ -31,7 +31,7 @@ class ReplicaLosses(unittest.TestCase):
     def test_without_the_claims_it_says_what_is_missing(self):
         drawing = draw("replica_losses", load([]))
         self.assertEqual(drawing.rows, [])
-        self.assertIn("sharded_compression.C10", " ".join(drawing.gaps))
+        self.assertIn("those whose figure is replica_losses", " ".join(drawing.gaps))
         close(drawing)
 
 

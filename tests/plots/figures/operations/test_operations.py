@@ -188,7 +188,7 @@ class ClosedForms(unittest.TestCase):
             *rows("T3", (3, 2, 1.5), 9.0),
             *rows("T4", (0.8, 2, 0.5), 1.0),
         ]
-        drawing = draw("break_even", load(cells))
+        drawing = draw("break_even", load(cells), laid_out=False)
         brackets = {
             r["label"]: (r["bracket_low_gbps"], r["bracket_high_gbps"], r["agrees"])
             for r in drawing.rows
@@ -204,7 +204,7 @@ class Kinds(unittest.TestCase):
         cells = list(made.activation_rows(rng, ["shm"], layouts=((4, 1),)))
         for row in cells:
             row.update(link="emulated:eth10")
-        drawing = draw("error_vs_ratio", load(cells))
+        drawing = draw("error_vs_ratio", load(cells), laid_out=False)
         legend = [t.get_text() for t in drawing.figure.legends[0].get_texts()]
         faces = [
             tuple(c.get_facecolor()[0])

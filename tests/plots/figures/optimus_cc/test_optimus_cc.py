@@ -125,25 +125,25 @@ class MissingData(unittest.TestCase):
         self.assertIn("optimus_cc.C10 from profile standard", drawing.gaps[0])
 
     def test_numbers_that_are_not_there_leave_gaps(self):
-        drawing = draw("optimus_cc_stages", load([made.stages(missing=(26.0,))]))
+        drawing = draw("optimus_cc_stages", load([made.stages(missing=(26.0,))]), laid_out=False)
         emulated = [r for r in drawing.rows if r["kind"] == "emulated"]
         self.assertEqual((len(emulated), len(drawing.rows)), (10, 25))
         close(drawing)
-        only_losses = draw("optimus_cc_stacks", load(made.quality(np.random.default_rng(SEED))))
+        only_losses = draw("optimus_cc_stacks", load(made.quality(np.random.default_rng(SEED))), laid_out=False)
         self.assertIn("no timed steps", " ".join(only_losses.gaps))
         self.assertEqual({r["what"] for r in only_losses.rows}, {"loss"})
         close(only_losses)
 
     def test_an_arm_that_breaks_training_leaves_the_others_readable(self):
         arms = {**made.ARMS, "naive ranks 2, 16": 3.1}
-        drawing = draw("optimus_cc_stacks", load(made.quality(np.random.default_rng(SEED), arms)))
+        drawing = draw("optimus_cc_stacks", load(made.quality(np.random.default_rng(SEED), arms)), laid_out=False)
         self.assertEqual(drawing.figure.axes[0].get_xscale(), "symlog")
         close(drawing)
 
     def test_an_invalid_claims_numbers_are_drawn_and_named(self):
         claims = made.quality(np.random.default_rng(SEED))
         claims[0]["verdict"] = "INVALID"
-        drawing = draw("optimus_cc_curves", load(claims))
+        drawing = draw("optimus_cc_curves", load(claims), laid_out=False)
         self.assertIn("optimus_cc.C1a is INVALID, its numbers decide nothing", " ".join(drawing.gaps))
         close(drawing)
 
@@ -158,7 +158,7 @@ class Reference(unittest.TestCase):
 
     def test_figures_from_the_reference_say_so_in_the_picture_and_the_csv(self):
         claims = claims_of.load(made.write(scratch_folder(), made.stacks()[:1]), self.reference)
-        cluster, errors, both = (draw(f"optimus_cc_{n}", claims) for n in ("cluster", "errors", "stacks"))
+        cluster, errors, both = (draw(f"optimus_cc_{n}", claims, laid_out=False) for n in ("cluster", "errors", "stacks"))
         written = lambda d: " ".join(t.get_text() for t in d.figure.texts)
         self.assertNotIn("reference", written(cluster))
         self.assertIn("From the reference run of 2026-11-20 on some-machine, not from this run", written(errors))

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from support import SEED, close, draw, names
+from support import FIGURES, SEED, close, draw, names
 from complete import OnCompleteData
 import make_collected as made
 from make_collected import load
@@ -144,7 +144,7 @@ class TrainingRuns(unittest.TestCase):
         )
         alone, beside = load(cells), load(cells, runs=self.runs())
         for name in names(Source.BENCHES):
-            both = [draw(name, collected) for collected in (alone, beside)]
+            both = [FIGURES[name].draw(collected) for collected in (alone, beside)]  # not rendered: of the same rows comes the same picture
             self.assertEqual(*(drawings.to_csv(d, "") for d in both), name)
             for drawing in both:
                 close(drawing)
@@ -157,7 +157,7 @@ class TrainingRuns(unittest.TestCase):
         collected = load([], runs=merged)
         self.assertEqual(len(plans.load(collected).curves["dense"].step), 300)
         for name in (n for n in names(Source.TRAINING_RUNS) if n not in ("timeline", "streams")):  # these show single steps
-            drawing = draw(name, collected)
+            drawing = draw(name, collected, laid_out=False)
             self.assertIn("3 training runs of another model", " ".join(drawing.gaps), name)
             close(drawing)
 
@@ -166,7 +166,7 @@ class TrainingRuns(unittest.TestCase):
         for row in tables["cells"]:
             if row["link"] == "netns:1gbit" and row["method"] == "all" and row["traffic"] == "dp_gradient":
                 row.update(status="MISTRUSTED", reason="off")
-        drawing = draw("training_stage_split", load([], runs=tables))
+        drawing = draw("training_stage_split", load([], runs=tables), laid_out=False)
         marked = {(r["plan"], r["link"]) for r in drawing.rows if not r["trusted"]}
         stars = [t.get_text() for a in drawing.figure.axes for t in a.texts if t.get_text().endswith(" *")]
         close(drawing)
@@ -183,7 +183,7 @@ class TrainingRuns(unittest.TestCase):
             for row in tables["training_time"]:
                 if row["compute"] == "timed":
                     row["communication_share"] = shares[self.LINKS.index(row["link"])]
-            drawing = draw("timeline", load([], runs=tables))
+            drawing = draw("timeline", load([], runs=tables), laid_out=False)
             close(drawing)
             self.assertEqual({r["link"] for r in drawing.rows}, {link})
             self.assertEqual({r["plan"] for r in drawing.rows}, {"dense", "all"})
@@ -206,7 +206,7 @@ class TrainingRuns(unittest.TestCase):
                 for a, b in spans
             ]
         }
-        drawing = draw("timeline", load([], runs=tables))
+        drawing = draw("timeline", load([], runs=tables), laid_out=False)
         close(drawing)
         self.assertEqual(
             [(r["start_us"], r["end_us"]) for r in drawing.rows],
@@ -214,22 +214,27 @@ class TrainingRuns(unittest.TestCase):
         )
 
     def test_what_is_seen_follows_the_numbers(self):
-        def seen(name, penalty):
+        def seen(penalty, *figures):
             tables = self.runs(plans=("dense", "all"))
             for row in tables["training_curve"]:
                 if row["plan"] == "all":
                     row["validation_loss"] += penalty
-            drawing = draw(name, load([], runs=tables))
-            close(drawing)
-            return " ".join(drawing.seen)
+            collected = load([], runs=tables)
+            for name in figures:
+                drawing = draw(name, collected, laid_out=False)
+                close(drawing)
+                yield " ".join(drawing.seen)
 
-        self.assertIn("'all' (+1.", seen("loss_curves", 1.0))
-        self.assertIn("Visibly worse", seen("loss_curves", 1.0))
-        self.assertIn("lower than the uncompressed plan", seen("loss_curves", -0.5))
-        self.assertIn("never within this run: 'all'", seen("loss_vs_time", 1.0))
-        self.assertIn("sooner there: 'all'", seen("loss_vs_time", -0.3))
-        self.assertIn("never gets", seen("loss_vs_bytes", 1.0))
-        self.assertIn("fewer bytes get there 'all'", seen("loss_vs_bytes", -0.3))
+        curves, over_time, over_bytes = seen(1.0, "loss_curves", "loss_vs_time", "loss_vs_bytes")
+        self.assertIn("'all' (+1.", curves)
+        self.assertIn("Visibly worse", curves)
+        self.assertIn("never within this run: 'all'", over_time)
+        self.assertIn("never gets", over_bytes)
+        (curves,) = seen(-0.5, "loss_curves")
+        self.assertIn("lower than the uncompressed plan", curves)
+        over_time, over_bytes = seen(-0.3, "loss_vs_time", "loss_vs_bytes")
+        self.assertIn("sooner there: 'all'", over_time)
+        self.assertIn("fewer bytes get there 'all'", over_bytes)
 
 
 if __name__ == "__main__":
