@@ -142,15 +142,15 @@ template void adamw_step<double>(const AdamW&, double, double, std::int64_t, dou
                                  const double*, double*, double*, double*);
 
 template <typename T>
-void momentum_step(double beta1, std::int64_t count, const T* gradient, T* m) {
+void momentum_step(double beta1, double gradient_scale, std::int64_t count, const T* gradient, T* m) {
   TW_ASSERT(!device::on_device(), "momentum without a variance exists on the host");
-  const T keep = static_cast<T>(beta1), take = T{1} - keep;
+  const T keep = static_cast<T>(beta1), take = (T{1} - keep) * static_cast<T>(gradient_scale);
   parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) m[i] = keep * m[i] + take * gradient[i];
   });
 }
-template void momentum_step<float>(double, std::int64_t, const float*, float*);
-template void momentum_step<double>(double, std::int64_t, const double*, double*);
+template void momentum_step<float>(double, double, std::int64_t, const float*, float*);
+template void momentum_step<double>(double, double, std::int64_t, const double*, double*);
 
 template <typename T>
 void apply_moments(const AdamW& options, double decay, double learning_rate, std::int64_t step, std::int64_t v_step, std::int64_t count, const T* m, const T* v, T* w) {

@@ -21,9 +21,9 @@ template <typename T>
 void clipped_adamw_step(const AdamW& options, double decay, double learning_rate, std::int64_t step, double max_norm,
                         const double* squares, std::int64_t count, const T* gradient, T* weight, T* m, T* v);
 
-/// m = beta1 m + (1 - beta1) gradient. On the host.
+/// m = beta1 m + (1 - beta1) gradient_scale gradient. On the host.
 template <typename T>
-void momentum_step(double beta1, std::int64_t count, const T* gradient, T* m);
+void momentum_step(double beta1, double gradient_scale, std::int64_t count, const T* gradient, T* m);
 /// The rest of step `step`, with a second moment that was last changed in step `v_step`: both count from 1.
 /// w -= lr * ( m/(1-beta1^step) / (sqrt(v/(1-beta2^v_step)) + epsilon) + decay * w ). On the host.
 template <typename T>

@@ -6,12 +6,13 @@
 #include "models/cost_model/flat_sizes.h"
 #include "models/cost_model/remembered_bytes.h"
 #include "models/cost_model/stored_bytes.h"
+#include "models/parallel/channels/row_exchange.h"
+#include "models/parallel/schedule/schedule.h"
 #include "models/stage/geometry.h"
 #include "models/store/parameter_store.h"
 #include "models/training/parallel_trainer.h"
 #include "models/training/step_schedule.h"
-#include "models/parallel/channels/row_exchange.h"
-#include "models/parallel/schedule/schedule.h"
+#include "models/update/update_policy.h"
 
 namespace thinwire {
 namespace {
@@ -166,6 +167,22 @@ std::int64_t replica_sums_of_grid(const TrainConfig& c, const RankParameters& p,
   return bytes;
 }
 
+/// Sums between replicas that train apart, of what no rule covers: all of it is one message, of which a ring
+/// has two blocks and the wire both sides. Bytes.
+std::int64_t outer_sums(const TrainConfig& c, const RankParameters& p, double coded, std::int64_t size) {
+  const DataAxis axis = c.mesh.data();
+  if (axis.replicas == 1) return 0;
+  const UpdateExpression update = parse_update(c.optimizer);
+  const double share = update.info->message_share ? update.info->message_share(update.options) : 1;
+  const double owned = c.shards_gradients() ? 1.0 / axis.within_replica() : 1;
+  const std::int64_t whole = p.vectors + (table_is_whole(c) ? p.table : 0);
+  const double message =
+      share * (static_cast<double>(whole) + owned * (static_cast<double>(p.all() - whole) - coded));
+  const std::int64_t wire = wire_bytes(c, TrafficClass::outer_gradient);
+  return static_cast<std::int64_t>((2.0 / axis.replicas + (wire != size ? 2 : 0)) * message *
+                                   static_cast<double>(wire));
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) {
@@ -198,8 +215,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
     m.workspace += replica_sums_of_grid(c, p, sharded, size, wire_bytes(c, TrafficClass::dp_gradient));
   else if (c.mesh.data().within_replica() > 1)
     m.workspace += replica_sums(c, p, sharded, size);
-  const std::int64_t outer = wire_bytes(c, TrafficClass::outer_gradient);
-  if (c.mesh.data().replicas > 1) m.workspace += p.vectors * size + (outer != size ? 2 * p.most_of_layers * outer : 0);
+  m.workspace += outer_sums(c, p, coded_outer_gradients(c, at.pp, chunks), size);
   if (wire != size && pipeline) m.workspace += 4 * passes.boundary * wire;
   return m;
 }

@@ -29,11 +29,13 @@ double bytes_per_element(const std::string& codec, Form form, double sent, doubl
 /// What a rank sends of an element into a sum over `ranks` that all of them get.
 double sent_into_sum(const CompressRule& rule, int ranks) { return rule.protocol == Protocol::two_shot ? 1 + 1.0 / ranks : 1; }
 
-/// Elements of this rank's matrices that the rule covers once it acts.
-double covered_elements(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule, int stage, const std::vector<Geometry>& chunks) {
+/// Elements of this rank's matrices that the rule covers in step `step`; unless said otherwise once it acts.
+double covered_elements(const TrainConfig& c, TrafficClass traffic, const CompressRule& rule, int stage,
+                        const std::vector<Geometry>& chunks,
+                        std::int64_t step = std::numeric_limits<std::int64_t>::max()) {
   const RuleCoverage coverage(traffic, rule, c.stages(), static_cast<int>(c.micro_batches()));
   MessageKey settled;
-  settled.step = std::numeric_limits<std::int64_t>::max();
+  settled.step = step;
   std::set<std::string> counted;  // a tied table is read by two units
   double elements = 0;
   if (const auto flats = flat_sizes(c, chunks); flats && traffic == TrafficClass::grad_reduce_scatter) {
@@ -91,6 +93,11 @@ double of_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>
 
 std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
   return static_cast<std::int64_t>(of_gradients(c, stage, chunks) + of_outer_gradients(c, stage, chunks));
+}
+
+double coded_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
+  return covered_elements(c, TrafficClass::outer_gradient, rule_in_form(c, TrafficClass::outer_gradient),
+                          stage, chunks, 0);
 }
 
 }  // namespace thinwire

@@ -12,4 +12,8 @@ namespace thinwire {
 /// matrices that a rule covers. What codecs themselves remember, and wrappers of other classes, is not counted.
 std::int64_t remembered_bytes(const TrainConfig& config, int stage, const std::vector<Geometry>& chunks);
 
+/// Elements of such a rank's matrices whose outer gradients are coded in every step: a rule covers them from
+/// the first one on.
+double coded_outer_gradients(const TrainConfig& config, int stage, const std::vector<Geometry>& chunks);
+
 }  // namespace thinwire

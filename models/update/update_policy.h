@@ -92,6 +92,8 @@ struct UpdateInfo {
   int state_per_element = 0;  ///< numbers that it keeps for each element that a rank owns
   std::function<double(const Parameters&)> more_per_element = {};  ///< and besides, by its options
   std::function<double(const Parameters&)> state_per_layer_element = {};  ///< of layers' matrices; empty: as many as of all others
+  /// Of a loop, by its options: the share of the weights in its largest message; empty: all of them.
+  std::function<double(const Parameters&)> message_share = {};
   /// Classes that it sends and a compression rule may cover.
   std::function<std::set<TrafficClass>(const TrainConfig&)> classes = {};
   std::function<std::vector<ChannelSpec>(const TrainConfig&, ProcessMesh&)> channels = {};

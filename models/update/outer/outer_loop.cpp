@@ -21,6 +21,11 @@ MessageKey key_of(const std::string& tensor, std::int64_t step) {
   return key;
 }
 
+/// Elements up to the next cache line.
+std::int64_t on_line(std::int64_t elements) {
+  return (elements + 15) / 16 * 16;
+}
+
 }  // namespace
 
 template <typename T>
@@ -36,22 +41,28 @@ OuterLoop<T>::OuterLoop(const UpdateContext<T>& c, const OuterSettings& settings
       mixing_(settings.mixing),
       aligns_(c.options.flag("alignment")),
       exchange_(find_channel(c.channels, exchange_name)),
-      inner_(make_update_policy<T>(*c.inner, c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock)),
+      inner_(
+          make_update_policy<T>(*c.inner, c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock)),
       fragments_(static_cast<std::size_t>(settings.schedule.fragments())),
+      homes_(parts_.size()),
       offsets_(parts_.size()) {
-  std::vector<std::int64_t> elements(fragments_.size()), in_vectors(fragments_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const OwnedPart<T>& part = parts_[i];
-    copy_bytes(global_.emplace_back(part.weights.shape(), dtype_of<T>).view().data(), part.weights.data(), part.weights.bytes());
     if (outer_.momentum > 0) momentum_.emplace_back(part.weights.shape(), dtype_of<T>).fill_zero();
-    const auto f = static_cast<std::size_t>(fragment_of(part.unit, c.config.model.layers, schedule_.fragments(), settings.layout));
-    fragments_[f].parts.push_back(i);
-    offsets_[i] = elements[f];
-    elements[f] += (part.weights.elements() + 15) / 16 * 16;  // on cache lines
-    if (!is_matrix(*part.parameter)) in_vectors[f] += part.weights.elements();
+    Fragment& f = fragments_[static_cast<std::size_t>(
+        fragment_of(part.unit, c.config.model.layers, schedule_.fragments(), settings.layout))];
+    f.parts.push_back(i);
+    homes_[i] = {&f, f.elements};
+    f.elements += on_line(part.weights.elements());
   }
-  if (schedule_.overlaps()) under_way_.reshape({*std::ranges::max_element(elements)}, dtype_of<T>);
-  for (std::size_t f = 0; f < fragments_.size(); ++f) fragments_[f].vectors.reshape({exchange_ ? in_vectors[f] : 0}, dtype_of<T>);
+  std::int64_t largest = 0;
+  for (Fragment& f : fragments_) {
+    f.global.reshape({f.elements}, dtype_of<T>);
+    largest = std::max(largest, f.elements);
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    copy_bytes(global(i), parts_[i].weights.data(), parts_[i].weights.bytes());
+  if (schedule_.overlaps()) under_way_.reshape({largest}, dtype_of<T>);
 }
 
 template <typename T>
@@ -96,40 +107,72 @@ OuterLoop<T>::~OuterLoop() {
   }
 }
 
+// A tied table's copies on two stages stay equal bits only if both arrive as one and the same rule would have
+// it: they travel whole.
 template <typename T>
-void OuterLoop<T>::begin(int fragment) {
-  Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
-  clock_.run("pseudo-gradient", fragment, -1, [&] {
-    T* packed = data_of<T>(f.vectors);
-    for (const std::size_t i : f.parts) {
-      const OwnedPart<T>& part = parts_[i];
-      const std::int64_t n = part.weights.elements();
-      const bool packs = exchange_ && !is_matrix(*part.parameter);
-      pseudo_gradient<T>(n, data_of<T>(global_[i]), static_cast<const T*>(part.weights.data()), packs ? packed : moved(i));
-      if (packs) packed += n;
-    }
-  });
-  if (!exchange_) return;
-  if (aligns_ && !clock_.replays()) align(f);
+bool OuterLoop<T>::codes(std::size_t i) const {
+  const OwnedPart<T>& part = parts_[i];
+  const Parameter<T>& p = *part.parameter;
+  return exchange_ && is_matrix(p) && !part.tied_table &&
+         exchange_->codes(part.unit, stage_, key_of(p.name(), step_), p.elements());
+}
+
+// On a slow link every message costs latencies, so that what no codec takes is one. Which that is may change
+// with the step (warm-up of a rule).
+template <typename T>
+void OuterLoop<T>::lay_out(Fragment& f) {
+  f.whole = 0, f.coded.clear();
+  const auto place = [&](std::size_t i) {
+    offsets_[i] = f.whole;
+    f.whole += parts_[i].weights.elements();
+  };
+  for (const std::size_t i : f.parts)
+    if (!is_matrix(*parts_[i].parameter)) place(i);
+  f.vectors = f.whole;
   for (const std::size_t i : f.parts) {
-    const OwnedPart<T>& part = parts_[i];
-    const Parameter<T>& p = *part.parameter;
-    if (!is_matrix(p)) continue;
-    const MessageKey key = key_of(p.name(), step_);
-    // A tied table's copies on two stages stay equal bits only if both arrive as one and the same rule would have it: they travel whole.
-    Channel& channel = part.tied_table ? exchange_->dense() : exchange_->at(part.unit, stage_, key, p.elements());
-    const TensorView d(moved(i), dtype_of<T>, part.weights.shape());
-    f.sums.push_back(channel.all_reduce(d, d, key));
+    if (!is_matrix(*parts_[i].parameter)) continue;
+    if (codes(i))
+      f.coded.push_back(i);
+    else
+      place(i);
   }
-  if (f.vectors.elements() > 0) f.sums.push_back(exchange_->dense().all_reduce(f.vectors.view(), f.vectors.view(), key_of("vectors of fragment " + std::to_string(fragment), step_)));
+  std::int64_t end = f.whole;
+  for (const std::size_t i : f.coded) {
+    offsets_[i] = on_line(end);
+    end = offsets_[i] + parts_[i].weights.elements();
+  }
+  TW_ASSERT(end <= f.elements);
 }
 
 template <typename T>
-void OuterLoop<T>::align(const Fragment& f) {
+void OuterLoop<T>::begin(int fragment) {
+  Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
+  lay_out(f);
+  clock_.run("pseudo-gradient", fragment, -1, [&] {
+    if (!schedule_.overlaps())
+      for (const std::size_t i : f.parts) copy_bytes(kept(i), global(i), parts_[i].weights.bytes());
+    for (const std::size_t i : f.parts)
+      pseudo_gradient<T>(parts_[i].weights.elements(), kept(i),
+                         static_cast<const T*>(parts_[i].weights.data()), moved(i));
+  });
+  if (!exchange_) return;
+  if (aligns_ && !clock_.replays()) align(f);
+  for (const std::size_t i : f.coded) {
+    const TensorView d(moved(i), dtype_of<T>, parts_[i].weights.shape());
+    f.sums.push_back(exchange_->coded()->all_reduce(d, d, key_of(parts_[i].parameter->name(), step_)));
+  }
+  if (f.whole == 0) return;
+  const TensorView d(travelling(f), dtype_of<T>, {f.whole});
+  f.sums.push_back(
+      exchange_->dense().all_reduce(d, d, key_of("whole of fragment " + std::to_string(fragment), step_)));
+}
+
+template <typename T>
+void OuterLoop<T>::align(Fragment& f) {
   std::vector<std::span<const T>> pieces;
   for (const std::size_t i : f.parts)
     if (is_matrix(*parts_[i].parameter)) pieces.emplace_back(moved(i), static_cast<std::size_t>(parts_[i].weights.elements()));
-  if (f.vectors.elements() > 0) pieces.emplace_back(data_of<T>(f.vectors), static_cast<std::size_t>(f.vectors.elements()));
+  if (f.vectors > 0) pieces.emplace_back(travelling(f), static_cast<std::size_t>(f.vectors));
   double squares = 0, of_mean = 0;
   for (const std::span<const T> piece : pieces)
     for (const T x : piece) squares += static_cast<double>(x) * static_cast<double>(x);
@@ -165,23 +208,20 @@ void OuterLoop<T>::wait(int fragment) {
   this->waited_us += static_cast<double>(end - begin) * 1e-3;
   Trace::add(TraceCategory::wait, "outer gradient", begin, end);
   f.sums.clear();
-  const T* packed = data_of<T>(f.vectors);
-  for (const std::size_t i : f.parts) {
-    if (is_matrix(*parts_[i].parameter)) continue;
-    copy_bytes(moved(i), packed, parts_[i].weights.bytes());
-    packed += parts_[i].weights.elements();
-  }
 }
 
 template <typename T>
 void OuterLoop<T>::end(int fragment) {
   wait(fragment);
+  const Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
   clock_.run("outer step", fragment, -1, [&] {
-    for (const std::size_t i : fragments_[static_cast<std::size_t>(fragment)].parts) {
+    for (const std::size_t i : f.parts) {
       const std::int64_t n = parts_[i].weights.elements();
-      outer_step<T>(outer_, n, moved(i), momentum_.empty() ? nullptr : data_of<T>(momentum_[i]), data_of<T>(global_[i]));
-      take_over<T>(mixing_, n, data_of<T>(global_[i]), static_cast<T*>(parts_[i].weights.data()));
+      outer_step<T>(outer_, n, moved(i), momentum_.empty() ? nullptr : data_of<T>(momentum_[i]), kept(i));
+      take_over<T>(mixing_, n, kept(i), static_cast<T*>(parts_[i].weights.data()));
     }
+    if (!schedule_.overlaps())
+      for (const std::size_t i : f.parts) copy_bytes(global(i), kept(i), parts_[i].weights.bytes());
   });
 }
 
@@ -189,8 +229,8 @@ void OuterLoop<T>::end(int fragment) {
 template <typename T>
 bool OuterLoop<T>::begin_evaluation() {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    T *const global = data_of<T>(global_[i]), *const local = static_cast<T*>(parts_[i].weights.data());
-    std::swap_ranges(global, global + parts_[i].weights.elements(), local);
+    T* const local = static_cast<T*>(parts_[i].weights.data());
+    std::swap_ranges(local, local + parts_[i].weights.elements(), global(i));
   }
   return true;
 }
@@ -212,7 +252,9 @@ std::vector<StateSlot> OuterLoop<T>::weights(std::vector<StateSlot> of_store) {
     slot.sources = {"weights"};
     slots.push_back(std::move(slot));
   }
-  for (std::size_t i = 0; i < parts_.size(); ++i) slots.push_back(slot_of(parts_[i], "weights", global_[i].view(), first_stage_));
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    slots.push_back(slot_of(parts_[i], "weights",
+                            TensorView(global(i), dtype_of<T>, parts_[i].weights.shape()), first_stage_));
   return slots;
 }
 
@@ -237,8 +279,12 @@ template <typename T>
 void OuterLoop<T>::loaded(std::int64_t steps) {
   inner_->loaded(steps);
   step_ = steps - 1;
-  if (const int fragment = schedule_.under_way(steps); fragment >= 0)
-    for (const std::size_t i : fragments_[static_cast<std::size_t>(fragment)].parts) copy_bytes(moved(i), parts_[i].gradient.data(), parts_[i].gradient.bytes());
+  const int fragment = schedule_.under_way(steps);
+  if (fragment < 0) return;
+  Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
+  lay_out(f);
+  for (const std::size_t i : f.parts)
+    copy_bytes(moved(i), parts_[i].gradient.data(), parts_[i].gradient.bytes());
 }
 
 template class OuterLoop<float>;

@@ -42,17 +42,21 @@ std::vector<ParameterSpec> parameters() {
   return outer_parameters("0.7", more);
 }
 
-const bool registered = register_update<StreamingDiLoCo>({.name = "streaming_diloco",
-                                                          .summary = "DiLoCo fragment by fragment, each of which travels while inner steps go on (rule outer_gradient)",
-                                                          .source = "Douillard et al., Streaming DiLoCo (arXiv 2501.18512); torchft's code",
-                                                          .parameters = parameters(),
-                                                          .factors = {"replica"},
-                                                          .drives_another = true,
-                                                          .state_per_element = 2,
-                                                          .more_per_element = [](const Parameters& p) { return p.integer("overlap") > 0 ? 1.0 / p.real("fragments") : 0.0; },
-                                                          .classes = outer_classes,
-                                                          .channels = outer_channels,
-                                                          .check = check});
+const bool registered = register_update<StreamingDiLoCo>(
+    {.name = "streaming_diloco",
+     .summary =
+         "DiLoCo fragment by fragment, each of which travels while inner steps go on (rule outer_gradient)",
+     .source = "Douillard et al., Streaming DiLoCo (arXiv 2501.18512); torchft's code",
+     .parameters = parameters(),
+     .factors = {"replica"},
+     .drives_another = true,
+     .state_per_element = 2,
+     .more_per_element =
+         [](const Parameters& p) { return p.integer("overlap") > 0 ? 1.0 / p.real("fragments") : 0.0; },
+     .message_share = [](const Parameters& p) { return 1.0 / p.real("fragments"); },
+     .classes = outer_classes,
+     .channels = outer_channels,
+     .check = check});
 
 }  // namespace
 }  // namespace thinwire

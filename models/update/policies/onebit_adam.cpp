@@ -1,20 +1,38 @@
-// 1-bit Adam (Tang et al., "1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed", ICML 2021). For the first `freeze` steps it
-// is AdamW on mean gradients. Then the variance v stays as it is, and replicas exchange momentum instead of gradients:
-//   m_r = beta1 m + (1 - beta1) g_r with the replica's own gradient,   m = mean over r of m_r as the exchange decodes it,
-//   w -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^freeze)) + epsilon) + decay w).
-// With a dense exchange that is Adam with a frozen variance, since the mean of momentums is the momentum of the mean. What compresses it is a rule of class
-// `optimizer`; the paper's is sign:scale=l2+ef by protocol two_shot, whose two residuals are its worker's and server's error. Bias is corrected, where
-// DeepSpeed's code leaves it out. Nothing is clipped after the freeze: no rank knows the norm of the mean gradient then; what is recorded is the root mean square of the
-// replicas' norms.
-#include "core/clock.h"
-#include "core/tensor_names.h"
-#include "kernels/nn/sums.h"
+// 1-bit Adam (Tang et al., "1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence
+// Speed", ICML 2021). For the first `freeze` steps it is AdamW on mean gradients. Then the variance v stays
+// as it is, and replicas exchange momentum instead of gradients:
+//   m_r = beta1 m + (1 - beta1) c_r g_r,   g_r: the replica's own gradient
+//   m = mean over r of m_r as the exchange decodes it
+//   w -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^freeze)) + epsilon) + decay w)
+// With a dense exchange that is Adam with a frozen variance, since the mean of momentums is the momentum of
+// the mean. What compresses it is a rule of class `optimizer`; the paper's is sign:scale=l2+ef by protocol
+// two_shot, whose two residuals are its worker's and server's error. Vectors travel dense, as one message.
+// Bias is corrected, where DeepSpeed's code leaves it out.
+//
+// Before the freeze the mean gradient is clipped, and v is made of what is left. After it no rank knows the
+// norm of the mean, so c_r clips each replica's own gradient by its own norm, to max_norm sqrt(N)
+// (replica_clip.h; DeepSpeed's code: to max_norm): without, momentum would grow beyond what v was made of.
+// clip=false: c_r = 1. What is recorded then is the root mean square of the replicas' norms.
+#include <algorithm>
+#include <cmath>
+
 #include "models/update/policies/every_step.h"
+#include "models/update/policies/replica_clip.h"
+#include "models/update/policies/replica_exchange.h"
 
 namespace thinwire {
 namespace {
 
 constexpr const char* exchange_name = "momentum";
+
+/// Steps of AdamW. A share counts of the learning rate's schedule, which need not be as long as the run.
+std::int64_t freeze_of(const Parameters& options, const TrainConfig& config) {
+  const double share = options.real("freeze_fraction");
+  if (share == 0) return options.integer("freeze");
+  // 0.29 x 100 is less than 29 in f64: a hair more before it is rounded down.
+  const double steps = share * static_cast<double>(config.trainer.schedule.total) * (1 + 1e-12);
+  return std::max(std::int64_t{1}, static_cast<std::int64_t>(std::floor(steps)));
+}
 
 template <typename T>
 class OnebitAdam final : public EveryStep<T> {
@@ -23,11 +41,10 @@ class OnebitAdam final : public EveryStep<T> {
       : EveryStep<T>(c),
         store_(c.store),
         adamw_(c.config.trainer.adamw),
-        replicas_(c.config.mesh.dp),
-        stage_(c.mesh.coordinates().pp),
-        freeze_(c.options.integer("freeze")),
-        exchange_(find_channel(c.channels, exchange_name)),
-        optimizer_(adam_parts(c), adamw_) {}
+        freeze_(freeze_of(c.options, c.config)),
+        optimizer_(adam_parts(c), adamw_),
+        clip_(c, c.options.flag("clip")),
+        exchange_(c, find_channel(c.channels, exchange_name), messages(), "momentum ") {}
 
   void reduce(int unit, int micro, bool last) override {
     if (!frozen()) EveryStep<T>::reduce(unit, micro, last);
@@ -37,12 +54,10 @@ class OnebitAdam final : public EveryStep<T> {
   }
   NormScope clip_scope() const override { return frozen() ? NormScope::none : NormScope::all; }
   void add_sum_of_squares(double* sum) const override {
-    if (!frozen()) return optimizer_.add_sum_of_squares(sum);
-    double* squares = shaped<double>(own_squares_, {1});
-    own_squares_.fill_zero();
-    for (const OwnedPart<T>& part : store_.parts())
-      if (part.parameter->layout.counts_in_norm()) nn::add_sum_of_squares<T>(part.gradient.elements(), static_cast<const T*>(part.gradient.data()), squares);
-    nn::add_total<double, double>(1, squares, 1.0, replicas_, sum);
+    if (frozen())
+      clip_.add_sum_of_squares(sum);
+    else
+      optimizer_.add_sum_of_squares(sum);
   }
   void check_finite() const override { optimizer_.check_finite(); }
 
@@ -55,11 +70,14 @@ class OnebitAdam final : public EveryStep<T> {
       return;
     }
     const auto& parts = store_.parts();
+    const double scale = clip_.factor(step.step);
     this->clock_.run("momentum", -1, -1, [&] {
       for (std::size_t i = 0; i < parts.size(); ++i)
-        nn::momentum_step<T>(adamw_.beta1, parts[i].gradient.elements(), static_cast<const T*>(parts[i].gradient.data()), data_of<T>(optimizer_.first_moment(i)));
+        nn::momentum_step<T>(adamw_.beta1, scale, parts[i].gradient.elements(),
+                             static_cast<const T*>(parts[i].gradient.data()),
+                             data_of<T>(optimizer_.first_moment(i)));
     });
-    exchange();
+    exchange_.run(step.step, this->waited_us);
     this->clock_.run("optimizer", -1, -1, [&] {
       for (std::size_t i = 0; i < parts.size(); ++i)
         nn::apply_moments<T>(adamw_, parts[i].parameter->decays ? adamw_.weight_decay : 0.0, step.learning_rate, step.step + 1, freeze_, parts[i].weights.elements(),
@@ -70,34 +88,23 @@ class OnebitAdam final : public EveryStep<T> {
   std::vector<StateSlot> state() override { return moment_slots(store_.parts(), optimizer_, true); }
 
  private:
-  bool frozen() const { return this->step_ >= freeze_; }
+  using Messages = std::vector<typename ReplicaExchange<T>::Message>;
 
-  void exchange() {
-    if (!exchange_) return;
-    const auto& parts = store_.parts();
-    std::vector<Operation> sums;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const Parameter<T>& p = *parts[i].parameter;
-      MessageKey key;
-      key.tensor = tensor_id("momentum " + p.name());
-      key.step = this->step_;
-      Channel& channel = is_matrix(p) ? exchange_->at(parts[i].unit, stage_, key) : exchange_->dense();
-      const TensorView m = optimizer_.first_moment(i).view();
-      sums.push_back(channel.all_reduce(m, m, key));
-    }
-    const std::int64_t begin = now_ns();
-    for (Operation& sum : sums) sum.wait();
-    this->waited_us += static_cast<double>(now_ns() - begin) * 1e-3;
+  bool frozen() const { return this->step_ >= freeze_; }
+  /// Momentum, in place.
+  Messages messages() {
+    Messages all;
+    for (std::size_t i = 0; i < store_.parts().size(); ++i)
+      all.push_back({optimizer_.first_moment(i).view(), optimizer_.first_moment(i).view()});
+    return all;
   }
 
   ParameterStore<T>& store_;
   nn::AdamW adamw_;
-  double replicas_;
-  int stage_;
   std::int64_t freeze_;
-  ChannelPair* exchange_;
   Optimizer<T> optimizer_;
-  mutable Tensor own_squares_;
+  ReplicaClip<T> clip_;
+  ReplicaExchange<T> exchange_;
 };
 
 std::set<TrafficClass> classes(const TrainConfig& config) {
@@ -119,17 +126,41 @@ void check(const TrainConfig& c) {
   if (c.mesh.pp > 1) refuse("--pp " + std::to_string(c.mesh.pp), "the tied table's gradient is summed over stages, its momentum over replicas; use --pp 1");
   if (c.sequence_parallel && c.mesh.tp > 1) refuse("--sequence-parallel true", "gradients of tensor replicas are summed together with those of data replicas; leave it out");
   require_host(c, "onebit_adam", "");
+  const UpdateExpression update = parse_update(c.optimizer);
+  const Parameters& own = update.inner ? update.inner->options : update.options;
+  if (own.real("freeze_fraction") > 0 && own.given("freeze"))
+    throw UsageError("--optimizer " + c.optimizer + ": freeze=" + own.choice("freeze") +
+                     " and freeze_fraction=" + own.choice("freeze_fraction") +
+                     " both say when the variance is frozen; leave one of them out");
 }
 
-const bool registered = register_update<OnebitAdam>({.name = "onebit_adam",
-                                                     .summary = "AdamW, then a frozen variance and an exchange of momentum (rule optimizer)",
-                                                     .source = "Tang et al., 1-bit Adam, ICML 2021",
-                                                     .parameters = {{.name = "freeze", .kind = ParameterSpec::Kind::integer, .default_value = "100", .minimum = 1, .maximum = 1e9,
-                                                                     .help = "steps of AdamW before the variance is frozen; 15 to 25 % of the run (DeepSpeed)"}},
-                                                     .state_per_element = 2,
-                                                     .classes = classes,
-                                                     .channels = channels,
-                                                     .check = check});
+std::vector<ParameterSpec> parameters() {
+  using Kind = ParameterSpec::Kind;
+  return {
+      {.name = "freeze",
+       .kind = Kind::integer,
+       .default_value = "100",
+       .minimum = 1,
+       .maximum = 1e9,
+       .help = "steps of AdamW before the variance is frozen; 15 to 25 % of the run (DeepSpeed)"},
+      {.name = "freeze_fraction",
+       .default_value = "0",
+       .minimum = 0,
+       .maximum = 1,
+       .help = "instead of freeze: the share of --schedule-steps (where that is not given, of --steps) after "
+               "which the variance is frozen, rounded down, at least 1 step; 0: freeze says it"},
+      replica_clip_parameter()};
+}
+
+const bool registered = register_update<OnebitAdam>(
+    {.name = "onebit_adam",
+     .summary = "AdamW, then a frozen variance and an exchange of momentum (rule optimizer)",
+     .source = "Tang et al., 1-bit Adam, ICML 2021",
+     .parameters = parameters(),
+     .state_per_element = 2,
+     .classes = classes,
+     .channels = channels,
+     .check = check});
 
 }  // namespace
 }  // namespace thinwire

@@ -41,7 +41,7 @@ class Subspace final : public UpdatePolicy<T> {
         width_(width_of(c.options, hidden_)),
         clock_(c.clock),
         inner_(make_update_policy<T>(*c.inner, c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock)) {
-    const auto seed = static_cast<std::uint64_t>(c.options.integer("seed"));
+    const std::uint64_t seed = c.options.seed_in_run("seed", c.config.model.seed);
     const RowSubspace drawn = RowSubspace::random(hidden_, width_, seed);
     basis_.assign(drawn.basis().begin(), drawn.basis().end());
     std::vector<double> work;
@@ -157,7 +157,7 @@ const bool registered =
                                .parameters = {{.name = "k", .kind = ParameterSpec::Kind::integer, .default_value = "0", .minimum = 0, .maximum = 1 << 20, .help = "dimensions of the subspace; 0: from fraction"},
                                               {.name = "fraction", .default_value = "0.15625", .minimum = 1e-6, .maximum = 1, .help = "k as a fraction of the hidden size"},
                                               {.name = "deviation", .default_value = "0.02", .minimum = 1e-6, .maximum = 1e6, .help = "standard deviation of the numbers of F"},
-                                              {.name = "seed", .kind = ParameterSpec::Kind::integer, .default_value = "0", .minimum = 0, .maximum = 2147483647, .help = "of U and F, as the codec's"},
+                                              {.name = "seed", .kind = ParameterSpec::Kind::integer, .default_value = "0", .minimum = 0, .maximum = 2147483647, .help = "of U and F, as the codec's; the run's unless given", .seed_of_run = true},
                                               {.name = "free", .kind = ParameterSpec::Kind::integer, .default_value = "1", .minimum = 0, .maximum = 1 << 20, .help = "last layers that are left as they are"}},
                                .drives_another = true,
                                .keeps_together = true,

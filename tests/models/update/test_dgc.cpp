@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/models/training/messages.h"
 #include "tests/models/training/parity_run.h"
 #include "tests/models/training/resume_run.h"
 
@@ -97,6 +98,16 @@ TEST(Dgc, EachRankClipsItsOwnGradientToItsShare) {
     world().all_reduce(&mean_square, &all, 1, DType::f64, ReduceOp::sum)->wait();
     EXPECT_NEAR(norm, std::sqrt(all), 1e-10) << "recorded is the root mean square";
   }
+}
+
+TEST(Dgc, AMatrixIsAMessageAndAllVectorsAreOne) {
+  TrainConfig c = config_of({1, 1, 4}, "dgc", DType::f32);
+  const auto sent = [&] {
+    return messages_of(ParallelTrainer::make(world(), c, corpus())->step(), TrafficClass::dp_gradient);
+  };
+  EXPECT_EQ(sent(), (Messages{11, 0}));
+  c.compress[TrafficClass::dp_gradient].codec = "topk:fraction=0.5";
+  EXPECT_EQ(sent(), (Messages{1, 10}));
 }
 
 TrainConfig with_codec() {

@@ -1,8 +1,10 @@
 // labels: mpi
 // ranks: 4
 // timeout: 900
-// Outer loops: local SGD and DiLoCo are what they are by hand, on every split; degenerate cases are dense training; replicas are equal bits after every outer step; a run goes on bit-equal from the middle
-// of a round; bytes are the closed form's; SparseLoCo is a rule.
+// Outer loops: local SGD and DiLoCo are what they are by hand, on every split; degenerate cases are dense
+// training; replicas are equal bits after every outer step; a run goes on bit-equal from the middle of a
+// round; bytes are the closed form's, and what no rule covers is one message; SparseLoCo is a rule.
+#include "tests/models/training/messages.h"
 #include "tests/models/training/resume_run.h"
 #include "tests/models/update/outer/by_hand.h"
 
@@ -193,6 +195,54 @@ TEST(OuterLoop, BytesAreTheClosedForm) {
     for (int layer = 0; layer < 2; ++layer) add(192, 64), add(64, 64), add(256, 64), add(64, 256);
     add(53, 64), add(parity_seq, 64);
     EXPECT_EQ(sparse.coded, 2 * replicas * (replicas - 1) * payload) << replicas;
+  }
+}
+
+/// Of the outer steps, the third and the sixth.
+std::vector<Messages> messages_of_rounds(const TrainConfig& c) {
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  std::vector<Messages> rounds;
+  for (int s = 1; s <= 6; ++s) {
+    const Messages m = messages_of(trainer->step(), TrafficClass::outer_gradient);
+    if (s % 3 == 0)
+      rounds.push_back(m);
+    else
+      EXPECT_EQ(m, Messages()) << s;
+  }
+  return rounds;
+}
+
+// A rank has ten matrices: two tables, and four of each layer.
+TEST(OuterLoop, WhatNoRuleCoversIsOneMessage) {
+  using Rounds = std::vector<Messages>;
+  TrainConfig c = config_of({1, 1, 4}, diloco, DType::f32);
+  EXPECT_EQ(messages_of_rounds(c), (Rounds{{1, 0}, {1, 0}}));
+  CompressRule& rule = c.compress[TrafficClass::outer_gradient];
+  rule.codec = "group:bits=4+ef";
+  EXPECT_EQ(messages_of_rounds(c), (Rounds{{1, 10}, {1, 10}}));
+  rule.layers = "1";
+  EXPECT_EQ(messages_of_rounds(c), (Rounds{{1, 4}, {1, 4}}));
+  rule.warmup_steps = 3;  // the first outer step is in step 2
+  EXPECT_EQ(messages_of_rounds(c), (Rounds{{1, 0}, {1, 4}}));
+  c = config_of({1, 2, 2}, diloco, DType::f32);
+  EXPECT_EQ(messages_of_rounds(c), (Rounds{{1, 0}, {1, 0}}));
+}
+
+// A codec that loses nothing, on some of the matrices, so that others lie between them where they travel.
+TEST(OuterLoop, ARuleOnSomeMatricesLeavesTheOthersAsTheyAre) {
+  for (const MeshShape& mesh : {MeshShape{1, 1, 4}, MeshShape{1, 1, 4, "tp-pp-dp", 2}, MeshShape{2, 1, 2}}) {
+    TrainConfig c = config_of(mesh, diloco, DType::f32);
+    const RunCurve whole = parallel_curve(world(), c, corpus());
+    CompressRule& rule = c.compress[TrafficClass::outer_gradient];
+    rule.codec = "topk:fraction=1,values=f32";
+    for (const char* layers : {"0", "1", "all"}) {
+      rule.layers = layers;
+      EXPECT_LT(distance(parallel_curve(world(), c, corpus()), whole), 1e-3) << describe_mesh(mesh) << layers;
+    }
+    // Until the rule acts the run is the dense one, bit for bit.
+    rule.warmup_steps = 3;
+    const RunCurve late = parallel_curve(world(), c, corpus());
+    for (std::size_t s = 0; s < 6; ++s) EXPECT_EQ(late.loss[s], whole.loss[s]) << s;
   }
 }
 
