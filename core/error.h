@@ -49,9 +49,19 @@ struct TimeoutError : Error {
 struct RuntimeFailure : Error {
   explicit RuntimeFailure(std::string message) : Error(ExitCode::runtime_failure, std::move(message)) {}
 };
+/// A tensor that is to be sent holds what its message cannot: NaN, infinity, a value beyond the type that travels. In a training that is no defect of the program
+/// but a divergence (models/optimizer/diverged.h). Never of what arrived: that is CorruptData.
+struct NotRepresentable : RuntimeFailure {
+  using RuntimeFailure::RuntimeFailure;
+};
 /// Data from outside (payload, file, tensor) is malformed. Never read out of bounds: throw this.
 struct CorruptData : RuntimeFailure {
   using RuntimeFailure::RuntimeFailure;
+};
+/// What arrived holds NaN or infinity. Damaged where it is a payload; where it is a sum of what ranks wrote, all of it finite, the sum overflowed, and whoever took it
+/// says NotRepresentable instead.
+struct NonFiniteData : CorruptData {
+  using CorruptData::CorruptData;
 };
 
 namespace detail {

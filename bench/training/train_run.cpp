@@ -83,7 +83,11 @@ class Training {
   /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
   std::optional<Measured> run() {
     DataSource data;
-    complain_once(world_, [&] { data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch, config_.vocabulary); });
+    complain_once(world_, [&] {
+      data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch, config_.vocabulary);
+      if (const std::string& wanted = config_.data_sha256; !wanted.empty() && data.hash != wanted)
+        throw UsageError("--data " + config_.data + " of --text " + config_.text + " is of SHA-256 " + data.hash + ", not the one that --data-sha256 " + wanted + " names");
+    });
     corpus_hash_ = data.hash;
     data_remark_ = data.remark;
     predicts_tokens_ = data.predicts_tokens;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ struct ChannelOptions {
   /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
   /// Pass::recompute with its key takes it.
   bool keep_for_recompute = false;
+  /// Of a training: what codecs draw by whose expression gives no seed. All ranks name the same.
+  std::optional<std::uint64_t> run_seed = {};
 };
 
 /// A pending channel operation. Operations of a channel run strictly first in, first out.

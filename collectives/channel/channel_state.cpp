@@ -125,7 +125,7 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
     : stream(device.kind == DeviceKind::host ? nullptr : std::make_unique<ChannelStream>(device)),
       comm(communicator_here(group, channel_options)),
       options(std::move(channel_options)),
-      stack(make_codec(options.codec, options.form)),
+      stack(make_codec(options.codec, options.form, options.run_seed)),
       ring(comm->host_side()),
       ordered(dynamic_cast<const OneIssueOrder*>(comm.get()) != nullptr) {
   protocol = choose_protocol(options, stack, *comm);

@@ -137,8 +137,14 @@ bool Operation::State::poll() {
 void Operation::State::rethrow_described() const {
   try {
     throw;
+  } catch (const NonFiniteData& error) {
+    // What rounds give back is no payload but a sum of what ranks wrote, and none of them writes NaN or infinity.
+    if (channel.protocol == Protocol::rounds) throw NotRepresentable(describe() + ": " + error.what());
+    throw CorruptData(describe() + ": " + error.what());
   } catch (const CorruptData& error) {
     throw CorruptData(describe() + ": " + error.what());
+  } catch (const NotRepresentable& error) {
+    throw NotRepresentable(describe() + ": " + error.what());
   } catch (const RuntimeFailure& error) {
     throw RuntimeFailure(describe() + ": " + error.what());
   }

@@ -39,6 +39,7 @@ std::string text_of(const CodecTraits& traits) {
   if (traits.by_sample) text += "; goes by sample";
   if (traits.by_token) text += "; goes by token";
   if (traits.needs_fit) text += "; is fitted before its first message";
+  if (traits.flat) text += "; takes a list as it takes a matrix";
   if (traits.takes_bf16) text += "; takes bf16 as it is";
   return text;
 }

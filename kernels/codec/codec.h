@@ -44,6 +44,9 @@ struct CodecTraits {
   bool stateful = false;    ///< keeps state between messages (warm start, fitted weights excluded)
   bool fixed_size = true;   ///< payload size depends on the shape only
   bool reordered_sums = false;  ///< results are sums (products) whose order depends on threads and device: equal to rounding, not to the bit
+  /// A list of numbers is as good as a matrix of them: elements are coded one by one or with neighbours, none is left out, and nothing is remembered. Payloads of a list
+  /// and of a matrix of the same elements are equal where rows are whole blocks.
+  bool flat = false;
   bool takes_bf16 = false;  ///< encode and decode take bf16 tensors as they are; else they get f32 copies from the core
 
   // How it is used.
@@ -55,6 +58,7 @@ struct CodecTraits {
   BackwardRule backward = BackwardRule::straight_through;  ///< capability Backward, but for straight_through
   FeedbackSource feedback = FeedbackSource::own_decoded;
   bool by_sample = false;   ///< remembers samples: a training message consists of whole ones, which its key names
+  std::int64_t most_samples = 0;  ///< of a tensor, that it remembers (by_sample)
   bool by_token = false;    ///< goes by token ids: the key of a message names one for each of its rows
   bool stacks = false;      ///< gives each matrix of MessageKey::stack factors of its own
 
@@ -76,8 +80,8 @@ std::string text_of(const CodecTraits& traits);
 
 /// A codec instance serves one channel: one message at a time. Tensors lie on the codec's device and are seen as
 /// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady
-/// state allocates nothing. Inputs with NaN or infinity throw RuntimeFailure ("tensor ... has NaN at ...")
-/// where the codec's maths would hide them; payloads from the wire are never trusted: CorruptData.
+/// state allocates nothing. Inputs with NaN or infinity throw NotRepresentable ("tensor ... has NaN at ...")
+/// where the codec's maths would hide them, and so do values beyond what travels; payloads from the wire are never trusted: CorruptData.
 class Codec {
  public:
   virtual ~Codec() = default;

@@ -109,7 +109,7 @@ CodecExpression::Part parse_part(const std::string& owner, const std::vector<Par
     if (equals == std::string::npos && spec->kind != ParameterSpec::Kind::flag)
       throw UsageError("'" + owner + "': parameter '" + key + "' has no value; write " + key +
                        "=VALUE, e.g. " + key + "=" + spec->default_value);
-    part.parameters.set(
+    part.parameters.give(
         key, normalised(owner, *spec, equals == std::string::npos ? "true" : assignment.substr(equals + 1)));
   }
   return part;
@@ -142,7 +142,7 @@ std::string canonical_part(const CodecExpression::Part& part, const std::vector<
   for (const auto& [name, value] : part.parameters.values()) {  // a map: sorted by name
     const auto spec =
         std::find_if(specs.begin(), specs.end(), [&](const ParameterSpec& s) { return s.name == name; });
-    if (spec != specs.end() && part.parameters.has_default(*spec)) continue;
+    if (spec != specs.end() && part.parameters.has_default(*spec) && !(spec->seed_of_run && part.parameters.given(name))) continue;
     text += (text.empty() ? ":" : ",") + name + "=" + value;
   }
   return part.name + text;
@@ -178,6 +178,9 @@ const std::string& Parameters::choice(const std::string& name) const {
 }
 bool Parameters::flag(const std::string& name) const {
   return value_of(values_, name) == "true";
+}
+std::uint64_t Parameters::seed_in_run(const std::string& name, std::uint64_t run_seed) const {
+  return given(name) ? static_cast<std::uint64_t>(integer(name)) : run_seed & 0x7fffffff;
 }
 bool Parameters::has_default(const ParameterSpec& spec) const {
   const auto found = values_.find(spec.name);

@@ -109,8 +109,16 @@ void check_wrappers(const CodecExpression& expression) {
   }
 }
 
-std::unique_ptr<Codec> make_here(const CodecExpression& expression, const CodecInfo& info, Form form) {
-  const Parameters& parameters = expression.codec.parameters;
+/// With the run's seed where there is one and none was given.
+Parameters in_run(const CodecExpression::Part& part, const std::vector<ParameterSpec>& specs, std::optional<std::uint64_t> run_seed) {
+  Parameters parameters = part.parameters;
+  if (!run_seed) return parameters;
+  for (const ParameterSpec& spec : specs)
+    if (spec.seed_of_run) parameters.set(spec.name, std::to_string(parameters.seed_in_run(spec.name, *run_seed)));
+  return parameters;
+}
+
+std::unique_ptr<Codec> make_here(const CodecExpression& expression, const Parameters& parameters, const CodecInfo& info, Form form) {
   if (placement().on_host()) return info.make(parameters, form);
   const auto cuda = cuda_makers().find(info.name);
   if (cuda == cuda_makers().end()) {
@@ -144,7 +152,7 @@ bool compresses(const std::string& text) {
   }
 }
 
-CodecStack make_codec(const CodecExpression& expression, Form form) {
+CodecStack make_codec(const CodecExpression& expression, Form form, std::optional<std::uint64_t> run_seed) {
   const CodecInfo& info = codec_info(expression.codec.name);
   if (form == Form::released && !info.has_released_form) {
     std::string with;
@@ -156,16 +164,17 @@ CodecStack make_codec(const CodecExpression& expression, Form form) {
   CodecStack stack;
   stack.expression = expression;
   stack.form = form;
-  stack.codec = make_here(expression, info, form);
+  stack.codec = make_here(expression, in_run(expression.codec, info.parameters, run_seed), info, form);
   for (const auto& part : expression.wrappers) {
     const WrapperInfo& wrapper = wrapper_info(part.name);
+    const Parameters parameters = in_run(part, wrapper.parameters, run_seed);
     if (wrapper.make) {
-      stack.wrappers.push_back(wrapper.make(part.parameters, stack.codec->traits()));
+      stack.wrappers.push_back(wrapper.make(parameters, stack.codec->traits()));
       continue;
     }
     if (!placement().on_host())
       throw UsageError("codec '" + expression.canonical() + "': wrapper " + part.name + " has no CUDA implementation, so it cannot serve tensors on " + name_of(placement().device));
-    stack.codec = wrapper.decorate(part.parameters, std::move(stack.codec));
+    stack.codec = wrapper.decorate(parameters, std::move(stack.codec));
   }
   return stack;
 }

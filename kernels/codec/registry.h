@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct ParameterSpec {
   double minimum = 0, maximum = 0;  ///< inclusive, for integer and real
   std::vector<std::string> choices = {};
   std::string help = {};
+  bool seed_of_run = false;  ///< a seed: in a training it is the run's own (--seed) where no expression gives it, and the default elsewhere
 };
 
 /// Checked values of all parameters of a schema (defaults filled in).
@@ -33,11 +36,20 @@ class Parameters {
   const std::string& choice(const std::string& name) const;
   bool flag(const std::string& name) const;
   void set(const std::string& name, std::string value) { values_[name] = std::move(value); }
+  /// As an expression does it, where `set` fills in a default.
+  void give(const std::string& name, std::string value) {
+    given_.insert(name);
+    set(name, std::move(value));
+  }
+  bool given(const std::string& name) const { return given_.contains(name); }
+  /// Parameter `name` in a run with this seed: what was given, else the run's (its lowest 31 bits, which every such parameter has room for).
+  std::uint64_t seed_in_run(const std::string& name, std::uint64_t run_seed) const;
   bool has_default(const ParameterSpec& spec) const;
   const std::map<std::string, std::string>& values() const { return values_; }
 
  private:
   std::map<std::string, std::string> values_;
+  std::set<std::string> given_;
 };
 
 struct CodecStack;
@@ -93,7 +105,7 @@ struct CodecExpression {
   };
   Part codec;
   std::vector<Part> wrappers;
-  /// Canonical text: parameters that differ from their default, sorted by name, numbers normalised.
+  /// Canonical text: parameters that differ from their default, and given ones whose default depends on the run, sorted by name, numbers normalised.
   std::string canonical() const;
   /// Whether tensors travel as they are: a codec that is the identity (CodecTraits::identity), without wrappers.
   bool is_dense() const;
@@ -133,8 +145,9 @@ struct CodecStack {
   /// As CodecExpression::is_dense, without looking anything up.
   bool is_dense() const { return wrappers.empty() && codec->traits().identity; }
 };
-/// Where the thread computes: UsageError on a device for which the codec has no implementation.
-CodecStack make_codec(const CodecExpression& expression, Form form = Form::fair);
-inline CodecStack make_codec(const std::string& text, Form form = Form::fair) { return make_codec(parse_codec(text), form); }
+/// Where the thread computes: UsageError on a device for which the codec has no implementation. `run_seed`: of a training, for seeds that the expression does not
+/// give (ParameterSpec::seed_of_run); the stack's expression stays as it is.
+CodecStack make_codec(const CodecExpression& expression, Form form = Form::fair, std::optional<std::uint64_t> run_seed = {});
+inline CodecStack make_codec(const std::string& text, Form form = Form::fair, std::optional<std::uint64_t> run_seed = {}) { return make_codec(parse_codec(text), form, run_seed); }
 
 }  // namespace thinwire

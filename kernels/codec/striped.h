@@ -24,7 +24,7 @@ class Striped {
   virtual ~Striped() = default;
   /// Whether tensors of this shape have such stripes, and each begins at a multiple of `neighbours` in its row and ends at one or with the row.
   virtual bool has_stripes(const Shape& shape, std::int64_t neighbours) const = 0;
-  /// Encodes what `before` makes of x. RuntimeFailure where that is NaN or infinite.
+  /// Encodes what `before` makes of x. NotRepresentable where that is NaN or infinite.
   virtual std::size_t encode_stripes(ConstTensorView x, const MessageKey& key, const StripeMap& before, std::span<std::byte> payload) = 0;
   /// out = what `behind` makes of the decoded tensor; `add` adds it to out.
   virtual void decode_stripes(std::span<const std::byte> payload, const MessageKey& key, const StripeMap& behind, bool add, TensorView out) = 0;

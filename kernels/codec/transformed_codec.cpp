@@ -27,6 +27,7 @@ TransformedCodec::TransformedCodec(const char* name, std::unique_ptr<Codec> inne
   if (traits_.lossless)
     throw UsageError(std::string(name) + ": the codec inside loses nothing, so it gains nothing by a rotation; drop +" + name + " or choose a lossy codec");
   traits_.takes_bf16 = false;
+  traits_.flat = false;  // what is mixed are neighbours of a row
 }
 
 ConstTensorView TransformedCodec::transformed(ConstTensorView x, const MessageKey& key) {

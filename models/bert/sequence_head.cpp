@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "core/error.h"
@@ -76,12 +77,14 @@ void SequenceHead<T>::class_loss(double gradient_scale, std::int64_t batch, Save
       throw CorruptData("Label " + std::to_string(label) + " of sample " + std::to_string(b) + " is none of the " + std::to_string(classes) +
                         " classes. Check the labels, or classes=.");
     const auto best = std::max_element(row, row + classes);
-    s.predicted[static_cast<std::size_t>(b)] = static_cast<double>(best - row);
+    // Among NaN the largest is whatever stands first, which would look like a class.
+    const bool finite = std::all_of(row, row + classes, [](T logit) { return std::isfinite(logit); });
+    s.predicted[static_cast<std::size_t>(b)] = finite ? static_cast<double>(best - row) : std::numeric_limits<double>::quiet_NaN();
     if (label == -1) {
       std::fill_n(row, classes, T{0});
       continue;
     }
-    s.right += label == best - row;
+    s.right += finite && label == best - row;
     s.labelled += 1;
     const T largest = *best, of_label = row[label];
     T total = 0;

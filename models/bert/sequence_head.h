@@ -27,7 +27,7 @@ class SequenceHead {
     Tensor first, pooled, dropped, logits;  ///< [batch, hidden], [batch, hidden / ranks] twice, [batch, outputs]: their gradient after the forward pass
     double loss = 0;                        ///< sum / divisor
     double right = 0, labelled = 0;         ///< samples
-    std::vector<double> predicted;          ///< [batch] class or number, labelled or not
+    std::vector<double> predicted;          ///< [batch] class or number, labelled or not; NaN where a logit is not finite
   };
 
   SequenceHead(const BertConfig& config, const LayerRuntime<T>& runtime);

@@ -12,6 +12,13 @@ template <typename T>
 StepReport Trainer<T>::step(std::span<const Batch> micro_batches,
                             const std::function<TrafficObserver<T>*(int)>& observer_of,
                             const AfterMicroBatch& after) {
+  return naming_divergence([&] { return take_step(micro_batches, observer_of, after); }, ". Seen at step " + std::to_string(steps_taken()) + ".");
+}
+
+template <typename T>
+StepReport Trainer<T>::take_step(std::span<const Batch> micro_batches,
+                                 const std::function<TrafficObserver<T>*(int)>& observer_of,
+                                 const AfterMicroBatch& after) {
   TW_ASSERT(!micro_batches.empty());
   const Stopwatch watch;
   const std::int64_t number = optimizer_.steps_taken();

@@ -33,7 +33,8 @@ class Trainer {
   using AfterMicroBatch = std::function<void(int micro)>;
 
   /// One step over micro-batches of equal size; the gradient is the mean of theirs: each backward pass starts from its share of the step's
-  /// loss (from its own mean loss where `after` is given). `observer_of(m)` may give an observer for micro-batch m. RuntimeFailure with the step when the loss or a gradient is not finite.
+  /// loss (from its own mean loss where `after` is given). `observer_of(m)` may give an observer for micro-batch m. Diverged with the step when the loss or a gradient is not finite,
+  /// or an observer's codec cannot send what it sees.
   StepReport step(std::span<const Batch> micro_batches,
                   const std::function<TrafficObserver<T>*(int micro)>& observer_of = {},
                   const AfterMicroBatch& after = {});
@@ -43,6 +44,8 @@ class Trainer {
   const typename Gpt<T>::Activations& activations() const { return saved_; }
 
  private:
+  StepReport take_step(std::span<const Batch> micro_batches, const std::function<TrafficObserver<T>*(int micro)>& observer_of, const AfterMicroBatch& after);
+
   Gpt<T>& model_;
   TrainerOptions options_;
   Optimizer<T> optimizer_;

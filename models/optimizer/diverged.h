@@ -16,4 +16,14 @@ struct Diverged : RuntimeFailure {
   explicit Diverged(const std::string& message) : RuntimeFailure(std::string(diverged_mark) + message) {}
 };
 
+/// Runs a part of a training. A tensor that its codec cannot send (NotRepresentable) is no defect of the codec: the training that made it diverged. `where` ends the message.
+template <class Body>
+auto naming_divergence(const Body& body, const std::string& where = {}) {
+  try {
+    return body();
+  } catch (const NotRepresentable& error) {
+    throw Diverged(error.what() + where);
+  }
+}
+
 }  // namespace thinwire

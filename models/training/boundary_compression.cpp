@@ -31,7 +31,7 @@ BoundaryCompression::BoundaryCompression(const TrainConfig& config)
       micro_batch_(config.micro_batch),
       coverage_(TrafficClass::pp_backward, backward_rule(config), config.mesh.pp, micro_batches_) {
   const CompressRule& rule = backward_rule(config);
-  for (int replica = 0; replica < config.mesh.dp; ++replica) stacks_.push_back(make_codec(rule.codec, config.form));
+  for (int replica = 0; replica < config.mesh.dp; ++replica) stacks_.push_back(make_codec(rule.codec, config.form, config.model.seed));
 }
 
 void BoundaryCompression::exchange(int layer, const PassContext& pass, Tensor& gradient) {

@@ -1,5 +1,7 @@
 #include "models/training/codec_training.h"
 
+#include <cstring>
+
 #include "core/tensor_names.h"
 #include "models/layout/parameter.h"
 
@@ -19,7 +21,7 @@ void CodecTraining::add(ChannelPair& pair, const std::vector<std::uint64_t>& ten
   for (const CodecParameter& p : codec->trainable()) {
     const bool partial = p.owner == CodecParameter::Owner::sender ? sums_encoder : sums_decoder;
     const Shape shape = {static_cast<std::int64_t>(p.value.size())};
-    weights_.push_back(Weights{p, partial, Tensor(shape), Tensor(shape)});
+    weights_.push_back(Weights{p, partial, Tensor(shape), Tensor(shape), pair.first_coded_step()});
     weights_.back().first.fill_zero();
     weights_.back().second.fill_zero();
   }
@@ -60,7 +62,9 @@ void CodecTraining::step(std::int64_t step, double learning_rate) {
   if (replicas_) reduce(*replicas_, "codec gradients, replicas", step, false);
   clock_.run("codec optimizer", -1, -1, [&] {
     for (Weights& w : weights_) {
-      nn::adamw_step<float>(options_, 0.0, learning_rate, step + 1, 1.0, static_cast<std::int64_t>(w.parameter.value.size()),
+      if (step < w.begins) continue;  // no message was coded, and the gradient is zero
+      if (w.steps == unknown) w.steps = step;
+      nn::adamw_step<float>(options_, 0.0, learning_rate, ++w.steps, 1.0, static_cast<std::int64_t>(w.parameter.value.size()),
                             w.parameter.gradient.data(), w.parameter.value.data(), data_of<float>(w.first), data_of<float>(w.second));
       fill_zero_bytes(w.parameter.gradient.data(), w.parameter.gradient.size() * sizeof(float));
     }
@@ -90,6 +94,24 @@ void CodecTraining::load_state(std::span<const std::byte> state) {
       copy_and_wait(moments->view().data(), from, moments->bytes());
       from += moments->bytes();
     }
+}
+
+std::vector<std::byte> CodecTraining::save_steps() const {
+  std::vector<std::byte> state(weights_.size() * sizeof(std::int64_t));
+  for (std::size_t i = 0; i < weights_.size(); ++i) std::memcpy(state.data() + i * sizeof(std::int64_t), &weights_[i].steps, sizeof(std::int64_t));
+  return state;
+}
+
+void CodecTraining::load_steps(std::span<const std::byte> state) {
+  if (!state.empty() && state.size() != weights_.size() * sizeof(std::int64_t))
+    throw CorruptData("The steps of trained codecs take " + std::to_string(state.size()) + " bytes, expected " + std::to_string(weights_.size() * sizeof(std::int64_t)) +
+                      ". The checkpoint is damaged or of another configuration; start codecs anew with --codec-state reset.");
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    std::int64_t steps = unknown;
+    if (!state.empty()) std::memcpy(&steps, state.data() + i * sizeof steps, sizeof steps);
+    if (steps < unknown) throw CorruptData("A trained codec is said to have taken " + std::to_string(steps) + " steps. The checkpoint is damaged; start codecs anew with --codec-state reset.");
+    weights_[i].steps = steps;
+  }
 }
 
 }  // namespace thinwire

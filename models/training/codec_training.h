@@ -27,20 +27,28 @@ class CodecTraining {
   /// The messages of `tensors` [rows, columns] on this pair: gives their codec weights of their own where it has any to train.
   /// `sums_encoder`, `sums_decoder`: whether these gradients are partial sums over the tensor group. Once per pair.
   void add(ChannelPair& pair, const std::vector<std::uint64_t>& tensors, std::int64_t columns, bool sums_encoder, bool sums_decoder);
-  /// Reduces the gradients, steps, clears them. Collective over both groups. `step` counts from 0.
+  /// Reduces the gradients, steps, clears them. Collective over both groups. `step` is the run's and counts from 0; moments are corrected by the steps that they have
+  /// seen, which begin with the rule.
   void step(std::int64_t step, double learning_rate);
 
   bool empty() const { return weights_.empty(); }
   std::vector<std::byte> save_state() const;
   /// CorruptData when it is not the state of as many weights.
   void load_state(std::span<const std::byte> state);
+  /// Steps that each weight's moments have seen: apart from them, for older checkpoints have none.
+  std::vector<std::byte> save_steps() const;
+  /// Likewise. Empty: from the next step on as many as the run has taken, as older programs counted.
+  void load_steps(std::span<const std::byte> state);
 
  private:
   struct Weights {
     CodecParameter parameter;
     bool sums_over_tensor_group;
     Tensor first, second;  ///< moments
+    std::int64_t begins = 0;  ///< first step whose messages are coded
+    std::int64_t steps = 0;   ///< that the moments have seen; unknown: those of the run
   };
+  static constexpr std::int64_t unknown = -1;
   void reduce(Channel& channel, const char* name, std::int64_t step, bool partial_only);
 
   Channel *replicas_, *tensor_;

@@ -1,9 +1,12 @@
 #include "models/training/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 #include "kernels/nn/device/device_dispatch.h"
 #include "models/metrics/metric.h"
+#include "models/optimizer/diverged.h"
 #include "models/training/step_schedule.h"
 
 namespace thinwire {
@@ -71,6 +74,11 @@ Evaluation Evaluator<T>::judged(const JudgedSet& set, std::int64_t step) {
   if (!speaks()) std::fill(sums.begin(), sums.end(), 0.0);
   sums.push_back(loss);
   channels_.sum_over_mesh(sums, step);
+  // All ranks see the same predictions, and end alike.
+  for (std::size_t row = 0; row < set.wanted.size(); ++row)
+    if (!std::isfinite(sums[row]))
+      throw Diverged("The prediction for row " + std::to_string(row) + " of " + set.name + " is not finite in the validation after " + std::to_string(step) +
+                     " steps. Lower the learning rate or lengthen its warm-up.");
   Evaluation evaluation{sums.back(), {}};
   for (const std::string& name : set.metrics) evaluation.metrics.push_back({name, metric_value(name, {sums.data(), set.wanted.size()}, set.wanted)});
   return evaluation;

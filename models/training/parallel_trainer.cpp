@@ -31,6 +31,9 @@ namespace {
 constexpr const char* timed_on_device =
     "Timed compute replays durations of host sections; a device runs its work beside the host and takes its own time (--compute real, or --device host)";
 
+/// Of trained codecs, in a checkpoint. Older ones have no steps.
+constexpr const char *codec_moments = "trained codecs", *codec_steps = "steps of trained codecs";
+
 /// Of the devices that this process sees the one with the rank's number on its machine, modulo their number: several ranks may share one.
 Device device_of_rank(DeviceKind kind) {
   if (kind == DeviceKind::host) return {};
@@ -68,6 +71,132 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   StepRecord step() override {
+    return naming_divergence([this] { return take_step(); }, ". Seen at " + place_in(steps_taken_) + ".");
+  }
+
+  Evaluation evaluate() override {
+    return naming_divergence([this] { return take_evaluation(); }, ". Seen in the validation after step " + std::to_string(steps_taken_) + ", rank " + std::to_string(world_.rank()) + ".");
+  }
+
+  std::int64_t steps_taken() const override { return steps_taken_; }
+  void state_loaded(std::int64_t steps) override {
+    const PlacementScope here(where());
+    steps_taken_ = steps;
+    store_->loaded(steps);
+    update_->loaded(steps);
+    if (grid_) grid_->weights_changed(steps);
+    synchronize_placement();
+  }
+
+  void set_compute(ComputeMode mode) override {
+    if (!where().on_host() && mode != ComputeMode::real) throw UsageError(timed_on_device);
+    const PlacementScope here(where());
+    world_.barrier();  // no operation of a neighbour may be in flight
+    clock_.set_mode(mode);
+    clock_.set_scale(config_.compute_scale);
+    pairs_->set_compute(mode, config_.compute_scale);
+    if (grid_) grid_->set_compute(mode, config_.compute_scale);
+    // Only where nothing is computed: a real step needs what its messages bring.
+    pairs_->omit(mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>());
+  }
+  void drain_link(LinkDrain* drain) override {
+    pairs_->drain_link(drain);
+    if (grid_) grid_->drain_link(drain);
+  }
+  ProcessMesh& mesh() override { return mesh_; }
+  const std::string& corpus_hash() const override { return data_.hash; }
+
+  std::vector<StateSlot> state_slots() override {
+    const PlacementScope here(where());
+    synchronize_placement();  // who reads these tensors need not know the stream
+    std::vector<StateSlot> all = update_->weights(store_->state());
+    for (StateSlot& slot : update_->state()) all.push_back(std::move(slot));
+    return all;
+  }
+  std::map<std::string, std::vector<std::byte>> codec_state() const override {
+    const PlacementScope here(where());
+    std::map<std::string, std::vector<std::byte>> state;
+    pairs_->save_states(state);
+    if (grid_) grid_->save_states(state);
+    if (!codec_training_->empty()) state[codec_moments] = codec_training_->save_state(), state[codec_steps] = codec_training_->save_steps();
+    return state;
+  }
+  void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
+    const PlacementScope here(where());
+    pairs_->load_states(state);
+    if (grid_) grid_->load_states(state);
+    if (codec_training_->empty()) return;
+    const auto moments = state.find(codec_moments), steps = state.find(codec_steps);
+    if (moments == state.end()) throw CorruptData("The checkpoint has no optimizer state of its trained codecs");
+    codec_training_->load_state(moments->second);
+    codec_training_->load_steps(steps == state.end() ? std::span<const std::byte>() : std::span<const std::byte>(steps->second));
+  }
+
+ private:
+  void open_channels() {
+    std::vector<ChannelSpec> wanted;
+    for (ChannelSpec& spec : optimizer_.channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    if (const auto& channels = store_info(config_.zero_stage).channels)
+      for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
+    pairs_.emplace(world_, mesh_, config_, wanted, dtype_of<T>);
+    const GridShape shape = parse_grid(config_.tensor_parallel, config_.mesh.tp);
+    if (shape.kind != GridKind::one_d) {
+      GridOptions options;
+      options.comm_dtype = config_.wire(TrafficClass::tp_weight), options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
+      options.run_seed = config_.model.seed;
+      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), shape, options, clock_);
+    }
+    if (pairs_->tensor_forward)
+      tensor_.emplace(*pairs_->tensor_forward, *pairs_->tensor_backward, *pairs_->look_up, *pairs_->tensor_control, at_.pp, config_.sequence_parallel);
+    else
+      tensor_.emplace();
+    tensor_->error_interval = config_.error_interval;
+  }
+
+  void make_chunks() {
+    // Where a store splits matrices, no rank ever holds them all; and flat parameters give them memory themselves.
+    const DeferredMatrices deferred((store_info(config_.zero_stage).lends || config_.zero_layout == "flat") && config_.mesh.data().within_replica() > 1);
+    for (int v = 0; v < config_.virtual_stages; ++v) {
+      const ModelPart part = part_at(config_, global_chunk(schedule_, at_.pp, v));
+      chunks_.push_back(make_stage<T>(config_.model_kind, config_.model, part, {&*tensor_, grid_.get(), &clock_, config_.recompute}));
+    }
+    if (config_.slices().size() > 1 && !chunks_.front()->traits().token_slices)
+      throw UsageError("--token-slices " + config_.token_slices + ": model " + config_.model_kind + " cannot see a part of a sequence alone");
+    if (pairs_->local_boundary) local_boundaries_.emplace(config_, *pairs_->local_boundary, *chunks_.front());
+  }
+
+  /// Before anything reads the parameters: weights of another program's checkpoint.
+  void begin_from() {
+    if (config_.from.empty()) return;
+    std::string fresh;
+    run_in_agreement(world_, [&] {
+      if (const std::string& wanted = config_.from_sha256; !wanted.empty())
+        if (const std::string content = pretrained_content(config_.model_kind, config_.from); content != wanted)
+          throw UsageError("--from " + config_.from + " holds a model of SHA-256 " + content + ", not the one that --from-sha256 " + wanted + " names");
+      for (auto& chunk : chunks_)
+        for (const std::string& name : load_pretrained<T>(config_.model_kind, config_.from, config_.model, *chunk)) fresh += " " + name;
+    });
+    if (!fresh.empty() && at_.tp == 0 && at_.dp == 0) log_info("drawn by the seed, for " + config_.from + " does not have them:" + fresh);
+  }
+
+  void make_update() {
+    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards, config_.param_dtype};
+    context.shards_table = config_.shards_table();
+    if (config_.zero_layout == "flat") context.flat = {config_.zero_wrap, config_.flat_padding};
+    for (auto& chunk : chunks_) {
+      context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());
+      for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
+      if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
+    }
+    store_ = make_store_in_layout<T>(store_info(config_.zero_stage), context);
+    update_ = make_update_policy<T>(optimizer_, config_, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_);
+    std::vector<Stage<T>*> pointers;
+    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
+    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
+    evaluator_.emplace(config_, at_, *pipeline_, *chunks_.back(), *pairs_);
+  }
+
+  StepRecord take_step() {
     const PlacementScope here(where());
     const std::int64_t number = steps_taken_, begin = now_ns();
     clock_.reset();
@@ -129,7 +258,7 @@ class Trainer3d final : public ParallelTrainer {
     return record;
   }
 
-  Evaluation evaluate() override {
+  Evaluation take_evaluation() {
     const PlacementScope here(where());
     if (update_->begin_evaluation()) other_weights();
     const nn::PackedWeightsScope packed(packed_weights_);
@@ -140,122 +269,6 @@ class Trainer3d final : public ParallelTrainer {
     std::vector<TrafficRecord> not_training;
     take_records(not_training);
     return evaluation;
-  }
-
-  std::int64_t steps_taken() const override { return steps_taken_; }
-  void state_loaded(std::int64_t steps) override {
-    const PlacementScope here(where());
-    steps_taken_ = steps;
-    store_->loaded(steps);
-    update_->loaded(steps);
-    if (grid_) grid_->weights_changed(steps);
-    synchronize_placement();
-  }
-
-  void set_compute(ComputeMode mode) override {
-    if (!where().on_host() && mode != ComputeMode::real) throw UsageError(timed_on_device);
-    const PlacementScope here(where());
-    world_.barrier();  // no operation of a neighbour may be in flight
-    clock_.set_mode(mode);
-    clock_.set_scale(config_.compute_scale);
-    pairs_->set_compute(mode, config_.compute_scale);
-    if (grid_) grid_->set_compute(mode, config_.compute_scale);
-    // Only where nothing is computed: a real step needs what its messages bring.
-    pairs_->omit(mode == ComputeMode::replay ? config_.omitted() : std::set<TrafficClass>());
-  }
-  void drain_link(LinkDrain* drain) override {
-    pairs_->drain_link(drain);
-    if (grid_) grid_->drain_link(drain);
-  }
-  ProcessMesh& mesh() override { return mesh_; }
-  const std::string& corpus_hash() const override { return data_.hash; }
-
-  std::vector<StateSlot> state_slots() override {
-    const PlacementScope here(where());
-    synchronize_placement();  // who reads these tensors need not know the stream
-    std::vector<StateSlot> all = update_->weights(store_->state());
-    for (StateSlot& slot : update_->state()) all.push_back(std::move(slot));
-    return all;
-  }
-  std::map<std::string, std::vector<std::byte>> codec_state() const override {
-    const PlacementScope here(where());
-    std::map<std::string, std::vector<std::byte>> state;
-    pairs_->save_states(state);
-    if (grid_) grid_->save_states(state);
-    if (!codec_training_->empty()) state["trained codecs"] = codec_training_->save_state();
-    return state;
-  }
-  void load_codec_state(const std::map<std::string, std::vector<std::byte>>& state) override {
-    const PlacementScope here(where());
-    pairs_->load_states(state);
-    if (grid_) grid_->load_states(state);
-    if (codec_training_->empty()) return;
-    const auto moments = state.find("trained codecs");
-    if (moments == state.end()) throw CorruptData("The checkpoint has no optimizer state of its trained codecs");
-    codec_training_->load_state(moments->second);
-  }
-
- private:
-  void open_channels() {
-    std::vector<ChannelSpec> wanted;
-    for (ChannelSpec& spec : optimizer_.channels(config_, mesh_)) wanted.push_back(std::move(spec));
-    if (const auto& channels = store_info(config_.zero_stage).channels)
-      for (ChannelSpec& spec : channels(config_, mesh_)) wanted.push_back(std::move(spec));
-    pairs_.emplace(world_, mesh_, config_, wanted, dtype_of<T>);
-    const GridShape shape = parse_grid(config_.tensor_parallel, config_.mesh.tp);
-    if (shape.kind != GridKind::one_d) {
-      GridOptions options;
-      options.comm_dtype = config_.wire(TrafficClass::tp_weight), options.form = config_.form, options.compress = config_.compress, options.stage = at_.pp;
-      grid_ = std::make_unique<TensorGrid<T>>(mesh_.tp(), shape, options, clock_);
-    }
-    if (pairs_->tensor_forward)
-      tensor_.emplace(*pairs_->tensor_forward, *pairs_->tensor_backward, *pairs_->look_up, *pairs_->tensor_control, at_.pp, config_.sequence_parallel);
-    else
-      tensor_.emplace();
-    tensor_->error_interval = config_.error_interval;
-  }
-
-  void make_chunks() {
-    // Where a store splits matrices, no rank ever holds them all; and flat parameters give them memory themselves.
-    const DeferredMatrices deferred((store_info(config_.zero_stage).lends || config_.zero_layout == "flat") && config_.mesh.data().within_replica() > 1);
-    for (int v = 0; v < config_.virtual_stages; ++v) {
-      const ModelPart part = part_at(config_, global_chunk(schedule_, at_.pp, v));
-      chunks_.push_back(make_stage<T>(config_.model_kind, config_.model, part, {&*tensor_, grid_.get(), &clock_, config_.recompute}));
-    }
-    if (config_.slices().size() > 1 && !chunks_.front()->traits().token_slices)
-      throw UsageError("--token-slices " + config_.token_slices + ": model " + config_.model_kind + " cannot see a part of a sequence alone");
-    if (pairs_->local_boundary) local_boundaries_.emplace(config_, *pairs_->local_boundary, *chunks_.front());
-  }
-
-  /// Before anything reads the parameters: weights of another program's checkpoint.
-  void begin_from() {
-    if (config_.from.empty()) return;
-    std::string fresh;
-    run_in_agreement(world_, [&] {
-      if (const std::string& wanted = config_.from_sha256; !wanted.empty())
-        if (const std::string content = pretrained_content(config_.model_kind, config_.from); content != wanted)
-          throw UsageError("--from " + config_.from + " holds a model of SHA-256 " + content + ", not the one that --from-sha256 " + wanted + " names");
-      for (auto& chunk : chunks_)
-        for (const std::string& name : load_pretrained<T>(config_.model_kind, config_.from, config_.model, *chunk)) fresh += " " + name;
-    });
-    if (!fresh.empty() && at_.tp == 0 && at_.dp == 0) log_info("drawn by the seed, for " + config_.from + " does not have them:" + fresh);
-  }
-
-  void make_update() {
-    StoreContext<T> context{config_, mesh_, {}, {}, nullptr, pairs_->named, clock_, config_.zero_node_shards, config_.param_dtype};
-    context.shards_table = config_.shards_table();
-    if (config_.zero_layout == "flat") context.flat = {config_.zero_wrap, config_.flat_padding};
-    for (auto& chunk : chunks_) {
-      context.units.insert(context.units.end(), chunk->units().begin(), chunk->units().end());
-      for (Parameter<T>* p : chunk->parameters()) context.parameters.push_back({p, chunk->home_layer(p)});
-      if (config_.mesh.pp > 1 && chunk->tied_table()) context.table = chunk->tied_table();
-    }
-    store_ = make_store_in_layout<T>(store_info(config_.zero_stage), context);
-    update_ = make_update_policy<T>(optimizer_, config_, mesh_, *store_, pairs_->named, *pairs_->tensor_control, clock_);
-    std::vector<Stage<T>*> pointers;
-    for (auto& chunk : chunks_) pointers.push_back(chunk.get());
-    pipeline_.emplace(config_, at_, pointers, pairs_->boundary, UnitActors{store_.get(), update_.get()}, clock_);
-    evaluator_.emplace(config_, at_, *pipeline_, *chunks_.back(), *pairs_);
   }
 
   // Auto-encoders learn on the messages that their rules cover.
@@ -285,10 +298,14 @@ class Trainer3d final : public ParallelTrainer {
     if (boundary_forward) codec_training_->add(*boundary_forward, boundaries, config_.model.hidden, rows_differ, rows_differ);
   }
 
+  std::string place_in(std::int64_t step) const {
+    return "step " + std::to_string(step) + ", rank " + std::to_string(world_.rank()) + " (stage " + std::to_string(at_.pp) + ", tensor rank " + std::to_string(at_.tp) + ", replica " +
+           std::to_string(at_.dp) + ")";
+  }
+
   /// The rank whose loss or gradient is not finite says so; the others give it time to end the job.
   [[noreturn]] void name_the_rank(double own_loss, std::int64_t number) {
-    const std::string where = "step " + std::to_string(number) + ", rank " + std::to_string(world_.rank()) + " (stage " +
-                              std::to_string(at_.pp) + ", tensor rank " + std::to_string(at_.tp) + ", replica " + std::to_string(at_.dp) + ")";
+    const std::string where = place_in(number);
     if (!std::isfinite(own_loss))
       throw Diverged("The loss is not finite at " + where + ". Lower the learning rate or lengthen its warm-up.");
     try {
@@ -338,6 +355,25 @@ class Trainer3d final : public ParallelTrainer {
   std::optional<CodecTraining> codec_training_;
 };
 
+/// UsageError for codecs that remember samples where these do not come again, or are more than are remembered. Says, once, where most messages will travel whole.
+void check_samples(const TrainConfig& config, const Dataset& data, const Communicator& world) {
+  for (const auto& [traffic, rule] : config.compress) {
+    if (!compresses(rule.codec)) continue;
+    const CodecTraits traits = make_codec(rule.codec, config.form).codec->traits();
+    if (!traits.by_sample) continue;
+    const std::string what = "compress." + name_of(traffic) + " = " + rule.codec + " remembers training samples and sends how they change; ", samples = std::to_string(data.samples());
+    if (data.samples() == 0)
+      throw UsageError(what + "--data " + config.data + " draws them without end, so none would ever come again: choose data with epochs (--data text:windows=N), or a codec that remembers none");
+    if (data.samples() > traits.most_samples)
+      throw UsageError(what + "--data " + config.data + " has " + samples + " of them, and it remembers " + std::to_string(traits.most_samples) + "; give samples=" + samples +
+                       " or more, or fewer samples");
+    const std::int64_t seen = config.steps * config.global_batch;
+    if (seen < 2 * data.samples() && world.rank() == 0)
+      log_warning(what + "in " + std::to_string(config.steps) + " steps of " + std::to_string(config.global_batch) + " it sees " + std::to_string(seen) + " of " + samples +
+                  ", less than twice each: most messages travel whole");
+  }
+}
+
 /// UsageError for tokens that the model does not know, and for codecs that go by token ids where the data have none.
 void check_fields(const TrainConfig& config, const DataSource& source) {
   if (source.vocabulary > config.model.vocab)
@@ -361,6 +397,7 @@ std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, cons
 std::unique_ptr<ParallelTrainer> ParallelTrainer::make(Communicator& world, const TrainConfig& config, DataSource data) {
   config.check();
   check_fields(config, data);
+  check_samples(config, *data.training, world);
   auto stream = std::make_unique<OwnedStream>(device_of_rank(config.device));
   const PlacementScope here(Placement{stream->get().device, stream->get()});
   if (config.dtype == DType::f64) return std::make_unique<Trainer3d<double>>(world, config, std::move(data), std::move(stream));

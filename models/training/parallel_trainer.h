@@ -36,9 +36,10 @@ class ParallelTrainer {
   static std::unique_ptr<ParallelTrainer> make(Communicator& world, const TrainConfig& config, const Corpus& corpus);
   virtual ~ParallelTrainer() = default;
 
-  /// One optimizer step. RuntimeFailure with step and rank when loss or gradient is not finite.
+  /// One optimizer step. Diverged with step and rank when loss or gradient is not finite, or a codec cannot send what it is given (NotRepresentable): then on the rank
+  /// that was to send it, whose end is that of the others, which may be waiting.
   virtual StepRecord step() = 0;
-  /// Of the validation data; leaves no trace in codecs or weights.
+  /// Of the validation data; leaves no trace in codecs or weights. Diverged, on all ranks, where a prediction that a metric judges is not finite.
   virtual Evaluation evaluate() = 0;
   /// The mean validation loss alone, in nats per token.
   double validate() { return evaluate().loss; }

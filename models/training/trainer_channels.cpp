@@ -25,7 +25,7 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept) {
   ChannelPairOptions o{config_.wire(spec.traffic), config_.form, spec.average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
                 static_cast<int>(config_.micro_batches())};
-  o.reuse_payloads = spec.reuse_payloads, o.level = spec.level;
+  o.reuse_payloads = spec.reuse_payloads, o.level = spec.level, o.run_seed = config_.model.seed;
   CompressRule rule = rule_in_form(config_, spec.traffic);
   if (spec.level == ChannelLevel::inside) rule.codec = rule.inside, rule.protocol = Protocol::automatic;
   pairs_.push_back(std::make_unique<ChannelPair>(group, spec.traffic, rule, o));

@@ -19,12 +19,12 @@ void CudaCodec::check_status(std::array<std::uint32_t, 2> seen, const MessageKey
   if (seen[0] == 0 && seen[1] == 0) return;
   fill_zero_bytes(words_.data(), status_bytes);
   if ((seen[0] & device_status_non_finite) != 0)
-    throw RuntimeFailure(name_ + ": " + text_of(key) + " has NaN or infinity; mend the computation that made it, no codec can represent it");
+    throw NotRepresentable(name_ + ": " + text_of(key) + " has NaN or infinity; mend the computation that made it, no codec can represent it");
   if (seen[0] != 0)
-    throw RuntimeFailure(name_ + ": " + text_of(key) +
-                         " has a value (or a scale, or a factor) beyond the type on the wire; use an f32 wire or bf16, or scale the tensor");
-  throw CorruptData(name_ + ": the payload of " + text_of(key) +
-                    " is damaged: it holds NaN, infinity or what no encoder writes; or a sum over ranks overflowed (then use an f32 wire or bf16)");
+    throw NotRepresentable(name_ + ": " + text_of(key) +
+                           " has a value (or a scale, or a factor) beyond the type on the wire; use an f32 wire or bf16, or scale the tensor");
+  throw NonFiniteData(name_ + ": the payload of " + text_of(key) +
+                      " is damaged: it holds NaN, infinity or what no encoder writes; or a sum over ranks overflowed (then use an f32 wire or bf16)");
 }
 
 const float* CudaCodec::floats(ConstTensorView x) {

@@ -24,7 +24,7 @@ class CudaCodec : public Codec, public DeviceHalf {
   double least_bytes_read(const Shape& shape) const final { return host_->least_bytes_read(shape); }
 
   const std::uint32_t* status_words() const final { return reinterpret_cast<const std::uint32_t*>(words_.data()); }
-  /// Throws what the host codec would: RuntimeFailure for a tensor that cannot be represented, CorruptData for a payload. Clears the words.
+  /// Throws what the host codec would: NotRepresentable for a tensor that cannot be represented, CorruptData for a payload. Clears the words.
   void check_status(std::array<std::uint32_t, 2> seen, const MessageKey& key) final;
 
  protected:

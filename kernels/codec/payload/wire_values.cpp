@@ -72,8 +72,8 @@ void WireValues::write(std::span<const float> values, std::span<std::byte> out, 
   }
   if (good) return;
   check_finite(source, text_of(key));
-  throw RuntimeFailure(std::string(what) + " of " + text_of(key) + " overflows " + std::string(name_of(type_)) +
-                       ": the input is finite but a value of the factor is not; use wire=f32 or scale the tensor");
+  throw NotRepresentable(std::string(what) + " of " + text_of(key) + " overflows " + std::string(name_of(type_)) +
+                         ": the input is finite but a value of the factor is not; use wire=f32 or scale the tensor");
 }
 
 std::span<const float> WireValues::read(std::span<const std::byte> wire, const char* what, const MessageKey& key) {
@@ -99,8 +99,8 @@ std::span<const float> WireValues::read(std::span<const std::byte> wire, const c
     values = target;
   }
   if (!good)
-    throw CorruptData(std::string(what) + " of " + text_of(key) + " holds NaN or infinity: the payload is damaged, or a sum over ranks overflowed " +
-                      std::string(name_of(type_)) + " (then use wire=f32)");
+    throw NonFiniteData(std::string(what) + " of " + text_of(key) + " holds NaN or infinity: the payload is damaged, or a sum over ranks overflowed " +
+                        std::string(name_of(type_)) + " (then use wire=f32)");
   return values;
 }
 
@@ -131,14 +131,14 @@ void check_finite(ConstTensorView x, std::string_view what) {
   if (first == none) return;
   const float value = values[static_cast<std::size_t>(first)];
   const std::int64_t columns = x.shape().columns();
-  throw RuntimeFailure(std::string(what) + " has " +
-                       (value != value ? "NaN"
-                        : value > 0    ? "+infinity"
-                                       : "-infinity") +
-                       " at flat index " + std::to_string(first) + " (row " +
-                       std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
-                       ") of shape " + x.shape().to_string() +
-                       "; mend the computation that made it, no codec can represent it");
+  throw NotRepresentable(std::string(what) + " has " +
+                         (value != value ? "NaN"
+                          : value > 0    ? "+infinity"
+                                         : "-infinity") +
+                         " at flat index " + std::to_string(first) + " (row " +
+                         std::to_string(first / columns) + ", column " + std::to_string(first % columns) +
+                         ") of shape " + x.shape().to_string() +
+                         "; mend the computation that made it, no codec can represent it");
 }
 
 }  // namespace thinwire

@@ -28,6 +28,7 @@ class Delta final : public Codec, public State {
     traits_.stateful = true;
     traits_.fixed_size = false;
     traits_.by_sample = true;
+    traits_.most_samples = limit;
     traits_.reordered_sums = inner.reordered_sums;
     traits_.positions_first = inner.positions_first;
     traits_.rows_parameter = inner.rows_parameter;

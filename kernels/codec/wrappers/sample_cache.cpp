@@ -158,7 +158,7 @@ void SampleCache::read(const MessageKey& key, TensorView to) const {
 }
 
 void SampleCache::write(const MessageKey& key, ConstTensorView x) {
-  if (!write_if_it_fits(key, x)) throw RuntimeFailure(owner_ + ": a value of " + text_of(key) + " is too large for a cache of " + (type_ == CacheType::f16 ? "f16; use store=f32" : "numbers"));
+  if (!write_if_it_fits(key, x)) throw NotRepresentable(owner_ + ": a value of " + text_of(key) + " is too large for a cache of " + (type_ == CacheType::f16 ? "f16; use store=f32" : "numbers"));
 }
 
 bool SampleCache::write_if_it_fits(const MessageKey& key, ConstTensorView x) {

@@ -31,7 +31,7 @@ class SampleCache {
   void read(const MessageKey& key, TensorView to) const;
   /// Remembers x (f32) from now on. Of a sample that comes twice in a message, the later rows stay. False, and nothing is remembered, where a number is not finite or too large for the type.
   bool write_if_it_fits(const MessageKey& key, ConstTensorView x);
-  /// The same; RuntimeFailure where it does not fit.
+  /// The same; NotRepresentable where it does not fit.
   void write(const MessageKey& key, ConstTensorView x);
   /// Bytes of memory or file that hold samples.
   std::size_t bytes() const;

@@ -19,6 +19,8 @@ class StraightThrough final : public Codec, public State {
     traits_.stateful = inner.stateful;
     traits_.reordered_sums = inner.reordered_sums;
     traits_.by_sample = inner.by_sample;
+    traits_.most_samples = inner.most_samples;
+    traits_.flat = inner.flat;
     traits_.by_token = inner.by_token;
     traits_.positions_first = inner.positions_first;
     traits_.rows_parameter = inner.rows_parameter;

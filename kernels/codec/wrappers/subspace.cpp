@@ -40,6 +40,7 @@ class Subspace final : public Codec, public Transform, public Backward, public S
     traits_.reordered_sums = true;
     traits_.backward = BackwardRule::linear_map;
     traits_.by_sample = inner.by_sample;
+    traits_.most_samples = inner.most_samples;
     traits_.by_token = options_.table;
     traits_.positions_first = inner.positions_first;
     traits_.rows_parameter = inner.rows_parameter;
@@ -57,7 +58,7 @@ class Subspace final : public Codec, public Transform, public Backward, public S
     place.subspace.project(x, known(place, key, x.shape().rows()), to);
     if (place.subspace.in_range(to)) return;
     check_finite(x, text_of(key));
-    throw RuntimeFailure("subspace: " + text_of(key) + " has coordinates beyond the range of f32");
+    throw NotRepresentable("subspace: " + text_of(key) + " has coordinates beyond the range of f32");
   }
 
   void restore(ConstTensorView y, const MessageKey& key, TensorView to) override { expand(y, key, false, to); }
@@ -163,7 +164,7 @@ const std::vector<ParameterSpec>& schema() {
       {"fraction", Kind::real, "0.15625", 1e-6, 1, {}, "k as a fraction of the tensor's columns"},
       {"table", Kind::choice, "normal", 0, 0, {"normal", "none"}, "what both ends know of a token: a fixed row of normal numbers (needs the token ids of a message's rows), or nothing"},
       {"deviation", Kind::real, "1", 1e-6, 1e6, {}, "standard deviation of the table's numbers"},
-      {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the subspace and the table: both ends' and a model's must be the same"}};
+      {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the subspace and the table: both ends' and a model's must be the same; in a training the run's unless given", true}};
   return all;
 }
 

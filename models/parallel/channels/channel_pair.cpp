@@ -31,6 +31,7 @@ ChannelPair::ChannelPair(Communicator& group, TrafficClass traffic, const Compre
   coded.protocol = rule.protocol;
   coded.overlap_blocks = rule.overlap;
   coded.reuse_payloads = options.reuse_payloads;
+  coded.run_seed = options.run_seed;
   coded_.emplace(group, coded);
   if (!options.measures_errors) return;
   ChannelOptions probe = options_of(TrafficClass::control, options, dense_.options().algorithm);

@@ -21,6 +21,7 @@ struct ChannelPairOptions {
   ReduceOp operation = ReduceOp::sum;  ///< of the dense channel's reductions
   bool reuse_payloads = false;
   ChannelLevel level = ChannelLevel::whole;  ///< for records
+  std::optional<std::uint64_t> run_seed = {};  ///< ChannelOptions::run_seed
 };
 
 class ChannelPair {
@@ -35,6 +36,8 @@ class ChannelPair {
   Channel& at(int layer, int stage, const MessageKey& key, std::int64_t elements = std::numeric_limits<std::int64_t>::max()) {
     return codes(layer, stage, key, elements) ? *coded_ : dense_;
   }
+  /// Before this step it covers no message of training.
+  std::int64_t first_coded_step() const { return coverage_.first_step(); }
   Channel& dense() { return dense_; }
   /// Null when the class is never compressed.
   Channel* coded() { return coded_ ? &*coded_ : nullptr; }

@@ -102,6 +102,7 @@ TensorGrid<T>::TensorGrid(Communicator& group, const GridShape& shape, const Gri
       pair.comm_dtype = std::is_same_v<T, double> || exact ? dtype_of<T> : options.comm_dtype;
       if (use == GridUse::maximum) pair.operation = ReduceOp::max;
       pair.reuse_payloads = use == GridUse::weight;
+      pair.run_seed = options.run_seed;
       const TrafficClass traffic = class_of(use);
       const CompressRule rule = traffic == TrafficClass::control ? CompressRule{} : rule_of(options, traffic);
       line.pairs.push_back(std::make_unique<ChannelPair>(*line.communicator, traffic, rule, pair));

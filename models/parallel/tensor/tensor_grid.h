@@ -36,6 +36,7 @@ struct GridOptions {
   GatherPolicy gather = GatherPolicy::again;
   WeightCut cut = WeightCut::rows;
   int stage = 0;  ///< of the pipeline, for rules that name stages
+  std::optional<std::uint64_t> run_seed = {};  ///< ChannelOptions::run_seed
 };
 
 /// UsageError for codecs that a grid's traffic cannot take: state, wrappers or another gradient than that of the decoded tensor.

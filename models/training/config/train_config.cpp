@@ -135,6 +135,9 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         throw UsageError("codec " + rule.codec + " goes by the token ids of a message's rows, and here each tensor rank holds a part of an activation; use --tensor-parallel 1d "
                          "and --sequence-parallel false");
     }
+    // The receiver trains its decoder; the sender, who would look at its own message, never sees that one.
+    if (pipeline && stack.codec->as<Trainable>() != nullptr && std::ranges::any_of(stack.wrappers, [](const auto& wrapper) { return wrapper->needs_own_decoded(); }))
+      throw UsageError("codec " + rule.codec + ": what a message lost is measured by the sender's decoder, but the one that trains is the receiver's, on another stage; leave the wrapper out");
     for (const CodecExpression::Part& wrapper : stack.expression.wrappers) {
       const WrapperInfo& info = wrapper_info(wrapper.name);
       if (info.needs_loss && stack.codec->traits().lossless)
@@ -178,6 +181,36 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
   const bool of_grid = traffic == TrafficClass::tp_weight || traffic == TrafficClass::tp_weight_gradient;
   if (of_grid && parse_grid(c.tensor_parallel, c.mesh.tp).kind == GridKind::one_d)
     throw UsageError(name + ": only grids send this (--tensor-parallel 2d, 2.5d or 3d)");
+}
+
+/// Whether both rules cover the messages of one boundary between stages.
+bool meet_at_a_boundary(const TrainConfig& c, const CompressRule& forward, const CompressRule& backward) {
+  const auto ranges = [](const std::string& text) { return NumberRanges::parse("layers or stages", text); };
+  const NumberRanges layers[] = {ranges(forward.layers), ranges(backward.layers)}, stages[] = {ranges(forward.stages), ranges(backward.stages)};
+  const int positions = c.stages() * c.virtual_stages;
+  for (int p = 1; p < positions; ++p) {
+    const int layer = static_cast<int>(c.model.layers / positions) * p;  // the one behind the boundary
+    if (layers[0].contains(layer) && layers[1].contains(layer) && stages[0].contains((p - 1) % c.stages()) && stages[1].contains(p % c.stages())) return true;
+  }
+  return false;
+}
+
+// What goes back through the mask or the map of a forward message is no matrix of tokens any more, and what one number of it stands for may change with each message.
+void check_masked_gradients(const TrainConfig& c) {
+  const CompressRule forward = rule_in_form(c, TrafficClass::pp_forward), backward = rule_in_form(c, TrafficClass::pp_backward);
+  if (c.dtype == DType::f64 || !compresses(forward.codec) || !compresses(backward.codec)) return;
+  const BackwardRule back = make_codec(forward.codec, c.form).codec->traits().backward;
+  if (back == BackwardRule::straight_through) return;
+  const CodecStack stack = make_codec(backward.codec, c.form);
+  if ((stack.wrappers.empty() && stack.codec->traits().flat) || !meet_at_a_boundary(c, forward, backward)) return;
+  const bool masked = back == BackwardRule::masked;
+  throw UsageError("compress.pp_backward = " + backward.codec + " behind compress.pp_forward = " + forward.codec + ": the gradient goes back through the forward message's " +
+                   (masked ? "mask, as a list of what was kept, and this codec would leave elements out a second time, share scales by the list's shape, or add what it remembers "
+                             "of one place to another"
+                           : "map, as the gradient of its code, which this codec would take for a gradient of activations") +
+                   "; drop compress.pp_backward: the gradient goes back through the forward message's " + (masked ? "mask" : "map") +
+                   (masked ? "; or add +straight_through to compress.pp_forward so that the gradient has a mask of its own" : "") +
+                   "; or give compress.pp_backward a codec that takes any list of numbers alike (cast, group)");
 }
 
 // The first step of an exchange in two.
@@ -374,6 +407,7 @@ void TrainConfig::check() const {
   if (embedding_sync != "two_step" && embedding_sync != "fused")
     throw UsageError("--embedding-sync " + embedding_sync + ": two_step or fused");
   for (const auto& [traffic, rule] : compress) check_rule(*this, traffic, rule), check_inside(*this, traffic, rule);
+  check_masked_gradients(*this);
   if (compute != ComputeMode::real && !checkpoint.empty())
     throw UsageError("--compute timed replays durations, so its weights mean nothing and are not saved; drop --checkpoint, or use --compute real");
   if (!resume_sha256.empty() && resume.empty())

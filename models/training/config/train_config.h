@@ -22,6 +22,7 @@ struct TrainConfig {
   std::string from;                ///< folder of another program's weights, which training begins with; empty: drawn by the seed
   std::string from_sha256;         ///< what pretrained_content() must say of it; empty: anything
   std::string data = "text";       ///< NAME[:options] of models/data/dataset.h
+  std::string data_sha256;         ///< what DataSource::hash must be; empty: anything
   std::string text;  ///< file or folder; empty: the Python standard library's sources
   std::string vocabulary;  ///< vocab.txt, for data of words
   MeshShape mesh;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <type_traits>
 
 #include "core/error.h"
@@ -206,6 +209,8 @@ std::vector<TrainOption> make_table() {
                             TW_MEMBER(model.compute), {"f32", "bf16"},
                             {nn::ComputeType::f32, nn::ComputeType::bf16}),
       option("data.kind", "data", OnResume::refused, "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
+      option("data.sha256", "data-sha256", OnResume::free, "SHA-256 of these data as records have it, which must be this one: paths do not say what a cell of a sweep learns from", "",
+             TW_MEMBER(data_sha256)),
       option("data.text", "text", OnResume::free, "file or folder of text, or of the tasks' folders; empty: the Python standard library's sources", "",
              TW_MEMBER(text)),
       option("data.vocabulary", "vocabulary", OnResume::free, "vocab.txt, for data of words; empty: that in the folder of --from", "", TW_MEMBER(vocabulary)),
@@ -350,6 +355,19 @@ std::vector<TrainOption> make_table() {
 
 #undef TW_MEMBER
 
+/// Weights of a checkpoint are of its own pieces: under another vocabulary of the same size its embeddings would be those of other words, and nothing would say so.
+void refuse_other_pieces(const std::string& given, const std::string& own) {
+  const auto content = [](const std::string& path) -> std::optional<std::string> {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return std::nullopt;  // a checkpoint need not have one; that a given one cannot be read, its reader says
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  if (given == own) return;
+  const auto here = content(given), there = content(own);
+  if (here && there && *here != *there)
+    throw UsageError("--vocabulary " + given + " is not the vocabulary that the model of --from was trained with, " + own + "; leave --vocabulary out, or give the same pieces in the same order");
+}
+
 }  // namespace
 
 std::span<const TrainOption> train_options() {
@@ -385,7 +403,9 @@ TrainConfig make_train_config(const TrainValues& values) {
     if (!values.contains("layers")) config.model.layers = theirs.layers;
     if (!values.contains("heads")) config.model.heads = theirs.heads;
     if (!values.contains("vocab")) config.model.vocab = theirs.vocab;
-    if (config.vocabulary.empty()) config.vocabulary = config.from + "/vocab.txt";
+    const std::string own = config.from + "/vocab.txt";
+    if (config.vocabulary.empty()) config.vocabulary = own;
+    refuse_other_pieces(config.vocabulary, own);
   }
   // Only one schedule runs slices.
   if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = "terapipe";

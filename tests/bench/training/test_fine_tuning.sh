@@ -95,8 +95,15 @@ sed -i '1s/sentence2/second/' "$work/bad/RTE/train.tsv"
 refused 6 "$work/bad/RTE/train.tsv:1:1: the column 'sentence2' is missing" "${four[@]}" "${bert[@]}" --text "$work/bad"
 rm "$work/bad/RTE/train.tsv"
 refused 3 "$work/bad/RTE/train.tsv" "${four[@]}" "${bert[@]}" --text "$work/bad"
-grep -v 'SEP' "$work/bert/vocab.txt" >"$work/vocab.txt"
-refused 6 "$work/vocab.txt:23:1: the vocabulary ends without the piece [SEP]" "${four[@]}" "${bert[@]}" "${glue[@]}" --vocabulary "$work/vocab.txt"
+tac "$work/bert/vocab.txt" >"$work/vocab.txt"
+refused 2 "--vocabulary $work/vocab.txt is not the vocabulary that the model of --from was trained with, $work/bert/vocab.txt" "${four[@]}" "${bert[@]}" "${glue[@]}" --vocabulary "$work/vocab.txt"
+cp -r "$work/bert" "$work/cut"
+grep -v 'SEP' "$work/bert/vocab.txt" >"$work/cut/vocab.txt"
+refused 6 "$work/cut/vocab.txt:23:1: the vocabulary ends without the piece [SEP]" "${four[@]}" "${glue[@]}" --from "$work/cut"
+refused 2 "not the one that --data-sha256 feed names" "${four[@]}" "${bert[@]}" "${glue[@]}" --data-sha256 feed
+data=$(grep -oE 'is of SHA-256 [0-9a-f]{64}' <<<"$output" | grep -oE '[0-9a-f]{64}$')
+run ranks 1 "${tune[@]}" "${rte[@]}" --micro-batch 4 --steps 1 --data-sha256 "$data"
+expect_status 0
 refused 2 "config.json' has hidden_size = 12" "${four[@]}" "${bert[@]}" "${glue[@]}" --hidden 24
 cp -r "$work/bert" "$work/other"
 python3 - "$work/other/model.safetensors" <<'PY'

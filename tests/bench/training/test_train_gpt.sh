@@ -122,4 +122,13 @@ expect_status 6
 expect_output "step "
 expect_output "rank "
 expect_output "The last good checkpoint is $work/c.h5 (step 3)"
+
+property "a divergence that a codec sees first bears the mark of one, from the rank that saw it, and ends the others"
+wild=(--pp 2 --dp 2 --hidden 32 --layers 2 --heads 2 --seq 32 --global-batch 4 --eval-sequences 4 --text "$work/text.txt" --steps 20 --warmup 0 --learning-rate 1e30 --clip 1e30)
+for codec in topk:fraction=0.1 quantize:bits=4; do
+  run ranks 4 "${wild[@]}" --compress.pp_forward $codec --out "$work/wild"
+  expect_status 6
+  expect_output "Training diverged: "
+  expect_output "channel pp_forward"
+done
 finish

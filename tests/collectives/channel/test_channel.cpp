@@ -5,6 +5,7 @@
 // optimised: yes
 // Operations as resumable handles: order, overlap, point-to-point messages, wrappers, timed compute, meter.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "collectives/link/link_calibration.h"
@@ -452,6 +453,23 @@ TEST(Gather, AMeanOverSendersDividesByThoseThatSentAnElement) {
     for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], i % 4 == 0 ? 1 : i % 4 == 1 ? others : 0, 1e-5) << i << (own_pieces ? ", own pieces" : "");
   }
   EXPECT_THROW(Channel(world(), {.traffic = TrafficClass::dp_gradient, .codec = "chunk_topk:mean=senders+hadamard"}), UsageError);
+}
+
+// What a training does that diverges. Every rank wrote what f16 holds, so no payload is damaged: it is the sum that cannot be represented.
+TEST(Channel, ASumBeyondItsTypeIsNotRepresentableOnAnyRank) {
+  std::vector<float> x(60, 60000.0f), out(60);
+  const Shape shape{10, 6};
+  for (const char* codec : {"cast", "randomk:fraction=1", "powersgd:rank=2,wire=f16"}) {
+    Channel channel = open_channel(codec, Protocol::rounds);
+    if (n() > 1) {
+      EXPECT_THROW(channel.all_reduce({x.data(), shape}, {out.data(), shape}, key_of("sum")).wait(), NotRepresentable) << codec;
+    }
+    std::vector<float> nan(60, std::nanf(""));
+    EXPECT_THROW(channel.all_reduce({nan.data(), shape}, {out.data(), shape}, key_of("nan")).wait(), NotRepresentable) << codec;
+  }
+  Channel apart = open_channel("cast", Protocol::gather);
+  EXPECT_NO_THROW(apart.all_reduce({x.data(), shape}, {out.data(), shape}, key_of("sum")).wait()) << "decoded before they are added";
+  EXPECT_EQ(out[7], 60000.0f * static_cast<float>(n()));
 }
 
 TEST(Meter, SumsOperationsAndRemembersTheLast) {

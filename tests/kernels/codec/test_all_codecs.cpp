@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
+
 #include "core/clock.h"
 #include "kernels/convert.h"
 #include "support/codec_expressions.h"
@@ -248,7 +250,7 @@ TEST(EveryCodec, NanAndInfinityNameTheirPosition) {
       try {
         encode(stack, x, shape, key_of(0));
         ADD_FAILURE() << "not refused";
-      } catch (const RuntimeFailure& e) {
+      } catch (const NotRepresentable& e) {
         EXPECT_NE(std::string(e.what()).find("row 5, column 11"), std::string::npos) << e.what();
       }
     }
@@ -308,6 +310,39 @@ TEST(EveryCodec, HasTheCapabilitiesThatItsTraitsName) {
   }
 }
 
+// What may be behind another message's mask (models/training/config/train_config.cpp): a list of what was kept is coded as a matrix of it would be.
+TEST(EveryCodec, WhatIsFlatTakesAListAsItTakesAMatrixAndLeavesNoElementOut) {
+  constexpr std::int64_t rows = 3, columns = 8192;  // whole blocks of every size
+  const Shape matrix{rows, columns}, list{rows * columns};
+  int flat = 0;
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE(c.text());
+    const CodecTraits traits = make_codec(c.codec, c.form).codec->traits();
+    if (!traits.flat) continue;
+    ++flat;
+    EXPECT_TRUE(traits.gather && !traits.stateful && !traits.needs_fit && !traits.by_sample && !traits.by_token);
+    EXPECT_EQ(traits.backward, BackwardRule::straight_through);
+    const auto x = normal_numbers(list.elements(), 11);
+    CodecStack of_matrix = make(c, matrix), of_list = make(c, list);
+    const auto payload = encode(of_matrix, x, matrix, key_of(0));
+    EXPECT_EQ(encode(of_list, x, list, key_of(0)), payload);
+    EXPECT_EQ(decode(of_list, payload, list, key_of(0)), decode(of_matrix, payload, matrix, key_of(0)));
+    // Of equal magnitudes none is more worth sending than another. A code of one bit has no level for half of the signs.
+    std::vector<float> equal(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) equal[i] = x[i] < 0 ? -1.0f : 1.0f;
+    const auto decoded = decode(of_list, encode(of_list, equal, list, key_of(1)), list, key_of(1));
+    EXPECT_GT(std::ranges::count_if(decoded, [](float v) { return v != 0; }), list.elements() * 2 / 5);
+  }
+  EXPECT_TRUE(flat > 0 || std::getenv("THINWIRE_TEST_CODEC") != nullptr);
+  const auto is_flat = [](const char* codec) {
+    const CodecStack stack = make_codec(codec);
+    return stack.wrappers.empty() && stack.codec->traits().flat;
+  };
+  for (const char* codec : {"cast", "group:bits=8", "mx", "blockwise8", "fp8:scale=tensor", "lossless", "group+straight_through"}) EXPECT_TRUE(is_flat(codec)) << codec;
+  for (const char* codec : {"topk", "randomk", "quantize", "powersgd", "sign", "tah", "fp8:scale=row", "codebook:scope=row", "group+hadamard", "group+delta", "none+subspace", "group+ef", "group+ef21"})
+    EXPECT_FALSE(is_flat(codec)) << codec;
+}
+
 // A codec that takes f32 gets a bf16 tensor as the f32 numbers that it holds, and its result rounded.
 TEST(EveryCodec, TakesBf16AsTheF32NumbersItHolds) {
   const Shape shape{19, 31};
@@ -363,7 +398,7 @@ TEST(Cast, OverflowOfF16IsRefusedWithAdvice) {
   try {
     encode(stack, {1.0f, 65520.0f}, Shape{2}, key_of(0));
     FAIL() << "not refused";
-  } catch (const RuntimeFailure& e) {
+  } catch (const NotRepresentable& e) {
     EXPECT_NE(std::string(e.what()).find("bf16"), std::string::npos) << e.what();
   }
   stack = make_codec("cast:to=bf16");

@@ -291,7 +291,7 @@ TEST(Autoencoder, RefusesCorruptPayloadsAndNamesBadInputs) {
   }
   CodecStack half = make_codec("autoencoder:width=3,init=xavier");
   for (float& v : x) v *= 1e6f;
-  EXPECT_THROW(round_trip(*half.codec, x, shape), RuntimeFailure) << "a code beyond f16 is no code";
+  EXPECT_THROW(round_trip(*half.codec, x, shape), NotRepresentable) << "a code beyond f16 is no code";
 }
 
 TEST(Autoencoder, SteadyStateAllocatesNothing) {

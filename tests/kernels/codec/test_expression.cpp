@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/codec/registry.h"
 
@@ -133,6 +134,47 @@ TEST(Registry, EveryEntryIsCompleteAndItsDefaultsAreValid) {
     EXPECT_TRUE(std::binary_search(names.begin(), names.end(), std::string(name))) << name;
 }
 
+/// What a codec makes of some numbers as of its seeds, or "" where a message does not show them.
+std::vector<std::byte> first_payload(const std::string& expression, std::optional<std::uint64_t> run_seed = {}) {
+  CodecStack stack = make_codec(expression, Form::fair, run_seed);
+  const Shape shape{32, 24};
+  std::vector<float> x(static_cast<std::size_t>(shape.elements()));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * i % 97));
+  std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
+  payload.resize(stack.codec->encode(ConstTensorView(x.data(), shape), {}, payload));
+  return payload;
+}
+
+TEST(Seeds, ASeedThatIsNotGivenIsTheRunsAndZeroElsewhere) {
+  int seeds = 0;
+  const auto check = [&](const std::vector<ParameterSpec>& parameters, const std::string& before, const std::string& behind) {
+    for (const ParameterSpec& p : parameters) {
+      EXPECT_EQ(p.seed_of_run, p.name == "seed") << before;
+      if (!p.seed_of_run) continue;
+      ++seeds;
+      const auto with = [&](const std::string& seed) { return before + (seed.empty() ? "" : before.find(':') == std::string::npos ? ":" : ",") + seed + behind; };
+      SCOPED_TRACE(with(""));
+      EXPECT_EQ(first_payload(with("")), first_payload(with("seed=0")));
+      EXPECT_EQ(first_payload(with(""), 5), first_payload(with("seed=5")));
+      EXPECT_NE(first_payload(with(""), 5), first_payload(with("")));
+      EXPECT_EQ(first_payload(with("seed=0"), 5), first_payload(with(""))) << "what is given stays";
+      EXPECT_EQ(first_payload(with("seed=7"), 5), first_payload(with("seed=7")));
+      EXPECT_EQ(first_payload(with(""), 5 + (std::uint64_t{1} << 40)), first_payload(with(""), 5)) << "31 bits of it";
+      // Records and checkpoints name what was written; a given 0 is not the run's.
+      EXPECT_EQ(make_codec(with(""), Form::fair, 5).expression.canonical(), parse_codec(with("")).canonical());
+      EXPECT_NE(parse_codec(with("seed=0")).canonical(), parse_codec(with("")).canonical());
+      EXPECT_EQ(parse_codec(parse_codec(with("seed=0")).canonical()).canonical(), parse_codec(with("seed=0")).canonical());
+    }
+  };
+  const std::map<std::string, std::string> seen_in_a_payload = {{"powersgd", "powersgd:min_ratio=0,rank=2"}, {"autoencoder", "autoencoder:width=4,init=xavier"}, {"randomk", "randomk:fraction=0.2,values=f32"}};
+  for (const CodecInfo* info : all_codecs()) {
+    const auto found = seen_in_a_payload.find(info->name);
+    check(info->parameters, found == seen_in_a_payload.end() ? info->name : found->second, "");
+  }
+  for (const WrapperInfo* info : all_wrappers()) check(info->parameters, "none+" + info->name + (info->name == "subspace" ? ":table=none" : ""), "");
+  EXPECT_EQ(seeds, 4);
+}
+
 TEST(Registry, TraitsReadAsWhatTheySay) {
   const auto line = [](const char* codec) { return text_of(make_codec(codec).codec->traits()); };
   EXPECT_EQ(line("none").substr(0, 8), "lossless");
@@ -142,6 +184,8 @@ TEST(Registry, TraitsReadAsWhatTheySay) {
   EXPECT_NE(line("sketch").find("one by OR"), std::string::npos);
   EXPECT_NE(line("sampled_topk").find("size goes by the values"), std::string::npos);
   EXPECT_EQ(line("group").find("rounds"), std::string::npos);
+  EXPECT_NE(line("group").find("takes a list as it takes a matrix"), std::string::npos);
+  EXPECT_EQ(line("topk").find("takes a list"), std::string::npos);
 }
 
 TEST(Registry, PresetsAreSettingsThatACodecTakesAndEachExpressionComesOnce) {

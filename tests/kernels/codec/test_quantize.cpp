@@ -235,7 +235,7 @@ TEST(Quantize, AScaleBeyondF16IsRefused) {
   const std::vector<float> x = {1.0f, 70000.0f};
   std::vector<std::byte> payload(stack.codec->max_payload_bytes(Shape{1, 2}));
   EXPECT_THROW(stack.codec->encode(ConstTensorView(x.data(), Shape{1, 2}), key_of("a"), payload),
-               RuntimeFailure);
+               NotRepresentable);
 }
 
 TEST(Quantize, ADamagedScaleIsRefused) {

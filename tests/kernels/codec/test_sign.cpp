@@ -216,7 +216,7 @@ TEST(SignVote, NanAndDamagedScalesAreRefused) {
   std::vector<float> x = four, out(4);
   const Shape shape{2, 2};
   x[2] = std::nanf("");
-  EXPECT_THROW((void)rounds.begin_round(0, ConstTensorView(x.data(), shape), key_of(0), 2), RuntimeFailure);
+  EXPECT_THROW((void)rounds.begin_round(0, ConstTensorView(x.data(), shape), key_of(0), 2), NotRepresentable);
   (void)rounds.begin_round(0, ConstTensorView(four.data(), shape), key_of(0), 2);
   const Round scales = rounds.begin_round(1, ConstTensorView(four.data(), shape), key_of(0), 2);
   for (const float bad : {-1.0f, INFINITY, std::nanf("")}) {

@@ -264,7 +264,7 @@ TEST(Subspace, RefusesNumbersThatAreNoneAndNamesTheirPlace) {
       }
     }
   Ends ends("none+subspace:k=2");
-  EXPECT_THROW(ends.send(Floats(17 * 23, std::numeric_limits<float>::max()), shape), RuntimeFailure) << "its coordinates are beyond f32";
+  EXPECT_THROW(ends.send(Floats(17 * 23, std::numeric_limits<float>::max()), shape), NotRepresentable) << "its coordinates are beyond f32";
 }
 
 TEST(Subspace, DamagedPayloadsAreRefusedOrGiveNumbers) {

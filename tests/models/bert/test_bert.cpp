@@ -253,6 +253,17 @@ TEST(Bert, SamplesWithoutALabelWeighNothing) {
   }
 }
 
+TEST(Bert, ALogitThatIsNoNumberPredictsNoClass) {
+  Model model("task=classification,classes=3");
+  const Batch batch = whole_batch(*bert_samples(BertTask::classification).training, 0, 4, 9);
+  model.forward(batch);
+  for (const double said : model.stage->predicted(*model.saved)) EXPECT_TRUE(std::isfinite(said));
+  for (Parameter<double>* p : model.stage->parameters())
+    if (p->name() == "head.classifier.bias") p->w()[1] = NAN;  // the largest of the three is then whatever stands first
+  EXPECT_TRUE(std::isnan(model.forward(batch)));
+  for (const double said : model.stage->predicted(*model.saved)) EXPECT_TRUE(std::isnan(said));
+}
+
 TEST(Bert, RefusesWhatItCannot) {
   TensorParallel<double> tensor;
   ComputeClock clock;

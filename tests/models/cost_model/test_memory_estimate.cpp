@@ -41,6 +41,7 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
                                    {"zero 3, both in bf16, a pipeline", {1, 2, 4}, [](TrainConfig& c) { c.zero_stage = 3, c.param_dtype = c.reduce_dtype = DType::bf16; }},
                                    {"zero 3, both in bf16, nodes", {1, 1, 8}, [](TrainConfig& c) { c.zero_stage = 3, c.mesh.dp_nodes = 2, c.param_dtype = c.reduce_dtype = DType::bf16; }},
                                    {"replicas apart", {1, 1, 8, "tp-pp-dp", 8}, [](TrainConfig& c) { c.optimizer = "adamw+diloco:inner_steps=1"; }},
+                                   {"replicas apart, bf16 between them", {1, 1, 8, "tp-pp-dp", 8}, [](TrainConfig& c) { c.comm_dtype = DType::bf16, c.optimizer = "adamw+diloco:inner_steps=1"; }},
                                    {"replicas apart, zero 1 inside", {1, 1, 8, "tp-pp-dp", 2}, [](TrainConfig& c) { c.zero_stage = 1, c.optimizer = "adamw+local_sgd:inner_steps=1"; }},
                                    {"fragments", {1, 1, 4, "tp-pp-dp", 4}, [](TrainConfig& c) { c.optimizer = "adamw+streaming_diloco:inner_steps=4,fragments=2"; }},
                                    {"replicas apart, residuals", {1, 1, 4, "tp-pp-dp", 4},

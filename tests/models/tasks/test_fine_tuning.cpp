@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "models/optimizer/diverged.h"
 #include "models/stage/model_kind.h"
 #include "models/training/checkpoint/checkpoint.h"
 #include "models/training/parallel_trainer.h"
@@ -191,6 +192,20 @@ TEST(FineTuning, ResumedInsideAnEpochEndsAsIfItHadNotStopped) {
   other.data += ",case=kept";
   const auto stranger = trainer_of(world(), other);
   EXPECT_THROW(load_checkpoint(world(), *stranger, other, path), UsageError) << "other data";
+}
+
+TEST(FineTuning, APredictionThatIsNoNumberIsADivergenceOnAllRanks) {
+  const Files files;
+  for (const Case& of : cases) {
+    TrainConfig c = config_of(of, files.path());
+    c.mesh.tp = c.mesh.pp = 2, c.micro_batch = 2;
+    const auto trainer = trainer_of(world(), c);
+    for (const StateSlot& slot : trainer->state_slots())
+      if (slot.name == "weights" && slot.layout.name() == "head.classifier.bias") std::ranges::fill(slot.value.as<double>(), NAN);
+    const std::string message = message_of<Diverged>([&] { (void)trainer->evaluate(); });
+    EXPECT_TRUE(message.starts_with(diverged_mark)) << of.task << ": " << message;
+    EXPECT_NE(message.find("row 0 of dev"), std::string::npos) << message;
+  }
 }
 
 TEST(FineTuning, WhatDoesNotFitIsRefusedOnAllRanks) {

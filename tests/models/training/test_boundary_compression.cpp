@@ -57,7 +57,7 @@ TEST(BoundaryCompression, InOneProcessTheLossIsThatOfTheRanks) {
   world();
   for (const MeshShape& mesh : {MeshShape{1, 4, 1}, MeshShape{1, 2, 2}})
     for (const bool epilogue_only : {false, true})
-      for (const char* codec : {"powersgd:rank=2+lep", "powersgd:rank=2+lep:leftover=drop", "powersgd:rank=2", "topk:fraction=0.1+lep"}) {
+      for (const char* codec : {"powersgd:rank=2,seed=0+lep", "powersgd:rank=2,seed=0+lep:leftover=drop", "powersgd:rank=2,seed=0", "topk:fraction=0.1+lep"}) {
         TrainConfig c = small(mesh, codec, epilogue_only);
         if (mesh.dp > 1 && !epilogue_only) c.steps = 5;
         const std::vector<double> ranks = parallel_curve(world(), c, corpus).loss;

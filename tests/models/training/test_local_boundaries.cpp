@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "models/optimizer/diverged.h"
 #include "models/training/checkpoint/checkpoint.h"
 #include "results/hdf5/hdf5.h"
 #include "support/temporary_folder.h"
@@ -143,6 +144,26 @@ TEST(LocalBoundaries, InF64TheyAgreeToRounding) {
   EXPECT_LE(apart(p.one, p.ranks), 1e-12);
   EXPECT_EQ(p.one.traffic, p.ranks.traffic);
   std::printf("f64: curves %.1e, weights and moments %.1e apart\n", distance(p.one.curve, p.ranks.curve), apart(p.one, p.ranks));
+}
+
+// A codec that cannot send what an unstable training makes is no defect: the run diverged, and says so as any other.
+TEST(LocalBoundaries, AMessageThatCannotBeSentIsADivergence) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "local boundaries");
+  const auto alone = world().split(world().rank(), 0);
+  for (const char* codec : {"topk:fraction=0.1", "quantize:bits=4", "group:scale=f16", "powersgd:rank=2+lep", "cast"}) {
+    TrainConfig c = in_one(small(codec, false));
+    c.trainer.schedule = {1e30, 1e30, 0, 20};
+    c.trainer.max_norm = 1e30;
+    const auto trainer = ParallelTrainer::make(*alone, c, corpus);
+    try {
+      for (int s = 0; s < 6; ++s) trainer->step();
+      ADD_FAILURE() << codec << " did not notice";
+    } catch (const Diverged& error) {
+      const std::string text = error.what();
+      EXPECT_TRUE(text.starts_with(diverged_mark)) << text;
+      EXPECT_NE(text.find("step "), std::string::npos) << text;
+    }
+  }
 }
 
 TEST(LocalBoundaries, TwoStagesOfTwoLayersAndRulesOfStagesAndWarmUp) {

@@ -235,6 +235,25 @@ TEST(CompressedTraining, EveryClassWithEveryFamilyStaysFiniteAndClose) {
     }
 }
 
+// Intervals over seeds are to hold what codecs draw, too.
+TEST(CompressedTraining, WhatCodecsDrawGoesByTheRunsSeedUnlessTheyNameOne) {
+  const auto losses = [](TrafficClass traffic, const std::string& codec) {
+    TrainConfig c = small();
+    c.compress[traffic].codec = codec;
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    std::vector<double> curve;
+    for (std::int64_t s = 0; s < c.steps; ++s) curve.push_back(trainer->step().loss);
+    return curve;
+  };
+  const std::string runs = ",seed=" + std::to_string(small().model.seed);
+  for (const auto& [traffic, codec] : std::map<TrafficClass, std::string>{{TrafficClass::pp_forward, "randomk:fraction=0.3"}, {TrafficClass::tp_forward, "autoencoder:fraction=0.25,init=xavier"},
+                                                                         {TrafficClass::dp_gradient, "powersgd:rank=2"}}) {
+    const std::vector<double> plain = losses(traffic, codec);
+    EXPECT_EQ(plain, losses(traffic, codec + runs)) << codec;
+    EXPECT_NE(plain, losses(traffic, codec + ",seed=0")) << codec;
+  }
+}
+
 TEST(CompressedTraining, RecomputationReplaysWhatTheFirstPassDecoded) {
   TrainConfig c = small();
   c.steps = 4;

@@ -89,6 +89,37 @@ TEST(SampleCaches, TheFirstEpochIsDenseLaterOnesSendChangesAndResumingIsBitEqual
   }
 }
 
+TEST(SampleCaches, SamplesThatNeverComeAgainOrAreTooManyAreRefusedBeforeTheFirstStep) {
+  if (world().size() != 4) GTEST_SKIP() << "for 4 ranks";
+  const auto refusal = [](const TrainConfig& c, std::int64_t samples) {
+    try {
+      ParallelTrainer::make(world(), c, text_data(corpus(), c.model.seed, {.windows = samples, .global_batch = c.global_batch}));
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const TrainConfig c = config({1, 4, 1}, "quantize:bits=4+delta"), few = config({1, 4, 1}, "quantize:bits=4+delta:samples=6+hadamard");
+  EXPECT_NE(refusal(c, 0).find("--data text:windows=N"), std::string::npos) << refusal(c, 0);
+  EXPECT_EQ(refusal(c, 8), "");
+  EXPECT_EQ(refusal(few, 4), "");
+  for (const char* says : {"has 8 of them", "remembers 6", "samples=8"}) EXPECT_NE(refusal(few, 8).find(says), std::string::npos) << refusal(few, 8);
+  EXPECT_EQ(refusal(config({1, 4, 1}, "quantize:bits=4"), 0), "") << "who remembers no samples needs none again";
+}
+
+// The sender says so at once, where a run is too short for anything to come again.
+TEST(SampleCaches, ARunOfLessThanTwoEpochsIsWarnedOf) {
+  if (world().size() != 4) GTEST_SKIP() << "for 4 ranks";
+  TrainConfig c = config({1, 4, 1}, "quantize:bits=4+delta");
+  for (const std::int64_t run : {3, 4}) {
+    c.steps = run;  // epochs of two steps
+    ::testing::internal::CaptureStderr();
+    trainer(c);
+    const bool warned = ::testing::internal::GetCapturedStderr().find("most messages travel whole") != std::string::npos;
+    EXPECT_EQ(warned, run == 3 && world().rank() == 0) << run << " steps";
+  }
+}
+
 TEST(SampleCaches, PartsOfSamplesAreRefusedWhenTheConfigurationIsRead) {
   TrainConfig c = config({2, 2, 1}, "quantize+delta");
   EXPECT_NO_THROW(c.check());

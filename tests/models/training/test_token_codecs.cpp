@@ -181,6 +181,22 @@ TEST(SubspaceTraining, TheWholeSpaceIsDenseTrainingUpToRoundingAndAPartOfItTrain
   }
 }
 
+// The codec's subspace and that of the weights are one: by the run's seed where neither says another.
+TEST(SubspaceTraining, CodecAndOptimizerDrawTheirSubspaceByTheRunsSeed) {
+  if (world().size() != 4) GTEST_SKIP() << "for 4 ranks";
+  const auto trained = [](const std::string& seed_of_optimizer, const std::string& seed_of_codec) {
+    TrainConfig c = config({1, 4, 1}, "none+subspace:k=8,deviation=0.1" + seed_of_codec);
+    c.model.dropout = 0;
+    c.optimizer = "adamw+subspace:k=8,deviation=0.1" + seed_of_optimizer;
+    return straight(c, corpus(), 4);
+  };
+  const std::string runs = ",seed=" + std::to_string(parity_config().model.seed);
+  const Outcome alike = trained("", "");
+  EXPECT_EQ(difference(alike, trained(runs, runs)), "");
+  EXPECT_NE(difference(alike, trained(",seed=0", ",seed=0")), "") << "what is given stays";
+  EXPECT_NE(difference(alike, trained("", ",seed=0")), "");
+}
+
 TEST(SubspaceTraining, ResumingIsBitEqual) {
   if (world().size() != 4) GTEST_SKIP() << "for 4 ranks";
   const std::string path = scratch_file();

@@ -51,7 +51,10 @@ struct BlockCodec::Cut : BlockCut {
   }
 };
 
-BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) { traits_.device_goal = 0.85; }
+BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) {
+  traits_.device_goal = 0.85;
+  traits_.flat = layout.flat || layout.block > 0;  // else a row shares a scale
+}
 
 std::size_t BlockCodec::max_payload_bytes(const Shape& shape) const { return Cut(shape, layout_).payload_bytes(); }
 
@@ -93,7 +96,7 @@ std::size_t BlockCodec::shrink(ConstTensorView x, const MessageKey& key, const S
     }
     if (encode_unit(from, unit, key, payload.data() + scales, reinterpret_cast<std::uint8_t*>(payload.data() + codes), scratch)) return;
     check_finite(x, text_of(key));
-    throw RuntimeFailure(name_ + ": what a transform made of " + text_of(key) + " near element " + std::to_string(unit.element) + " is beyond f32; scale the tensor");
+    throw NotRepresentable(name_ + ": what a transform made of " + text_of(key) + " near element " + std::to_string(unit.element) + " is beyond f32; scale the tensor");
   });
   return cut.payload_bytes();
 }

@@ -180,10 +180,10 @@ class Group final : public BlockCodec {
       const Scale scale = scale_of(least[b], largest[b], options_.range, options_.levels());
       const float step = rounded(scale.step, options_.scale), offset = rounded(scale.offset, options_.scale);
       for (const auto& [value, travels] : {std::pair(scale.step, step), std::pair(scale.offset, offset)})
-        if (!std::isfinite(travels)) throw RuntimeFailure("group: a scale is " + std::to_string(value) + ", beyond what travels; use scale=f32");
+        if (!std::isfinite(travels)) throw NotRepresentable("group: a scale is " + std::to_string(value) + ", beyond what travels; use scale=f32");
       if (fit(&step, &offset, 1)) continue;
-      throw RuntimeFailure("group: a value of " + std::to_string(std::max(std::fabs(least[b]), std::fabs(largest[b]))) + " in " + text_of(key) +
-                           " is too near the end of f32 for its codes; scale the tensor");
+      throw NotRepresentable("group: a value of " + std::to_string(std::max(std::fabs(least[b]), std::fabs(largest[b]))) + " in " + text_of(key) +
+                             " is too near the end of f32 for its codes; scale the tensor");
     }
   }
 

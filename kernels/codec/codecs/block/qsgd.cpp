@@ -40,7 +40,7 @@ class Qsgd final : public BlockCodec {
       const double squares = simd::sum_of_squares(x + begin, count);
       if (!std::isfinite(squares)) return false;
       const auto norm = static_cast<float>(std::sqrt(squares));
-      if (!fits(norm, levels_)) throw RuntimeFailure("qsgd: the norm of a bucket of " + text_of(key) + " is " + std::to_string(std::sqrt(squares)) + ", beyond f32; scale the tensor");
+      if (!fits(norm, levels_)) throw NotRepresentable("qsgd: the norm of a bucket of " + text_of(key) + " is " + std::to_string(std::sqrt(squares)) + ", beyond f32; scale the tensor");
       std::memcpy(norms + b * sizeof norm, &norm, sizeof norm);
       divisors[b] = norm > 0 ? norm : 1;
     }

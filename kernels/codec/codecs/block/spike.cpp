@@ -72,7 +72,7 @@ void round_to_wire(float* values, std::size_t count, Half* halves) {
   convert(std::span<const float>(values, count), std::span(halves, count));
   const float* const beyond = std::find_if(values, values + count, [](float v) { return std::fabs(v) >= 65520.0f; });
   if (beyond != values + count)
-    throw RuntimeFailure("spike: a value of " + std::to_string(*beyond) + " is beyond f16, in which spikes and scales travel; scale the tensor");
+    throw NotRepresentable("spike: a value of " + std::to_string(*beyond) + " is beyond f16, in which spikes and scales travel; scale the tensor");
   convert(std::span<const Half>(halves, count), std::span(values, count));
 }
 

@@ -83,6 +83,7 @@ bool widen(const std::byte* bytes, std::span<float> out, bool add) {
 class Cast final : public Codec, public PayloadRounds {
  public:
   explicit Cast(DType to) : PayloadRounds(*this, to), to_(to) {
+    traits_.flat = true;
     traits_.device_goal = 0.85;
     traits_.rounds = 1;
     traits_.rounds_per_shard = true;
@@ -99,8 +100,8 @@ class Cast final : public Codec, public PayloadRounds {
         to_ == DType::f16 ? narrow<Half>(values, payload.data()) : narrow<BFloat16>(values, payload.data());
     if (!good) {
       check_finite(x, text_of(key));
-      throw RuntimeFailure("cast: " + text_of(key) + " has a value beyond the range of " +
-                           std::string(name_of(to_)) + "; use cast:to=bf16, or scale the tensor");
+      throw NotRepresentable("cast: " + text_of(key) + " has a value beyond the range of " +
+                             std::string(name_of(to_)) + "; use cast:to=bf16, or scale the tensor");
     }
     return max_payload_bytes(x.shape());
   }
@@ -118,7 +119,7 @@ class Cast final : public Codec, public PayloadRounds {
     const bool good = to_ == DType::f16 ? widen<Half>(payload.data(), values, add)
                                         : widen<BFloat16>(payload.data(), values, add);
     if (!good)
-      throw CorruptData(
+      throw NonFiniteData(
           "cast: " + text_of(key) +
           " arrived with NaN or infinity: the payload is damaged, or a sum over ranks overflowed " +
           std::string(name_of(to_)) + " (then use cast:to=bf16)");

@@ -32,7 +32,7 @@ void* values(TensorView x) {
 class None final : public Codec, public PayloadRounds {
  public:
   None() : PayloadRounds(*this, DType::f32) {
-    traits_.lossless = traits_.identity = true;
+    traits_.lossless = traits_.identity = traits_.flat = true;
     traits_.device_goal = 0.85;
     traits_.rounds = 1;
     traits_.rounds_per_shard = true;

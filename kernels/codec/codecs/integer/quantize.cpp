@@ -137,8 +137,8 @@ class Quantize final : public Codec {
                                : static_cast<double>(std::bit_cast<float>(bits));
       scales[c] = half_of(scale).bits;
       if (scales[c] >= 0x7c00)
-        throw RuntimeFailure("quantize: the scale of column " + std::to_string(c) + " of " + text_of(key) +
-                             " is " + std::to_string(scale) + ", beyond f16 (65504); scale the tensor");
+        throw NotRepresentable("quantize: the scale of column " + std::to_string(c) + " of " + text_of(key) +
+                               " is " + std::to_string(scale) + ", beyond f16 (65504); scale the tensor");
     }
   }
 

@@ -332,7 +332,7 @@ const bool registered = register_codec(
                     {"init", Kind::choice, "pca", 0, 0, {"pca", "xavier", "orthonormal", "residual"},
                      "start: principal directions of training samples; random; or the first channels. All but pca train with the model"},
                     {"steps", Kind::integer, "0", 0, 1'000'000, {}, "Adam steps on the reconstruction error in a fit"},
-                    {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the random start"}},
+                    {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the random start; in a training the run's unless given", true}},
      .presets = {"fraction=0.25"},
      .has_released_form = false,
      .make = [](const Parameters& p, Form) -> std::unique_ptr<Codec> {

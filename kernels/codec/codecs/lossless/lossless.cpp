@@ -75,7 +75,7 @@ std::uint8_t best_top(const std::uint8_t* exponents, std::size_t n, std::uint8_t
 class Lossless final : public Codec {
  public:
   explicit Lossless(bool best) : best_(best) {
-    traits_.lossless = traits_.takes_bf16 = true;
+    traits_.lossless = traits_.takes_bf16 = traits_.flat = true;
     traits_.fixed_size = false;
   }
 

@@ -275,7 +275,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
     // A NaN or infinity of M reaches P: find it before the orthonormalisation spreads it.
     if (!all_finite({p, static_cast<std::size_t>(n * r)})) {
       check_finite(x, text_of(key));
-      throw RuntimeFailure("powersgd: M Q of " + text_of(key) + " overflows f32; scale the tensor");
+      throw NotRepresentable("powersgd: M Q of " + text_of(key) + " overflows f32; scale the tensor");
     }
   }
 
@@ -321,7 +321,7 @@ const bool registered = register_codec(
                     {"rows", Kind::integer, "0", 0, 2147483647, {}, "see the tensor as a matrix of so many rows; 0: as it is"},
                     {"min_ratio", Kind::real, "0", 0, 1e6, {}, "send dense where rows*columns / (rank*(rows+columns)) is not above this"},
                     {"wire", Kind::choice, "f32", 0, 0, {"f32", "f16"}, "type of P and Q on the wire"},
-                    {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the first start"}},
+                    {"seed", Kind::integer, "0", 0, 2147483647, {}, "of the first start; in a training the run's unless given", true}},
      .presets = {"rank=16", "rank=64"},
      .has_released_form = true,
      .make = [](const Parameters& p, Form form) -> std::unique_ptr<Codec> {

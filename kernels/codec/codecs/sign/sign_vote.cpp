@@ -69,8 +69,10 @@ void SignVote::end_rounds(const MessageKey& key, int world, TensorView sum) {
   const SignLines lines(sum.shape(), options_);
   const float* const scales = received_scales_.as<float>(static_cast<std::size_t>(lines.scales));
   for (std::int64_t line = 0; line < lines.scales; ++line)
-    if (!std::isfinite(scales[line]) || scales[line] < 0)
-      throw CorruptData("sign: the sum of scales " + std::to_string(line) + " of " + text_of(key) + " is not a finite magnitude: it is damaged, or overflowed f32");
+    if (!std::isfinite(scales[line]))
+      throw NonFiniteData("sign: the sum of scales " + std::to_string(line) + " of " + text_of(key) + " is not finite: it is damaged, or overflowed f32");
+    else if (scales[line] < 0)
+      throw CorruptData("sign: the sum of scales " + std::to_string(line) + " of " + text_of(key) + " is negative: it is damaged");
   expand(received_, lines.scales > 0 ? scales : nullptr, lines, world, sum);
 }
 

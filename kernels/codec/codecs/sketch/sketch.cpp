@@ -152,7 +152,7 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
     }
     const std::span<std::uint64_t> words = index_words(of);
     kept_.select(x, options_.threshold, options_.target, key, words);
-    if (!sketch_.add_up(values, words, of.buckets, to)) throw RuntimeFailure("sketch: a counter of " + text_of(key) + ", a sum of several values, overflows f32; scale the tensor");
+    if (!sketch_.add_up(values, words, of.buckets, to)) throw NotRepresentable("sketch: a counter of " + text_of(key) + ", a sum of several values, overflows f32; scale the tensor");
     sent_index_.reserve(of.index);
     write_index(words, of.elements, options_.index_bits, sent_index_.data());
   }
@@ -171,7 +171,7 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
       finite = sketch_.recover(from, of.buckets, words, out.as<float>()).finite;
     }
     if (!finite)
-      throw CorruptData("sketch: " + text_of(key) + " arrived with, or adds up to, NaN or infinity: the message is damaged, or its sum over ranks overflowed f32 (then scale the tensor)");
+      throw NonFiniteData("sketch: " + text_of(key) + " arrived with, or adds up to, NaN or infinity: the message is damaged, or its sum over ranks overflowed f32 (then scale the tensor)");
   }
 
   std::span<std::uint64_t> index_words(const Layout& of) {

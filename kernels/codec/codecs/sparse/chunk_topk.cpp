@@ -60,10 +60,10 @@ std::size_t ChunkTopK::write_payload(ConstTensorView x, const MessageKey& key, s
   ends_of_.resize(static_cast<std::size_t>(grid.chunks()));
   if (!select_chunks(x, grid)) {
     check_finite(x, text_of(key));
-    throw RuntimeFailure("chunk_topk: a coefficient of " + text_of(key) + " is beyond f32; scale the tensor");
+    throw NotRepresentable("chunk_topk: a coefficient of " + text_of(key) + " is beyond f32; scale the tensor");
   }
   if (!values_.write(grid, {list, kept}, payload.data()))
-    throw RuntimeFailure("chunk_topk: " + text_of(key) + " has a value beyond what travels; use values=f32, or scale the tensor");
+    throw NotRepresentable("chunk_topk: " + text_of(key) + " has a value beyond what travels; use values=f32, or scale the tensor");
   if (options_.index != ChunkIndexForm::rice) return parts.most;
   std::byte* end = ends_out_;  // each was written where the largest before it would end
   for (std::int64_t number = 0; number < grid.chunks(); ++number) {

@@ -49,13 +49,13 @@ float factor_of(const RandomKOptions& options, std::int64_t elements) {
 // NaN and infinity are refused wherever they are, also where they would not be kept.
 [[noreturn]] void refuse_input(const RandomKOptions& options, ConstTensorView x, const MessageKey& key) {
   check_finite(x, text_of(key));
-  throw RuntimeFailure("randomk: " + text_of(key) + " has a kept value beyond " +
-                       std::string(name_of(options.values)) + "; use values=f32, or scale the tensor");
+  throw NotRepresentable("randomk: " + text_of(key) + " has a kept value beyond " +
+                         std::string(name_of(options.values)) + "; use values=f32, or scale the tensor");
 }
 [[noreturn]] void refuse_values(const MessageKey& key) {
-  throw CorruptData("randomk: values of " + text_of(key) +
-                    " arrived as NaN or infinity: the payload is damaged, or a sum over ranks overflowed "
-                    "(then use values=f32)");
+  throw NonFiniteData("randomk: values of " + text_of(key) +
+                      " arrived as NaN or infinity: the payload is damaged, or a sum over ranks overflowed "
+                      "(then use values=f32)");
 }
 
 class RandomK : public Codec, public Backward {
@@ -261,7 +261,8 @@ const std::vector<ParameterSpec>& schema() {
        .default_value = "0",
        .minimum = 0,
        .maximum = 1e15,
-       .help = "of the positions; equal on all ranks"}};
+       .help = "of the positions; equal on all ranks. In a training the run's unless given",
+       .seed_of_run = true}};
   return specs;
 }
 

@@ -47,7 +47,7 @@ class SampledTopK final : public Codec {
     TW_ASSERT(payload.size() >= bytes(x.shape(), kept));
     std::memcpy(payload.data(), &kept, sizeof kept);
     if (!mover_.gather(selection_, x.as<float>(), 1, options_.values, payload.data() + sizeof kept))
-      throw RuntimeFailure("sampled_topk: " + text_of(key) + " has a value beyond f16 (65504); use values=f32, or scale the tensor");
+      throw NotRepresentable("sampled_topk: " + text_of(key) + " has a value beyond f16 (65504); use values=f32, or scale the tensor");
     writer_.write(options_.index, selection_, payload.data() + sizeof kept + value_bytes(kept));
     return bytes(x.shape(), kept);
   }

@@ -57,8 +57,8 @@ class TopK final : public Codec, public Backward {
     TW_ASSERT(payload.size() >= bytes);
     selection_.select(x, kept(x.shape()), key);
     if (!mover_.gather(selection_, x.as<float>(), 1, options_.values, payload.data()))
-      throw RuntimeFailure("topk: " + text_of(key) +
-                           " has a value beyond f16 (65504); use values=f32, or scale the tensor");
+      throw NotRepresentable("topk: " + text_of(key) +
+                             " has a value beyond f16 (65504); use values=f32, or scale the tensor");
     const auto positions = payload.subspan(value_bytes(x.shape()), bytes - value_bytes(x.shape()));
     writer_.write(options_.index, selection_, positions.data());
     if (remembers(key)) sent_.remember(key, positions);

@@ -1,10 +1,10 @@
 // labels: unit
 #include <gtest/gtest.h>
 
-#include <type_traits>
-
+#include <filesystem>
 #include <random>
 #include <set>
+#include <type_traits>
 
 #include "core/error.h"
 #include "models/training/config/train_options.h"
@@ -103,6 +103,24 @@ TEST(TrainOptions, NumbersKeepEveryBit) {
   }
 }
 
+TEST(TrainOptions, AVocabularyThatIsNotTheCheckpointsIsRefused) {
+  const TemporaryFolder bert, elsewhere;
+  bert.write("config.json", R"({"model_type": "bert", "hidden_act": "gelu", "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48, "vocab_size": 7,
+    "type_vocab_size": 2, "max_position_embeddings": 10, "layer_norm_eps": 1e-12})");
+  const std::string pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", own = bert.write("vocab.txt", pieces + "cat\ndog\n");
+  const auto with = [&](const std::string& vocabulary) { return make_train_config({{"model", "bert:task=classification"}, {"from", bert.path()}, {"vocabulary", vocabulary}}).vocabulary; };
+  EXPECT_EQ(make_train_config({{"model", "bert:task=classification"}, {"from", bert.path()}}).vocabulary, own);
+  EXPECT_EQ(with(own), own);
+  const std::string copy = elsewhere.write("copy.txt", pieces + "cat\ndog\n"), other = elsewhere.write("other.txt", pieces + "dog\ncat\n");
+  EXPECT_EQ(with(copy), copy);
+  const std::string message = message_of<UsageError>([&] { (void)with(other); });
+  EXPECT_NE(message.find(other), std::string::npos) << message;
+  EXPECT_NE(message.find(own), std::string::npos) << message;
+  EXPECT_EQ(with(elsewhere / "none.txt"), elsewhere / "none.txt") << "whoever reads it says that it is not there";
+  std::filesystem::remove(own);
+  EXPECT_EQ(with(other), other) << "a checkpoint need not have one";
+}
+
 TEST(TrainOptions, FlagsOverrideTheFile) {
   const TemporaryFolder folder;
   TrainValues values =
@@ -197,6 +215,61 @@ TEST(TrainCheck, TheDefaultsAreSound) {
                                      {"compress.tp_forward", "topk:fraction=0.1"},
                                      {"compress.dp_gradient", "powersgd:rank=4+ef"}})
                       .check());
+}
+
+// What goes back through a mask or a map of the forward message is no matrix of tokens: only a codec that takes any list of numbers alike may code it.
+TEST(TrainCheck, AGradientBehindAMaskOrAMapTakesNoCodecThatWouldSeeAMatrixInIt) {
+  const auto refusal = [](TrainValues values) {
+    values.insert({{"pp", "4"}, {"layers", "8"}, {"hidden", "64"}, {"heads", "4"}});
+    try {
+      make_train_config(values).check();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string forward = "compress.pp_forward", backward = "compress.pp_backward";
+  const std::vector<std::string> masks = {"topk:fraction=0.05", "randomk:fraction=0.1", "topk:fraction=0.05+hadamard", "topk:fraction=0.05+ef"}, maps = {"autoencoder:fraction=0.25,init=xavier", "cast:to=bf16+subspace:k=8"};
+  for (const std::string codec : {"topk:fraction=0.05", "quantize:bits=8", "powersgd:rank=2", "sign", "tah", "group+ef", "group+ef21", "group+delta", "group+hadamard", "cast+lep", "fp8:scale=row"}) {
+    for (const std::string& mask : masks) {
+      const std::string message = refusal({{forward, mask}, {backward, codec}});
+      for (const char* says : {"drop compress.pp_backward: the gradient goes back through the forward message's mask", "add +straight_through to compress.pp_forward"})
+        EXPECT_NE(message.find(says), std::string::npos) << codec << " behind " << mask << ": " << message;
+    }
+    for (const std::string& map : maps) {
+      const std::string message = refusal({{forward, map}, {backward, codec}});
+      EXPECT_NE(message.find("drop compress.pp_backward"), std::string::npos) << codec << " behind " << map << ": " << message;
+      EXPECT_EQ(message.find("straight_through"), std::string::npos) << "weights of a map learn from the gradient of its code";
+    }
+  }
+  for (const std::string codec : {"cast", "cast:to=bf16", "group:bits=8", "mx", "nvfp4", "blockwise8", "lossless", "qsgd"})
+    for (const auto& list : {masks, maps})
+      for (const std::string& ahead : list) EXPECT_EQ(refusal({{forward, ahead}, {backward, codec}}), "") << codec << " behind " << ahead;
+  for (const std::string ahead : {"topk:fraction=0.05+straight_through", "quantize:bits=8", "group+delta"})
+    for (const std::string codec : {"topk:fraction=0.05", "topk:fraction=0.1+ef", "quantize:bits=8", "powersgd:rank=2+lep"})
+      EXPECT_EQ(refusal({{forward, ahead}, {backward, codec}}), "") << codec << " behind " << ahead;
+  // Where the rules meet at no boundary: layers 2, 4 and 6 lie behind them; the stage of a rule is the sender's, which is the next one on the way back.
+  const auto at = [&](TrainValues rules) {
+    rules.insert({{forward, "topk"}, {backward, "topk"}});
+    return refusal(rules);
+  };
+  EXPECT_EQ(at({{forward + ".layers", "0-3"}, {backward + ".layers", "4-7"}}), "");
+  EXPECT_NE(at({{forward + ".layers", "0-4"}, {backward + ".layers", "4-7"}}), "");
+  EXPECT_EQ(at({{forward + ".layers", "3"}, {backward + ".layers", "3"}}), "") << "no boundary is in front of layer 3";
+  EXPECT_EQ(at({{forward + ".stages", "1"}, {backward + ".stages", "1"}}), "");
+  EXPECT_NE(at({{forward + ".stages", "1"}, {backward + ".stages", "2"}}), "");
+}
+
+TEST(TrainCheck, AWrapperThatLooksAtItsOwnMessageIsRefusedWhereTheDecoderTrainsElsewhere) {
+  const auto refusal = [](const std::string& traffic, const std::string& codec) {
+    return message_of<UsageError>([&] { make_train_config({{"pp", "2"}, {"tp", "2"}, {traffic, codec}}).check(); });
+  };
+  for (const std::string wrapper : {"+ef", "+ef21", "+lep", "+loco"}) {
+    const std::string codec = "autoencoder:fraction=0.25,init=xavier" + wrapper;
+    EXPECT_NE(refusal("compress.pp_forward", codec).find("the one that trains is the receiver's"), std::string::npos) << wrapper;
+    EXPECT_NE(refusal("compress.pp_backward", codec).find("the one that trains is the receiver's"), std::string::npos) << wrapper;
+  }
+  EXPECT_NO_THROW(make_train_config({{"pp", "2"}, {"tp", "2"}, {"compress.pp_forward", "autoencoder:fraction=0.25,init=xavier"}, {"compress.tp_forward", "autoencoder:fraction=0.25,init=xavier+ef"}}).check());
 }
 
 TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
