@@ -15,8 +15,8 @@ using sweep::at;
 using sweep::table_of;
 
 // What the race itself states for every run, and for those that are trained to the target.
-const std::set<std::string> stated = {"learning-rate", "seed", "plan", "resume", "repetition", "schedule-steps"},
-                            stated_of_losses = {"learning-rate", "steps", "warmup", "seed", "plan", "eval-interval", "resume", "keep-at", "repetition", "schedule-steps"};
+const std::set<std::string> stated = {"learning-rate", "min-lr", "seed", "plan", "resume", "repetition", "schedule-steps"},
+                            stated_of_losses = {"learning-rate", "min-lr", "steps", "warmup", "seed", "plan", "eval-interval", "resume", "keep-at", "repetition", "schedule-steps"};
 
 toml::table parsed(const std::string& path) {
   const std::string text = results::read_file(path);
@@ -155,9 +155,16 @@ results::Parameters RunShape::with(const Entrant& entrant) const {
   return all;
 }
 
+int Course::longest_run() const {
+  int steps = horizon;
+  while (2 * steps <= longest * horizon) steps *= 2;
+  return steps;
+}
+
 std::string Course::registered_text() const {
   results::Parameters p;
   p.set("horizon", horizon), p.set("validate_every", validate_every), p.set("target_at", target_at), p.set("target", target), p.set("warmup", warmup), p.set("baseline_rate", baseline().rate), p.set("tuning_seed", tuning_seed);
+  p.set("least_rate", least_rate);
   std::string of_rates, of_seeds;
   for (const double rate : rates) of_rates += results::to_text(rate) + " ";
   for (const int seed : seeds) of_seeds += std::to_string(seed) + " ";

@@ -9,6 +9,9 @@
 
 namespace thinwire::race {
 
+/// Where the learning rate of every run ends, as a part of its peak (docs/papers/low_communication.md, "Trainings"). One end for all rates would bend each one's cosine in another way.
+inline constexpr double least_rate = 0.1;
+
 /// What an entrant changes of the course's settings: options of train_gpt. The first one of a course is the baseline.
 struct Entrant {
   std::string name;
@@ -32,7 +35,7 @@ struct RunShape {
 
 struct Course {
   std::string name, description;
-  int horizon = 0;             ///< steps of a run, over which the learning rate rises and falls; target and rates belong to it
+  int horizon = 0;             ///< steps of a run, over which the learning rate rises and falls to least_rate of its peak; target and rates belong to it
   int longest = 4;             ///< horizons that a run may be stretched over until an entrant counts as not arriving
   int validate_every = 0;      ///< steps between validations, of which the first at or below the target ends the race
   double target_at = 0.9;      ///< the target is the baseline's mean validation loss at this part of the horizon
@@ -48,6 +51,8 @@ struct Course {
   std::vector<Entrant> entrants;
 
   const Entrant& baseline() const { return entrants.front(); }
+  /// Steps of the longest run: a horizon is doubled while `longest` allows it.
+  int longest_run() const;
   const std::vector<int>& seeds_of(const Entrant& entrant) const { return entrant.seeds.empty() ? seeds : entrant.seeds; }
   /// All that the target depends on: the course without links, windows, timed runs and entrants but the baseline, as canonical text.
   std::string registered_text() const;

@@ -100,7 +100,7 @@ Performance tune(const Course& course, const Entrant& entrant, double target, co
   p.rate = rates[best], p.steps = course.horizon;
   if (std::isnan(target)) return p;
   bool arrives = !std::isnan(whole[best].steps_to(target));
-  while (!arrives && 2 * p.steps <= course.longest * course.horizon) {
+  while (!arrives && p.steps < course.longest_run()) {
     p.steps *= 2;
     arrives = !std::isnan(try_rates({p.rate}, p.steps).front().steps_to(target));
   }

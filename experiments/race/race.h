@@ -63,7 +63,7 @@ struct Tried {
 struct Performance {
   std::string entrant;
   double rate = none;
-  int steps = 0;                      ///< of its race runs, a multiple of the horizon
+  int steps = 0;                      ///< of its race runs, a multiple of the horizon; 0: the tuning seed did not reach the target within the longest run, at `rate`
   std::vector<double> steps_to_target;  ///< by seed; NaN: not within `steps`. Empty: the tuning seed did not reach the target within the longest run
   std::vector<double> final_loss;     ///< by seed
   std::vector<Validation> curve;      ///< of the race runs, mean over those that did not diverge

@@ -36,6 +36,8 @@ double apart(const TimedStep& step) {
 
 std::string id_of(const claims::CellRequest& r) { return results::cell_id(r.program, r.ranks, r.link, r.parameters); }
 
+void add_distrust(TimedStep& step, const std::string& words) { step.distrust += (step.distrust.empty() ? "" : "; ") + words; }
+
 void add_window(TimedStep& step, const results::CellRecord& record) {
   if (!claims::measured_well(record)) step.distrust = claims::reason_of(record);
   if (claims::is_disturbed(claims::disturbance_of(record))) step.distrust = "the machine was disturbed";
@@ -52,19 +54,30 @@ void add_window(TimedStep& step, const results::CellRecord& record) {
 const Entrant& RaceCells::entrant_of(const Performance& performance) const { return *std::ranges::find(course_.entrants, performance.entrant, &Entrant::name); }
 
 std::optional<LossRequest> RaceCells::start_of(const Performance& p) const {
-  if (!course_.midway || p.steps == 0) return std::nullopt;
+  if (!course_.midway) return std::nullopt;
   const Entrant& entrant = entrant_of(p);
+  if (p.steps == 0) {
+    const auto longest = std::ranges::find_if(p.tried, [&](const Tried& t) { return t.rate == p.rate && t.steps == course_.longest_run() && std::isfinite(t.loss); });
+    if (longest == p.tried.end()) return std::nullopt;  // it diverged
+    return LossRequest{&entrant, p.rate, longest->steps, course_.tuning_seed};
+  }
   const auto trained = std::ranges::find_if(p.final_loss, [](double loss) { return std::isfinite(loss); });
   if (trained == p.final_loss.end()) return std::nullopt;  // all of them diverged
   return LossRequest{&entrant, p.rate, p.steps, course_.seeds_of(entrant)[static_cast<std::size_t>(trained - p.final_loss.begin())]};
 }
 
+bool RaceCells::is_start(const LossRequest& request) const {
+  if (!course_.midway) return false;
+  // Of the longest tuning run nobody knows beforehand whether it will arrive.
+  return request.seed == course_.tuning_seed ? request.steps == course_.longest_run() : request.seed == course_.seeds_of(*request.entrant).front();
+}
+
 claims::CellRequest RaceCells::request_of(const LossRequest& request) const {
   claims::CellRequest r{"train_gpt", course_.loss.ranks, "shm", course_.loss.with(*request.entrant), 3600, {"race", course_.name, request.entrant->name}, /*timed=*/false};
   if (r.ranks == 1) r.threads = 1;
-  r.parameters.set("learning-rate", request.rate), r.parameters.set("steps", request.steps), r.parameters.set("seed", request.seed);
+  r.parameters.set("learning-rate", request.rate), r.parameters.set("min-lr", least_rate * request.rate), r.parameters.set("steps", request.steps), r.parameters.set("seed", request.seed);
   r.parameters.set("warmup", std::lround(course_.warmup * request.steps)), r.parameters.set("eval-interval", course_.validate_every), r.parameters.set("plan", request.entrant->name);
-  if (course_.midway && request.seed == course_.seeds_of(*request.entrant).front()) r.parameters.set("keep-at", request.steps / 2);
+  if (is_start(request)) r.parameters.set("keep-at", request.steps / 2);
   return r;
 }
 
@@ -77,14 +90,14 @@ claims::CellRequest RaceCells::half_of(const LossRequest& start) const {
 claims::CellRequest RaceCells::request_of(const Performance& p, const std::string& link, int window) const {
   const Entrant& entrant = entrant_of(p);
   claims::CellRequest r{"train_gpt", course_.time.ranks, link, course_.time.with(entrant), 600, {"race", course_.name, entrant.name}, /*timed=*/true};
-  r.parameters.set("learning-rate", p.rate), r.parameters.set("plan", entrant.name), r.parameters.set("steps", window_steps(course_, entrant));
+  r.parameters.set("learning-rate", p.rate), r.parameters.set("min-lr", least_rate * p.rate), r.parameters.set("plan", entrant.name), r.parameters.set("steps", window_steps(course_, entrant));
   const std::optional<LossRequest> start = start_of(p);
   if (!start) {
     r.parameters.set("seed", window + 1);
     return r;
   }
   r.parameters.set("resume", "kept:" + id_of(request_of(*start))), r.parameters.set("seed", start->seed);
-  r.parameters.set("schedule-steps", p.steps), r.parameters.set("warmup", std::lround(course_.warmup * p.steps));
+  r.parameters.set("schedule-steps", start->steps), r.parameters.set("warmup", std::lround(course_.warmup * start->steps));
   if (layouts_differ(course_, entrant)) r.parameters.set("codec-state", "reset"), r.parameters.set("replica-state", "reset");
   if (window > 0) r.parameters.set("repetition", window);
   return r;
@@ -155,8 +168,12 @@ void RaceCells::provide_states(std::span<const Window> windows) {
 
 void RaceCells::remove_states(const std::vector<Performance>& performances) const {
   std::error_code ignored;
-  for (const Performance& p : performances)
-    if (const std::optional<LossRequest> start = start_of(p)) std::filesystem::remove(kept_by(request_of(*start)), ignored);
+  const auto remove = [&](const LossRequest& of) { std::filesystem::remove(kept_by(request_of(of)), ignored); };
+  for (const Performance& p : performances) {
+    if (const std::optional<LossRequest> start = start_of(p)) remove(*start);
+    for (const Tried& t : p.tried)  // also those that arrived or diverged behind their middle
+      if (const LossRequest tuning{&entrant_of(p), t.rate, t.steps, course_.tuning_seed}; is_start(tuning)) remove(tuning);
+  }
 }
 
 Times RaceCells::time(const std::vector<Performance>& performances) {
@@ -187,9 +204,11 @@ Times RaceCells::time(const std::vector<Performance>& performances) {
     if (const double spread = apart(step); spread > agreement) {
       char words[64];
       std::snprintf(words, sizeof words, "windows differ by %.1f %%", 100 * spread);
-      step.distrust += (step.distrust.empty() ? "" : "; ") + std::string(words);
+      add_distrust(step, words);
     }
   }
+  for (const auto& [p, link] : places)
+    if (TimedStep& step = times[{p->entrant, link}]; course_.midway && !start_of(*p) && !step.step_ms.empty()) add_distrust(step, "timed from its initial weights");
   remove_states(performances);
   return times;
 }

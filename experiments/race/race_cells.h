@@ -21,9 +21,10 @@ class RaceCells {
   /// learning rate than the one under which the folder's target was registered: tuning that is made again may choose another, and the target would be another run's.
   std::vector<LossRun> train(std::span<const LossRequest> requests);
   /// Steps of every entrant on every link, window by window, so that what disturbs the machine for a while meets all alike; disturbed cells are repeated by the rule of claims.
-  /// Where the last three windows lie further apart than 1 %, up to three more are measured, and the last ones count. Runs begin with the state that the entrant's first race run kept half-way
-  /// (where the folder has it no more and a window is to run, half of that run is made again), so that payloads of variable size are those of the middle; afterwards these states are removed.
-  /// Times that were not measured well (links that are not to be trusted, disturbed machines, windows that do not agree) say so.
+  /// Where the last three windows lie further apart than 1 %, up to three more are measured, and the last ones count. Runs begin with the state that the entrant's first race run kept half-way, or
+  /// the tuning seed's longest one where it was not raced (where the folder has it no more and a window is to run, half of that run is made again), so that payloads of variable size are those of
+  /// the middle and nobody is timed in a warm-up; afterwards these states are removed.
+  /// Times that were not measured well (links that are not to be trusted, disturbed machines, windows that do not agree, initial weights for want of a run that did not diverge) say so.
   Times time(const std::vector<Performance>& performances);
 
   claims::CellRequest request_of(const LossRequest& request) const;
@@ -34,8 +35,10 @@ class RaceCells {
 
  private:
   const Entrant& entrant_of(const Performance& performance) const;
-  /// The race run whose middle timed runs begin with; nothing where there is none.
+  /// The run whose middle timed runs begin with, of an entrant that never arrives its longest tuning run; nothing where all of them diverged.
   std::optional<LossRequest> start_of(const Performance& performance) const;
+  /// Whether its run keeps the state that it has half-way.
+  bool is_start(const LossRequest& request) const;
   /// The same run up to there, which keeps the same state.
   claims::CellRequest half_of(const LossRequest& start) const;
   std::string kept_by(const claims::CellRequest& request) const;

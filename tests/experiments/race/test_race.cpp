@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "experiments/race/entrant_settings.h"
 #include "experiments/race/race_cells.h"
 #include "experiments/race/race_report.h"
+#include "results/collect.h"
 #include "results/kept_state.h"
 #include "results/provenance.h"
 #include "results/record.h"
@@ -365,6 +367,8 @@ TEST(Course, MistakesNameFileAndLine) {
   refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 1]"), "twice");
   refused(replaced("longest = 4", "longest = 0"), "whole number");
   refused(replaced("parameters = {hidden = 8}", "parameters = {steps = 8}"), "stated by the race");
+  refused(replaced("parameters = {hidden = 8}", "parameters = {min-lr = 0}"), "stated by the race");
+  refused(replaced("parameters = {pp = 4}", "parameters = {min-lr = 0}"), "stated by the race");
   refused(replaced("name = \"dense\"", "settings = {}"), "needs a `name`");
   refused(replaced("name = \"dense\"", "name = \"dense\"\nhorizons = 2"), "goes with a `rate`");
   refused(replaced("name = \"dense\"", "name = \"dense\"\nrate = 0.01\nhorizons = 2"), "wrong.toml:16: the baseline's runs are one horizon long");
@@ -433,12 +437,17 @@ class Cells : public ::testing::Test {
     folder.write("train_gpt", "one build");
   }
   RaceCells cells(sweep::IfCodeChanged if_code_changed) { return RaceCells(course, runners.try_emplace(if_code_changed, paths, if_code_changed).first->second); }
-  void write(const Window& window, results::Status status) {
+  /// Of so many milliseconds a step; 0: nothing was measured.
+  void write(const Window& window, results::Status status, double step_ms = 0) {
     const claims::CellRequest r = cells(sweep::IfCodeChanged::keep).request_of(*window.performance, window.link, window.number);
     results::CellRecord record;
     record.cell_id = results::cell_id(r.program, r.ranks, r.link, r.parameters), record.program = r.program, record.ranks = r.ranks, record.link = r.link, record.parameters = r.parameters;
     record.rows.resize(1);
     record.rows[0].cell_id = record.cell_id, record.rows[0].status = results::name_of(status);
+    if (step_ms > 0) {
+      results::SampleRow& sample = record.samples.emplace_back();
+      sample.cell_id = record.cell_id, sample.traffic = "step", sample.total_us = 1e3 * step_ms;
+    }
     record.provenance.binary_hash = results::hash_of_binary(folder / "train_gpt");
     results::write_cell_record(results::record_path(paths.out, record.cell_id), record);
   }
@@ -449,7 +458,7 @@ class Cells : public ::testing::Test {
   }
   const TemporaryFolder folder;
   const sweep::RunPaths paths = {.out = folder.path(), .bin = folder.path(), .lab = ""};
-  const Course course = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  const Course course = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n[[entrant]]\nname = \"never\"\n");
   std::map<sweep::IfCodeChanged, claims::CellRunner> runners;
 };
 
@@ -481,6 +490,52 @@ TEST_F(Cells, AStateIsMissingWhereverAWindowWillRunAndNowhereElse) {
   folder.write("train_gpt", "another build");
   EXPECT_EQ(missing(IfCodeChanged::keep, windows), "");
   EXPECT_EQ(missing(IfCodeChanged::redo, windows), "dense coded ");
+}
+
+std::string id_of(const claims::CellRequest& r) { return results::cell_id(r.program, r.ranks, r.link, r.parameters); }
+
+TEST_F(Cells, EveryRunEndsAtATenthOfItsPeakRate) {
+  const RaceCells race = cells(sweep::IfCodeChanged::keep);
+  for (const double rate : {0.0005, 0.03}) {
+    EXPECT_DOUBLE_EQ(race.request_of(LossRequest{&course.entrants[1], rate, 100, 1}).parameters.number("min-lr"), rate / 10);
+    Performance p = performance("coded", {90, 90, 90}, 100);
+    p.rate = rate;
+    EXPECT_DOUBLE_EQ(race.request_of(p, "fast", 0).parameters.number("min-lr"), rate / 10) << "of a timed run that begins in the middle of the schedule";
+    p.final_loss.assign(3, none);
+    EXPECT_DOUBLE_EQ(race.request_of(p, "fast", 0).parameters.number("min-lr"), rate / 10) << "and of one that does not";
+  }
+}
+
+// Warm-ups and freezes are over there, as in the middle of a race run.
+TEST_F(Cells, WhoNeverArrivesIsTimedFromTheMiddleOfItsLongestTuningRun) {
+  const RaceCells race = cells(sweep::IfCodeChanged::keep);
+  Performance never = performance("never", {}, 0);
+  never.tried = {{0.01, 50, 3}, {0.03, 50, 3.5}, {0.01, 100, 2.5}, {0.01, 200, 2.4}, {0.01, 400, 2.3}};
+  const auto tuning = [&](int steps) { return race.request_of(LossRequest{&course.entrants[2], 0.01, steps, course.tuning_seed}); };
+  EXPECT_EQ(tuning(400).parameters.integer("keep-at"), 200);
+  for (const int steps : {50, 100, 200}) EXPECT_FALSE(tuning(steps).parameters.has("keep-at")) << "a run that others follow";
+  const claims::CellRequest timed = race.request_of(never, "fast", 0);
+  EXPECT_EQ(timed.parameters.text("resume"), "kept:" + id_of(tuning(400)));
+  EXPECT_EQ(timed.parameters.integer("schedule-steps"), 400);
+  EXPECT_EQ(timed.parameters.integer("warmup"), 40);
+  EXPECT_EQ(timed.parameters.integer("seed"), course.tuning_seed);
+  EXPECT_EQ(missing(sweep::IfCodeChanged::error, {{&never, "fast", 0}}), "never ");
+  never.tried.back().loss = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(race.request_of(never, "fast", 0).parameters.has("resume"));
+  EXPECT_EQ(missing(sweep::IfCodeChanged::error, {{&never, "fast", 0}}), "");
+}
+
+TEST_F(Cells, ATimeFromInitialWeightsSaysSo) {
+  const Performance dense = performance("dense", {90, 90, 90}, 100), never = performance("never", {}, 0);
+  for (const Performance* p : {&dense, &never})
+    for (const std::string& link : course.links)
+      for (int i = 0; i < course.windows; ++i) write({p, link, i}, results::Status::ok, 10);
+  claims::CellRunner collected(paths, sweep::IfCodeChanged::keep);
+  collected.answer_from(results::collect(folder.path()).path);
+  Times times = RaceCells(course, collected).time({dense, never});
+  EXPECT_EQ((times[{"dense", "fast"}].step_ms), (std::vector<double>{10, 10, 10}));
+  EXPECT_EQ((times[{"dense", "fast"}].distrust), "");
+  EXPECT_EQ((times[{"never", "slow"}].distrust), "timed from its initial weights");
 }
 
 TEST_F(Cells, TheBaselineDoesNotRaceAtAnotherRateThanTheRegisteredOne) {

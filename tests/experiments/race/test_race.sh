@@ -18,7 +18,7 @@ name = "tiny"
 horizon = 8
 longest = 1
 validate_every = 2
-rates = [0.003, 0.01]
+rates = [0.03, 0.1] # one beyond the second is worse, and the search ends: every rate is a launch, and is looked up by every later call
 tuning_seed = 5
 seeds = [1]
 links = ["emulated:1gbit,latency=20us"]
@@ -101,8 +101,8 @@ property "an entrant that joins repeats nobody's runs"
 run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --out "$work/out"
 expect_status 0
 expect_output "8 bits"
-while IFS= read -r cell; do [[ $(cells) == *"$cell"* ]] || fail "cell $cell was measured again"; done <<<"$first"
 joined=$(cells)
+while IFS= read -r cell; do [[ $joined == *"$cell"* ]] || fail "cell $cell was measured again"; done <<<"$first"
 
 property "a race that was killed goes on"
 rm "$work/out/race.json"
@@ -115,7 +115,20 @@ kill -KILL $killed 2>/dev/null
 wait $killed 2>/dev/null
 run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --out "$work/out"
 expect_status 0
-while IFS= read -r cell; do [[ $(cells) == *"${cell%% *}"* ]] || fail "cell $cell is missing in the end"; done <<<"$joined"
+ended=$(cells)
+while IFS= read -r cell; do [[ $ended == *"${cell%% *}"* ]] || fail "cell $cell is missing in the end"; done <<<"$joined"
+
+property "an entrant that never arrives is timed from the middle of its longest run"
+cat > "$work/never.toml" <<'T'
+[[entrant]]
+name = "never"
+settings = {epsilon = 1000000}
+T
+run "$race" run "$work/course.toml" --entrants "$work/never.toml" --out "$work/out"
+expect_status 0
+expect_output "not within 1 horizons"
+[[ $output != *"timed from its initial weights"* ]] || fail "it began anew: $output"
+[ -z "$(find "$work/out" -name '*.kept.h5')" ] || fail "a state is left"
 
 property "a baseline that is tuned to another rate than the registered one is refused"
 cp "$work/out/registered.json" "$work/registered.json"
