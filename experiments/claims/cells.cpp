@@ -210,6 +210,18 @@ void CellRunner::about_to_compute(const std::string& what) {
   if (archive_) throw NotCollected(what + " has no kept result, and nothing is run here");
 }
 
+bool CellRunner::stands(const std::string& file, const std::string& then, const std::string& now) {
+  if (then == now || archive_) return true;
+  if (plan_ && if_code_changed_ == sweep::IfCodeChanged::error) return plan_->other_build.insert(file), true;
+  const std::string what = file + " was computed by other sources than this program's";
+  if (if_code_changed_ == sweep::IfCodeChanged::error)
+    throw Refused{UsageError(what + "; compute it again with --if-code-changed redo, let it stand with --if-code-changed keep, or choose another folder with --out")};
+  const bool keep = if_code_changed_ == sweep::IfCodeChanged::keep;
+  if (!plan_ && keep) log_warning(what + " and stands (--if-code-changed keep)");
+  if (!plan_ && !keep) log_info(what + "; it is computed again");
+  return keep;
+}
+
 void CellRunner::answer_from(const std::string& collected) {
   std::map<std::string, results::CellRecord> records = results::records_in(collected);
   if (archive_)

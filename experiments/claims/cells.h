@@ -68,9 +68,10 @@ struct PlanEnds {};
 
 /// What a claim would measure.
 struct PlannedWork {
-  std::vector<CellRequest> cells;      ///< that run() would start, each once
-  std::vector<std::string> elsewhere;  ///< long computations of the program itself, in words
-  std::set<std::string> other_build = {};  ///< ids of cells that another build measured and over which run() would refuse; planned as if they stood
+  std::vector<CellRequest> cells;          ///< that run() would start, each once
+  std::vector<std::string> elsewhere;      ///< long computations of the program itself, and what other programs must make before, in words
+  std::vector<CellRequest> later = {};     ///< cells that follow these whatever comes out, with settings that these choose: to be counted
+  std::set<std::string> other_build = {};  ///< ids of cells that another build measured, paths of kept files that other sources computed: over these a run would refuse. Planned as if they stood
 };
 
 class CellRunner {
@@ -109,8 +110,19 @@ class CellRunner {
   /// To be called before a long computation outside of cells that has no kept result. Throws PlanEnds where nothing is to be run, and
   /// NotCollected where only a collected file answers.
   void about_to_compute(const std::string& what);
+  /// Whether the kept result of such a computation stands, by the hashes of the sources that made it and that would make it now. What becomes of one by other sources, if_code_changed() says as of cells of
+  /// another build; Refused where it says nothing. What is judged again beside a collected file stands, as the cells in it do.
+  bool stands(const std::string& file, const std::string& then, const std::string& now);
   /// To be called before seconds of arithmetic without cells, which keeps no result and is done anew wherever the claim is judged. Throws PlanEnds where a run is only planned.
   void about_to_calculate(const std::string& what);
+  /// Where a run is only planned: what must be made by other programs before, in words. Else nothing.
+  void note_missing(const std::string& what) {
+    if (plan_) plan_->elsewhere.push_back(what);
+  }
+  /// Where a run is only planned: cells that will be asked for, in settings that depend on what was not measured yet. Else nothing.
+  void note_later(std::span<const CellRequest> requests) {
+    if (plan_) plan_->later.insert(plan_->later.end(), requests.begin(), requests.end());
+  }
 
   /// Cells that are run from now on carry the hash of this register; its text is kept in OUT/rules/HASH.lock.
   void run_under(const Registry& registry);

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "experiments/claims/context.h"
+#include "experiments/claims/source_hash.h"
 
 namespace thinwire::claims {
 namespace {
@@ -48,9 +49,10 @@ Profile profile_named(const std::string& name) {
 }
 
 bool register_claim(Claim claim, std::source_location where) {
-  const std::string id = claim.id, file = where.file_name();
-  const std::size_t folder = file.rfind("experiments/claims/");
-  claim.source = folder == std::string::npos ? file : file.substr(folder);
+  const std::string id = claim.id;
+  claim.source = source_of(where);
+  for (const std::string& file : claim.computed_by)
+    if (!source_hashes().contains(file)) throw std::logic_error(id + " says that it is computed by " + file + ", which is no source of experiments/claims");
   if (claim.measure)
     claim.measure = [measure = std::move(claim.measure)](JudgeContext& context) {
       try {

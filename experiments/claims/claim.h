@@ -70,12 +70,15 @@ struct Claim {
   /// at once. Empty: `measure` is asked once.
   std::vector<int> seeds = {};
   std::function<Finding(JudgeContext&)> measure = {};
+  /// Sources of experiments/claims, .cpp and .h, that compute its numbers in this process though its basis is a measured one (a training outside of cells). The rule's hash covers them and the claim's own
+  /// file. Of claims that only measure cells, and of those that measure none, empty.
+  std::vector<std::string> computed_by = {};
   std::vector<PastChange> past = {};
   std::string figure = {};  ///< name of the figure that draws its numbers (plots/figures); empty: the margins alone are drawn
   std::string source = {};  ///< file of the repository that registers it; filled by register_claim
 };
 
-/// Called by the last line of a claim's file. Throws std::logic_error for an id given twice. A claim whose measurement ends with CellSkipped (context.h) is SKIPPED.
+/// Called by the last line of a claim's file. Throws std::logic_error for an id given twice, and for a path of computed_by that is no source. A claim whose measurement ends with CellSkipped (context.h) is SKIPPED.
 bool register_claim(Claim claim, std::source_location where = std::source_location::current());
 /// Sorted by page, then number, then part.
 std::vector<const Claim*> all_claims();

@@ -56,7 +56,7 @@ void CellTimes::add(const CellTimes& other) {
 
 std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times) {
   std::vector<ClaimPlan> plans;
-  std::set<std::string> planned, of_other_builds;
+  std::set<std::string> planned, following, of_other_builds;
   for (const Claim* claim : claims) {
     if (!claim->measure || claim->from > context.profile) continue;
     ClaimPlan plan{claim->id, {}};
@@ -71,14 +71,23 @@ std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, Judg
     plan.work.elsewhere = work.elsewhere;
     for (const std::string& id : work.other_build)
       if (of_other_builds.insert(id).second) plan.work.other_build.insert(id);
-    for (const CellRequest& request : work.cells) {
-      if (!planned.insert(results::cell_id(request.program, request.ranks, request.link, request.parameters)).second) continue;
-      plan.work.cells.push_back(request);
+    const auto id_of = [](const CellRequest& request) { return results::cell_id(request.program, request.ranks, request.link, request.parameters); };
+    const auto add_time = [&](const CellRequest& request) {
       const double seconds = times.seconds(request);
       if (std::isfinite(seconds))
         plan.seconds += seconds;
       else
         ++plan.without_time;
+    };
+    for (const CellRequest& request : work.cells) {
+      if (!planned.insert(id_of(request)).second) continue;
+      plan.work.cells.push_back(request);
+      add_time(request);
+    }
+    for (const CellRequest& request : work.later) {
+      if (!following.insert(id_of(request)).second) continue;
+      ++plan.later;
+      add_time(request);
     }
     plans.push_back(std::move(plan));
   }
@@ -87,26 +96,28 @@ std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, Judg
 
 std::string to_text(const std::vector<ClaimPlan>& plans) {
   std::string text;
-  char line[160];
+  char line[256];
   double seconds = 0;
-  std::size_t cells = 0, without = 0, nothing = 0, of_other_builds = 0;
+  std::size_t cells = 0, later = 0, without = 0, nothing = 0, of_other_builds = 0;
   for (const ClaimPlan& p : plans) {
     of_other_builds += p.work.other_build.size();
-    if (p.work.cells.empty() && p.work.elsewhere.empty()) {
+    if (p.work.cells.empty() && p.later == 0 && p.work.elsewhere.empty()) {
       ++nothing;
       continue;
     }
-    cells += p.work.cells.size(), without += static_cast<std::size_t>(p.without_time), seconds += p.seconds;
-    std::snprintf(line, sizeof line, "%-22s %4zu cells  %8s%s%s\n", p.id.c_str(), p.work.cells.size(), p.work.cells.empty() ? "" : duration(p.seconds).c_str(),
+    cells += p.work.cells.size(), later += static_cast<std::size_t>(p.later), without += static_cast<std::size_t>(p.without_time), seconds += p.seconds;
+    std::snprintf(line, sizeof line, "%-22s %4zu cells  %8s%s%s%s\n", p.id.c_str(), p.work.cells.size(), p.work.cells.empty() && p.later == 0 ? "" : duration(p.seconds).c_str(),
+                  p.later > 0 ? (", with " + std::to_string(p.later) + " cells that follow in what these choose").c_str() : "",
                   p.without_time > 0 ? " and cells nobody timed yet" : "", p.complete ? "" : "; more seeds where the rule stays INCONCLUSIVE");
     text += line;
     for (const std::string& what : p.work.elsewhere) text += "                       and " + what + "\n";
   }
-  std::snprintf(line, sizeof line, "%zu cells to measure, %s as such cells took before or their claims say%s; %zu claims need no new cell\n", cells, duration(seconds).c_str(),
+  std::snprintf(line, sizeof line, "%zu cells to measure%s, %s as such cells took before or their claims say%s; %zu claims need no new cell\n", cells,
+                later > 0 ? (" and " + std::to_string(later) + " that follow").c_str() : "", duration(seconds).c_str(),
                 without > 0 ? (", and " + std::to_string(without) + " cells nobody timed yet").c_str() : "", nothing);
   text += line;
   if (of_other_builds > 0)
-    text += std::to_string(of_other_builds) + (of_other_builds == 1 ? " cell was" : " cells were") + " measured by another build: claims run asks what to do (--if-code-changed)\n";
+    text += std::to_string(of_other_builds) + (of_other_builds == 1 ? " cell or kept file is" : " cells or kept files are") + " of another build: claims run asks what to do (--if-code-changed)\n";
   return text;
 }
 

@@ -26,12 +26,13 @@ struct ClaimPlan {
   std::string id;
   PlannedWork work;
   bool complete = true;   ///< false: more seeds follow where the rule stays INCONCLUSIVE
-  double seconds = 0;     ///< of the cells whose time is known
+  int later = 0;          ///< cells that follow, as PlannedWork::later; those of several claims for the first of them
+  double seconds = 0;     ///< of all of these cells whose time is known
   int without_time = 0;   ///< cells whose time nobody measured
 };
 
 /// What a run of these claims would measure next, by the steps that it takes itself. A cell that several claims share is planned once, for the first of
-/// them. Refused as a run would be, but for cells of another build: these are counted.
+/// them. Refused as a run would be, but for cells and kept numbers of another build: these are counted.
 std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times);
 /// A line per claim with something to measure, and the sum.
 std::string to_text(const std::vector<ClaimPlan>& plans);

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "experiments/claims/source_hash.h"
 #include "core/sha256.h"
 #include "thinwire_version.h"
 
@@ -16,20 +15,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr int schema = 1;
 
-bool computed_here(Basis basis) {
+}  // namespace
+
+bool is_computed(Basis basis) {
   constexpr std::array measured = {Basis::emulated_link, Basis::namespaces, Basis::training, Basis::device};
   return std::find(measured.begin(), measured.end(), basis) == measured.end();
 }
 
-}  // namespace
-
-std::string rule_hash(const Claim& claim) {
+std::string rule_hash(const Claim& claim, const SourceHashes& hashes) {
   std::string text = claim.statement + "\n" + name_of(claim.basis) + "\n" + name_of(claim.from) + "\n" + canonical(claim.rule) + "\n" + claim.not_validated + "\n";
   for (const int n : claim.seeds) text += std::to_string(n) + " ";
-  if (computed_here(claim.basis) && claim.measure) {
-    const auto found = source_hashes().find(claim.source);
-    if (found == source_hashes().end()) throw std::logic_error(claim.id + " is registered in " + claim.source + ", which is no source of experiments/claims");
+  if (claim.measure && (is_computed(claim.basis) || !claim.computed_by.empty())) {
+    const auto found = hashes.find(claim.source);
+    if (found == hashes.end()) throw std::logic_error(claim.id + " is registered in " + claim.source + ", which is no source of experiments/claims");
     text += "\n" + found->second;
+    if (!claim.computed_by.empty()) text += "\n" + hash_of_sources(claim.computed_by, hashes);
   }
   return sha256_hex(text);
 }

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "experiments/claims/claim.h"
+#include "experiments/claims/source_hash.h"
 
 namespace thinwire::claims {
 
-/// SHA-256 of all that decides a verdict: statement, basis, smallest profile, rule, seeds, and, where no cell is measured (exact claims, models, published
-/// numbers), the file that computes it.
-std::string rule_hash(const Claim& claim);
+/// Whether the claims program computes what such a claim says, by arithmetic or a model: its rule is hashed with the file that does.
+bool is_computed(Basis basis);
+/// SHA-256 of all that decides a verdict: statement, basis, smallest profile, rule, seeds, and, where the claims program computes the numbers itself (is_computed(), Claim::computed_by), the files that do.
+std::string rule_hash(const Claim& claim, const SourceHashes& hashes = source_hashes());
 
 struct RegisteredRule {
   std::string hash, date;  ///< of the rule as it is now, and the day since when ("2026-11-22")

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <stdexcept>
+#include <utility>
 
 #include "core/error.h"
 #include "experiments/claims/arms.h"
@@ -53,26 +55,59 @@ std::vector<std::vector<double>> final_losses(const std::vector<std::vector<resu
   return of;
 }
 
-Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms) {
+namespace {
+
+bool is_among(const std::vector<std::string>& names, const std::string& name) { return std::ranges::find(names, name) != names.end(); }
+
+/// "a, b and c".
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+double entropy_of_text() {
+  static const double entropy = Corpus::python_standard_library().unigram_entropy();
+  return entropy;
+}
+
+const std::string diverged_row = "diverged";
+
+/// In the place of a run that diverged: its one validation loss is the least that it lost.
+results::CellRecord stand_in(const CellRequest& request) {
+  results::CellRecord record;
+  record.program = request.program, record.ranks = request.ranks, record.link = request.link, record.parameters = request.parameters;
+  record.cell_id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
+  record.training.curve.push_back({record.cell_id, diverged_row, request.parameters.integer("steps") - 1, no_number, entropy_of_text()});
+  return record;
+}
+bool stands_in(const results::CellRecord& record) { return record.training.curve.size() == 1 && record.training.curve.front().plan == diverged_row; }
+
+}  // namespace
+
+Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms, const std::vector<std::string>& may_fail) {
   Rule rule = with_arms({}, {{comparison.name, comparison.cell}});  // all of them shared
   rule.settings["seed"] = "1, 2, ...: initial weights and order of the data, the same for all arms";
   rule.arms = std::move(arms);
   rule.quantities = {{"baseline", "final validation loss of the arm " + rule.arms.front().name + ", nats per token, mean over seeds with its 95 % interval by Student's t"},
-                     {"worst", "the largest final validation loss of any arm and seed, nats per token"},
+                     {"worst", "the largest final validation loss of any arm and seed, nats per token" +
+                                   (may_fail.empty() ? std::string()
+                                                     : ", any arm but " + listed(may_fail) + ": a run of these that diverges or ends above `entropy` enters with `entropy` as its loss, for it lost at least this")},
                      {"entropy", "entropy of the training text's single bytes (unigrams), nats"}};
   rule.constants = {{"learned", 0.5, "nats per token by which the baseline must beat the unigrams, or it learned too little to compare with"}};
   rule.clauses = {{Verdict::invalid, "entropy - baseline < learned"}, {Verdict::unstable, "worst > entropy"}};
   return rule;
 }
 
-std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses) {
+std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, const std::vector<std::string>& may_fail) {
   double worst = no_number;
-  for (const std::vector<double>& of_arm : losses)
-    for (const double loss : of_arm) worst = std::fmax(worst, loss);  // passes over NaN; a loss is a number (final_loss)
+  for (std::size_t a = 0; a < arms.size(); ++a)
+    for (const double loss : losses[a])
+      if (!is_among(may_fail, arms[a].name)) worst = std::fmax(worst, loss);  // passes over NaN; a loss is a number (final_loss)
   const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
   return {measure_of("L(" + arms.front().name + ")", interval_of(losses.front()), no_number, "nats per token", "baseline"),
-          control("control: largest final loss of any arm and seed", worst, "worst"),
-          control("control: the text's unigram entropy", Corpus::python_standard_library().unigram_entropy(), "entropy")};
+          control(may_fail.empty() ? "control: largest final loss of any arm and seed" : "control: largest final loss of any arm that may not fail", worst, "worst"),
+          control("control: the text's unigram entropy", entropy_of_text(), "entropy")};
 }
 
 std::vector<Table> comparison_tables(const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::vector<results::CellRecord>>& records) {
@@ -83,8 +118,13 @@ std::vector<Table> comparison_tables(const Comparison& comparison, const std::ve
     final.rows.push_back({arms[a].name, {}});
     curves.rows.push_back({arms[a].name, {}});
     std::vector<double>& curve = curves.rows.back().values;
+    bool whole = true;
     for (const results::CellRecord& record : records[a]) {
       final.rows.back().values.push_back(final_loss(record));
+      if (stands_in(record)) {
+        whole = false;
+        continue;
+      }
       std::size_t at = 0;
       for (const results::TrainingCurveRow& row : record.training.curve) {
         if (std::isnan(row.validation_loss)) continue;
@@ -93,6 +133,7 @@ std::vector<Table> comparison_tables(const Comparison& comparison, const std::ve
         curve[at++] += row.validation_loss / static_cast<double>(seeds);
       }
     }
+    if (!whole) curve.assign(curves.columns.size(), no_number);  // a mean of the seeds that went well would flatter the arm
   }
   return {final, curves};
 }
@@ -140,6 +181,30 @@ Interval paired_over_seeds(const LossDifference& difference, const std::vector<R
   return interval_of(of_seed);
 }
 
+/// Records by arm and seed, stand-ins where a run of an arm that may fail diverged; `failed` gets each such run that diverged or ended above the entropy, in words.
+std::vector<std::vector<results::CellRecord>> train_all(JudgeContext& context, const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::string>& may_fail, std::string& failed) {
+  const std::vector<CellRequest> cells = cells_of(comparison, arms, context.seeds());
+  if (may_fail.empty()) return train(context, cells, arms.size());
+  context.cells.prepare(cells);  // all of them at once
+  std::vector<std::vector<results::CellRecord>> records;
+  for (const RuleArm& arm : arms) {
+    std::vector<results::CellRecord>& of_arm = records.emplace_back();
+    for (int seed = 1; seed <= context.seeds(); ++seed) {
+      const CellRequest request = cell_of(comparison, arm, seed);
+      try {
+        of_arm.push_back(context.cells.run_one(request));
+      } catch (const ArmDiverged&) {
+        if (!is_among(may_fail, arm.name)) throw;
+        of_arm.push_back(stand_in(request));
+      }
+      const bool diverged = stands_in(of_arm.back());
+      if (is_among(may_fail, arm.name) && (diverged || final_loss(of_arm.back()) > entropy_of_text()))
+        failed += (failed.empty() ? "" : ", ") + arm.name + " of seed " + std::to_string(seed) + (diverged ? " diverged" : " ended above the entropy");
+    }
+  }
+  return records;
+}
+
 /// "a, b" as a and b.
 std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts;
@@ -156,13 +221,55 @@ double number_of(const std::string& text) {
   return std::stod(text.substr(before == std::string::npos ? 0 : before + 1));
 }
 
+/// What one part of Tuning::option names in an arm.
+class Tuned {
+ public:
+  explicit Tuned(const std::string& option) : setting_(option.substr(0, option.find(':'))), parameter_(setting_.size() == option.size() ? "" : option.substr(setting_.size() + 1)) {}
+
+  std::string of(const RuleArm& arm) const {
+    const std::string& text = arm.settings.at(setting_);
+    if (parameter_.empty()) return text;
+    const auto [from, size] = place_in(text);
+    return text.substr(from, size);
+  }
+  void set(RuleArm& arm, const std::string& value) const {
+    std::string& text = arm.settings[setting_];
+    if (parameter_.empty()) {
+      text = value;
+      return;
+    }
+    const auto [from, size] = place_in(text);
+    text.replace(from, size, value);
+  }
+
+ private:
+  /// Where the parameter's value begins in the last part of "NAME:key=value,...+NAME:key=value,...", and its length.
+  std::pair<std::size_t, std::size_t> place_in(const std::string& text) const {
+    const std::size_t plus = text.rfind('+'), part = plus == std::string::npos ? 0 : plus;
+    for (const char* before : {":", ","})
+      if (const std::size_t at = text.find(before + parameter_ + "=", part); at != std::string::npos) {
+        const std::size_t from = at + parameter_.size() + 2;
+        return {from, std::min(text.find(',', from), text.size()) - from};
+      }
+    throw std::logic_error("`" + text + "` has no " + parameter_ + " that could be tuned");
+  }
+  std::string setting_, parameter_;
+};
+
+RuleArm with_value(RuleArm arm, const std::string& option, const std::string& value) {
+  const std::vector<std::string> options = parts_of(option), values = parts_of(value);
+  TW_ASSERT(values.size() <= options.size(), "a value of " + option + " names as many parts at most");
+  for (std::size_t i = 0; i < values.size(); ++i) Tuned(options[i]).set(arm, values[i]);
+  return arm;
+}
+
 }  // namespace
 
 std::string text_of(const Tuning& tuning) {
   std::string text;
   for (const auto& [arm, values] : tuning.values) {
     text += (text.empty() ? "" : "; ") + arm + ":";
-    for (const std::string& value : values) text += " " + value;
+    for (const std::string& value : values) text += parts_of(value).size() > 1 ? " (" + value + ")" : " " + value;
   }
   return "by each arm the value with the lowest final validation loss at seed " + std::to_string(tuning.seed) + ", which is none of the verdict's, of " + text;
 }
@@ -174,12 +281,7 @@ Table table_of(const Tuning& tuning) {
 }
 
 std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, std::vector<RuleArm> arms, const Tuning& tuning, Table& table) {
-  const auto with = [&](RuleArm arm, const std::string& value) {
-    const std::vector<std::string> options = parts_of(tuning.option), values = parts_of(value);
-    TW_ASSERT(options.size() == values.size(), "a value of " + tuning.option + " names as many parts");
-    for (std::size_t i = 0; i < options.size(); ++i) arm.settings[options[i]] = values[i];
-    return arm;
-  };
+  const auto with = [&](const RuleArm& arm, const std::string& value) { return with_value(arm, tuning.option, value); };
   std::vector<CellRequest> all;
   for (const RuleArm& arm : arms)
     if (const auto found = tuning.values.find(arm.name); found != tuning.values.end())
@@ -198,6 +300,7 @@ std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, 
       }
       std::vector<double>& row = table.rows.emplace_back(Table::Row{arm.name, {}}).values;
       for (const std::string& part : parts_of(value)) row.push_back(number_of(part));
+      row.resize(table.columns.size() - 1, no_number);  // what this arm does not tune
       row.push_back(loss);
       if (loss < best) best = loss, chosen = value;
     }
@@ -208,24 +311,46 @@ std::vector<RuleArm> tuned(JudgeContext& context, const Comparison& comparison, 
 }
 
 bool register_loss_claim(LossClaim of, std::source_location where) {
-  Rule rule = comparison_rule(of.comparison, of.arms);
+  for (const std::string& name : of.may_fail)
+    TW_ASSERT(std::ranges::find(of.arms.begin() + 1, of.arms.end(), name, &RuleArm::name) != of.arms.end(), name + " is an arm, and not the baseline");
+  Rule rule = comparison_rule(of.comparison, of.arms, of.may_fail);
   for (const LossDifference& d : of.differences)
     rule.quantities.push_back({d.symbol, text_of(d) + unit_of(of.unit, of.arms.front().name)});
-  if (!of.tuning.option.empty()) rule.settings[of.tuning.option] = text_of(of.tuning);
+  if (!of.tuning.option.empty()) {
+    for (const std::string& option : parts_of(of.tuning.option)) rule.settings.erase(option);  // no arm has what the pilot had
+    rule.settings[of.tuning.option] = text_of(of.tuning);
+  }
   for (const auto& [symbol, arm] : of.chosen) rule.quantities.push_back({symbol, "the number that the chosen " + of.tuning.option + " of the arm " + arm + " ends with"});
+  for (const auto& [symbol, arm] : of.diverged) {
+    TW_ASSERT(is_among(of.may_fail, arm), arm + " may fail");
+    rule.quantities.push_back({symbol, "seeds of the arm " + arm + " whose training diverged"});
+  }
   Rule& own = of.claim.rule;
+  rule.settings.insert(own.settings.begin(), own.settings.end());
   rule.quantities.insert(rule.quantities.end(), own.quantities.begin(), own.quantities.end());
   rule.constants.insert(rule.constants.end(), own.constants.begin(), own.constants.end());
   rule.clauses.insert(rule.clauses.end(), own.clauses.begin(), own.clauses.end());
   rule.scatter = own.scatter, rule.otherwise = own.otherwise, rule.smallest_effect = own.smallest_effect;
   own = rule;
   of.claim.basis = Basis::training;
-  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, chosen = of.chosen, more = of.more,
+  of.claim.measure = [comparison = of.comparison, stated = of.arms, differences = of.differences, tuning = of.tuning, chosen = of.chosen, more = of.more, may_fail = of.may_fail, counted = of.diverged,
                       in_nats = of.unit == LossUnit::nats](JudgeContext& context) {
     Table choice = table_of(tuning);
-    const std::vector<RuleArm> arms = tuning.option.empty() ? stated : tuned(context, comparison, stated, tuning, choice);
-    const std::vector<std::vector<results::CellRecord>> records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
-    const std::vector<std::vector<double>> losses = final_losses(records);
+    const auto choose = [&] {
+      try {
+        return tuned(context, comparison, stated, tuning, choice);
+      } catch (const PlanEnds&) {
+        context.cells.note_later(cells_of(comparison, stated, context.seeds()));
+        throw;
+      }
+    };
+    const std::vector<RuleArm> arms = tuning.option.empty() ? stated : choose();
+    std::string failed;
+    const std::vector<std::vector<results::CellRecord>> records = train_all(context, comparison, arms, may_fail, failed);
+    std::vector<std::vector<double>> losses = final_losses(records);
+    for (std::size_t a = 0; a < arms.size(); ++a)
+      for (double& loss : losses[a])
+        if (is_among(may_fail, arms[a].name)) loss = std::min(loss, entropy_of_text());
     Finding f;
     const double base = interval_of(losses.front()).mean;
     for (const LossDifference& d : differences) {
@@ -237,12 +362,16 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
     }
     for (const auto& [symbol, name] : chosen) {
       const RuleArm& arm = *std::ranges::find(arms, name, &RuleArm::name);
-      f.measures.push_back({"chosen " + tuning.option + " of " + name, number_of(arm.settings.at(parts_of(tuning.option).back())), no_number, no_number, no_number, "", symbol});
+      f.measures.push_back({"chosen " + tuning.option + " of " + name, number_of(Tuned(parts_of(tuning.option).back()).of(arm)), no_number, no_number, no_number, "", symbol});
     }
-    for (Measure& control : comparison_controls(arms, losses)) f.measures.push_back(std::move(control));
+    for (const auto& [symbol, name] : counted) {
+      const auto arm = static_cast<std::size_t>(std::ranges::find(arms, name, &RuleArm::name) - arms.begin());
+      f.measures.push_back({"seeds of " + name + " that diverged", static_cast<double>(std::ranges::count_if(records[arm], stands_in)), no_number, no_number, no_number, "", symbol});
+    }
+    for (Measure& control : comparison_controls(arms, losses, may_fail)) f.measures.push_back(std::move(control));
     f.tables = comparison_tables(comparison, arms, records);
     if (!choice.rows.empty()) f.tables.push_back(std::move(choice));
-    f.note = comparison.name;
+    f.note = comparison.name + (failed.empty() ? "" : "; counted as ending at the text's entropy, having lost at least this: " + failed);
     if (more) more(context, arms, records, f);
     return f;
   };

@@ -30,10 +30,10 @@ double final_loss(const results::CellRecord& record);
 std::vector<std::vector<double>> final_losses(const std::vector<std::vector<results::CellRecord>>& records);
 
 /// What all rules on such arms have, the first one being the baseline: settings, arms, and two controls. The baseline has learned (it beats
-/// the unigrams by the constant `learned`), else INVALID; no arm ended above the text's unigram entropy, else UNSTABLE. The claim's own clauses follow.
-Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms);
+/// the unigrams by the constant `learned`), else INVALID; no arm ended above the text's unigram entropy, but those that may (LossClaim), else UNSTABLE. The claim's own clauses follow.
+Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms, const std::vector<std::string>& may_fail = {});
 /// What these controls ask for: `baseline`, `worst`, `entropy`.
-std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses);
+std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, const std::vector<std::string>& may_fail = {});
 /// Losses by arm and seed, and validation loss over the steps (means over seeds), for figures.
 std::vector<Table> comparison_tables(const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::vector<results::CellRecord>>& records);
 
@@ -58,7 +58,9 @@ LossDifference loss_difference(const std::string& symbol, const std::string& arm
 
 /// How an arm's setting is chosen before its seeds run: of `values` the one whose run of `seed`, which no verdict rests on, ends with the lowest validation loss. A run that diverges is not chosen.
 struct Tuning {
-  std::string option;                                     ///< "learning-rate"; several at once: "learning-rate, weight-decay", with values "0.003, 0.1"; empty: nothing is chosen
+  /// "learning-rate"; several at once: "learning-rate, weight-decay", with values "0.003, 0.1". "optimizer:rate" is the parameter `rate` of what the arm's setting `optimizer` ends with (of
+  /// "adamw+diloco:inner_steps=30,rate=0.7" 0.7), which must stand there. A value of fewer parts leaves the last options as the arm has them. Empty: nothing is chosen.
+  std::string option;
   std::map<std::string, std::vector<std::string>> values = {};  ///< by arm; arms that are not named keep their settings
   int seed = 101;
 };
@@ -82,6 +84,11 @@ struct LossClaim {
   std::vector<std::pair<std::string, std::string>> chosen = {};
   /// What else is measured, once arms are chosen and trained, by arm and seed; its quantities come with `claim.rule`.
   std::function<void(JudgeContext&, const std::vector<RuleArm>&, const std::vector<std::vector<results::CellRecord>>&, Finding&)> more = {};
+  /// Names of arms whose failing is the effect that the claim speaks of. A run of these that diverges, or ends above the text's unigram entropy, enters with that entropy as its loss: it lost at least this.
+  /// The rule says so, and the reason names the runs. Any other arm that fails makes the claim UNSTABLE.
+  std::vector<std::string> may_fail = {};
+  /// Symbol and one of those arms: the rule asks for the number of its seeds that diverged.
+  std::vector<std::pair<std::string, std::string>> diverged = {};
 };
 bool register_loss_claim(LossClaim of, std::source_location where = std::source_location::current());
 

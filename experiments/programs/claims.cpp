@@ -75,11 +75,12 @@ int list(const Options& options) {
 /// As chosen(), but a page of which nothing is built yet is no wrong word.
 std::vector<const Claim*> chosen_or_none(const Options& options) {
   if (options.patterns.empty()) return all_claims();
+  const std::vector<const Claim*> all = all_claims();
   std::vector<const Claim*> claims;
   for (const std::string& pattern : options.patterns) {
     Options one = options;
     one.patterns = {pattern};
-    if (!not_built(one).empty() && std::none_of(all_claims().begin(), all_claims().end(), [&](const Claim* c) { return c->id.starts_with(pattern); })) continue;
+    if (!not_built(one).empty() && std::none_of(all.begin(), all.end(), [&](const Claim* c) { return c->id.starts_with(pattern); })) continue;
     for (const Claim* claim : chosen(one)) claims.push_back(claim);
   }
   return claims;

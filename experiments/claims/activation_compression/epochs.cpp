@@ -50,6 +50,7 @@ Claim claim() {
           .rule = rule,
           .seeds = {3, 6},
           .measure = measure,
+          .computed_by = watched_by,
           .figure = "activation_changes"};
 }
 

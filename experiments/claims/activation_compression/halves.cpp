@@ -1,5 +1,5 @@
 // activation_compression.C26a: SWARM's two codecs both halve f16: a bottleneck of half the width exactly, 8-bit codes in blocks with what their released form sends besides: an f32 for each
-// block of 4096, a code book of 256 f32 and two lengths of 8 bytes. How many steps they take is another claim, which no code judges yet.
+// block of 4096, a code book of 256 f32 and two lengths of 8 bytes. How many steps they take C26b asks.
 #include <algorithm>
 #include <cmath>
 

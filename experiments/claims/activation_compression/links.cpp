@@ -24,8 +24,12 @@ const bool vanishes = register_timing(
     {.quantities = {{"slow", "T(dense) / T(coded) at 1 Gbit/s, mean over repetitions with its 95 % interval, the lesser of 2 and 4 ranks"},
                     {"fast", "the same at 2.4 Tbit/s, the larger"},
                     {"rise", "most that the speed-up rises from a link to the next faster one, means, 2 and 4 ranks"}},
-     .constants = {{"gain", 1.05, "a benefit"}, {"no_gain", 1.02, "none"}, {"noise", 0.02, "a rise within what repetitions differ by"}, smallest_gain},
-     .clauses = {{Verdict::confirmed, "slow.low > gain && fast.high < no_gain && rise < noise"}, {Verdict::not_reproduced, "fast.low > gain"}, {Verdict::direction_only, "slow.low > fast.high"}}},
+     .constants = {{"one", 1, "no benefit"}, {"gain", 1.05, "a benefit"}, {"no_gain", 1.02, "none"}, {"noise", 0.02, "a rise within what repetitions differ by"}, smallest_gain},
+     // Without a benefit on the slow link there is none to vanish.
+     .clauses = {{Verdict::not_decidable, "slow.high < one + smallest"},
+                 {Verdict::confirmed, "slow.low > gain && fast.high < no_gain && rise < noise"},
+                 {Verdict::not_reproduced, "fast.low > gain"},
+                 {Verdict::direction_only, "slow.low > one && slow.low > fast.high"}}},
     [](const Gains& g, Finding& f) {
       const std::size_t last = std::size(rates) - 1;
       Interval slow, fast;

@@ -17,12 +17,13 @@ struct TuningTask {
   std::string metric;     ///< that decides, of /training_metrics
   double chance = 0;      ///< what it is of a model that says the commonest label of dev everywhere
   std::int64_t seq = 32;  ///< tokens, of which longer rows lose their ends
+  std::int64_t dev = 2000;  ///< rows of dev, for what a cell takes
 };
 struct TaskResult {
   TuningTask task;
   std::vector<std::vector<double>> metric = {};  ///< by arm and seed: of the claim's arms, then of the one from scratch where it is an arm of its own
-  std::vector<double> link_bytes = {};           ///< of activations in a step, by arm, all ranks, mean over seeds
-  Interval gain = {};                            ///< what decides whether the task counts
+  std::vector<double> link_bytes = {};           ///< of activations in a step, by arm, all ranks, mean over seeds that did not diverge
+  Interval gain = {};                            ///< what decides, beside the dense arm's distance from chance, whether the task counts
   bool counts = false;
 };
 

@@ -38,7 +38,8 @@ Claim claim() {
           .from = Profile::standard,
           .rule = rule,
           .seeds = {3, 6},
-          .measure = measure};
+          .measure = measure,
+          .computed_by = trained_by};
 }
 
 const bool registered = register_claim(claim());

@@ -450,7 +450,7 @@ TEST_F(Plans, CountCellsOfAnotherBuildAsTheChoiceSays) {
   const ClaimPlan undecided = plan(sweep::IfCodeChanged::error);
   EXPECT_TRUE(undecided.work.cells.empty());
   EXPECT_EQ(undecided.work.other_build.size(), 1u);
-  EXPECT_NE(to_text({undecided}).find("1 cell was measured by another build"), std::string::npos) << to_text({undecided});
+  EXPECT_NE(to_text({undecided}).find("1 cell or kept file is of another build"), std::string::npos) << to_text({undecided});
   const ClaimPlan again = plan(sweep::IfCodeChanged::redo), as_they_are = plan(sweep::IfCodeChanged::keep);
   EXPECT_EQ(values_of(again), std::vector<std::string>{"a"});
   EXPECT_TRUE(as_they_are.work.cells.empty());

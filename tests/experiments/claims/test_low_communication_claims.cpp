@@ -1,9 +1,11 @@
 // labels: unit
 // The claims of low communication: every training that they ask for is one that train_gpt takes, arms get the
-// learning rate that ended lowest, and differences are nats where a claim says so.
+// inner and outer rate that ended lowest together, and differences are nats where a claim says so.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <set>
 
 #include "experiments/claims/low_communication/cells/step_times.h"
 #include "experiments/claims/plan.h"
@@ -55,16 +57,30 @@ void keep(const std::string& folder, const CellRequest& request, double loss, do
   results::write_cell_record(results::record_path(folder, record.cell_id), record);
 }
 
-TEST(LowCommunicationClaims, TrainEachArmAtTheRateThatEndedLowest) {
+/// The outer rate that a run's optimizer names; empty: none.
+std::string outer_rate(const CellRequest& request) {
+  const std::string optimizer = text(request, "optimizer");
+  const std::size_t at = optimizer.find(",rate=");
+  if (at == std::string::npos) return "";
+  return optimizer.substr(at + 6, optimizer.find(',', at + 6) - at - 6);
+}
+
+TEST(LowCommunicationClaims, TrainEachArmAtTheRatesThatEndedLowest) {
   const Claim& claim = *claims_named("low_communication.C3").front();
   const thinwire::testing::TemporaryFolder folder;
-  const std::map<std::string, std::string> best = {{"dense", "0.012"}, {"DiLoCo", "0.003"}};
+  // Inner rate, where it ends, outer rate; each of DiLoCo's is best with the other only.
+  using Rates = std::array<std::string, 3>;
+  const std::map<std::string, Rates> best = {{"dense", {"0.012", "0.0012", ""}},
+                                             {"DiLoCo", {"0.003", "0.0003", "0.35"}}};
+  const auto rates_of = [](const CellRequest& request) {
+    return Rates{text(request, "learning-rate"), text(request, "min-lr"), outer_rate(request)};
+  };
   const std::vector<CellRequest> tuning = cells_of_claim(claim, 3);
-  ASSERT_EQ(tuning.size(), 6u) << "three rates of two arms";
+  ASSERT_EQ(tuning.size(), 12u) << "six rates of one arm, three inner and two outer ones of the other";
   for (const CellRequest& request : tuning) {
     EXPECT_EQ(text(request, "seed"), "101");
-    keep(folder.path(), request,
-         text(request, "learning-rate") == best.at(text(request, "plan")) ? 1.5 : 1.6);
+    EXPECT_DOUBLE_EQ(std::stod(text(request, "min-lr")), std::stod(text(request, "learning-rate")) / 10);
+    keep(folder.path(), request, rates_of(request) == best.at(text(request, "plan")) ? 1.5 : 1.6);
   }
   CellRunner cells = cells_in(folder.path());
   PlannedWork work;
@@ -74,7 +90,7 @@ TEST(LowCommunicationClaims, TrainEachArmAtTheRateThatEndedLowest) {
   EXPECT_THROW((void)claim.measure(context), PlanEnds);
   ASSERT_EQ(work.cells.size(), 6u) << "three seeds of two arms";
   for (const CellRequest& request : work.cells) {
-    EXPECT_EQ(text(request, "learning-rate"), best.at(text(request, "plan")));
+    EXPECT_EQ(rates_of(request), best.at(text(request, "plan")));
     EXPECT_NE(text(request, "seed"), "101");
     keep(folder.path(), request,
          1.5 + 0.01 * std::stod(text(request, "seed")) + (text(request, "plan") == "DiLoCo" ? 0.015 : 0));
@@ -89,6 +105,40 @@ TEST(LowCommunicationClaims, TrainEachArmAtTheRateThatEndedLowest) {
   ASSERT_NE(lost, found.measures.end());
   EXPECT_NEAR(lost->value, 0.015, 1e-12) << "nats, not a part of the loss";
   EXPECT_EQ(decide(claim.rule, found.measures).verdict, Verdict::confirmed);
+}
+
+// Equal tuning: as many runs for each, of which loops spend two on their own rate.
+TEST(LowCommunicationClaims, TuneEveryArmBySixRuns) {
+  const std::map<std::string, std::set<std::string>> of_loops = {
+      {"dense", {""}},
+      {"local SGD", {""}},
+      {"DiLoCo", {"0.35", "0.7"}},
+      {"Streaming DiLoCo", {"0.35", "0.7"}},
+      {"MuLoCo", {"0.45", "0.9"}},
+      {"SparseLoCo", {"1", "3.9"}},
+      {"SparseLoCo without feedback", {"1", "3.9"}},
+      {"SparseLoCo and outer momentum", {"0.35", "0.7"}},
+      {"sign and scale of a chunk", {"1", "3.9"}}};
+  std::set<std::string> seen;
+  for (const char* id : {"C3", "C3b", "C4", "C5", "C6", "C7", "C7b", "C8", "C10", "C10b", "C11", "C14", "C15",
+                         "C17", "C17b", "C18", "C21", "C23"}) {
+    const Claim& claim = *claims_named(std::string("low_communication.") + id).front();
+    std::map<std::string, std::set<std::string>> outer;
+    std::map<std::string, int> runs;
+    for (const CellRequest& request : cells_of_claim(claim, 3))
+      if (request.link == "shm")
+        ++runs[text(request, "plan")], outer[text(request, "plan")].insert(outer_rate(request));
+    EXPECT_EQ(runs.size(), claim.rule.arms.size()) << id;
+    for (const auto& [plan, count] : runs) {
+      EXPECT_EQ(count, 6) << id << " " << plan;
+      const auto loop = of_loops.find(plan);
+      EXPECT_TRUE(loop == of_loops.end() || loop->second == outer.at(plan)) << id << " " << plan;
+      seen.insert(plan);
+    }
+    EXPECT_FALSE(claim.rule.settings.contains("learning-rate"))
+        << id << ": a rule that names the pilot's rate beside those that are tried";
+  }
+  for (const auto& [plan, rates] : of_loops) EXPECT_TRUE(seen.contains(plan)) << plan;
 }
 
 /// What a claim finds in made-up cells that it asks for one after the other.
@@ -179,16 +229,19 @@ TEST(Alignment, IsTheMeanOfTheRoundsThatCount) {
   }
 }
 
-// docs/papers/low_communication.md, "Cost", for N weights of four replicas: a ring sends 1.5 times 4 N bytes.
+// docs/papers/low_communication.md, "Cost", for N weights of four replicas: a ring sends 1.5 times 4 N bytes,
+// and what travels dense is one message.
 TEST(StepTimes, AreThoseOfTheCostTable) {
   using namespace low_communication;
   require_model_of_cells();
   const double layer = 12 * 512 * 512, tables = (256 + 16) * 512, vectors = 4 * 13 * 512 + 2 * 512, n = 4 * layer + tables + vectors;
   const double rate = 12.5e6;  // bytes per second of 100 Mbit/s
   EXPECT_NEAR(modelled_exchange(dense_steps(), 0.1, passes_s), 6 * n / rate + 6 * 50e-6, 1e-9);
-  EXPECT_NEAR(modelled_exchange(timed_method("DiLoCo"), 0.1, passes_s), (6 * n / rate + 19 * 6 * 50e-6) / 30, 1e-9);
+  EXPECT_NEAR(modelled_exchange(timed_method("DiLoCo"), 0.1, passes_s), (6 * n / rate + 6 * 50e-6) / 30,
+              1e-9);
   // Layers 0 and 1, and the tables, are the first fragment; behind two steps of 0.2 s goes what is left.
-  const double first = 6 * (2 * layer + tables + vectors) / rate + 11 * 6 * 50e-6, other = 6 * layer / rate + 5 * 6 * 50e-6;
+  const double first = 6 * (2 * layer + tables + vectors) / rate + 6 * 50e-6,
+               other = 6 * layer / rate + 6 * 50e-6;
   EXPECT_NEAR(modelled_exchange(timed_method("Streaming DiLoCo, overlap 2"), 0.1, passes_s), (first + 2 * other - 3 * 0.4) / 30, 1e-9);
   EXPECT_NEAR(modelled_exchange(timed_method("Streaming DiLoCo, overlap 2"), rate_for(timed_method("Streaming DiLoCo, overlap 2"), 0.02, passes_s), passes_s), 0.02 * passes_s, 1e-9);
   // 14 bits for 64 of 4096 elements, a code book of 16 bytes a matrix, vectors whole: three messages each.

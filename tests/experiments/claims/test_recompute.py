@@ -27,9 +27,9 @@ def equal(a, b):
     return a == b
 
 
-def present_rules():
-    """{claim: hash of its rule as it is now}"""
-    listed = subprocess.run([os.path.join(BIN, "claims"), "list", "--json"], capture_output=True, text=True, check=True)
+def present_rules(*pages):
+    """{claim: hash of its rule as it is now}, of these pages or of all"""
+    listed = subprocess.run([os.path.join(BIN, "claims"), "list", *pages, "--json"], capture_output=True, text=True, check=True)
     return {claim["id"]: claim["rule_hash"] for claim in json.loads(listed.stdout)["claims"]}
 
 
@@ -55,6 +55,10 @@ class Recompute(unittest.TestCase):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         return judged(os.path.join(scratch.name, "claims.json"))
+
+    def test_a_page_lists_all_its_claims(self):
+        for page in sorted({identifier.split(".")[0] for identifier in self.rules}):
+            self.assertEqual(present_rules(page), {i: rule for i, rule in self.rules.items() if i.startswith(page + ".")}, page)
 
     def test_verdicts_and_numbers_are_those_that_are_committed(self):
         self.assertTrue(PAGES, "no reference of claims is committed")

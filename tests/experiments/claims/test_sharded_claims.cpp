@@ -1,17 +1,13 @@
 // labels: unit
-// What the claims about sharded training share: the sum over nodes in two steps, gathers of coded weights by two ranks, distances of trainings, kept numbers.
+// What the claims about sharded training share: the sum over nodes in two steps, gathers of coded weights by two ranks, distances of trainings.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 
-#include "core/error.h"
 #include "experiments/claims/sharded_compression/cells/gathered_weights.h"
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
 #include "experiments/claims/sharded_compression/cells/messages.h"
 #include "experiments/claims/sharded_compression/cells/sharded_run.h"
 #include "models/gpt/gpt.h"
-#include "support/temporary_folder.h"
 
 namespace thinwire::claims::sharded_compression {
 namespace {
@@ -86,23 +82,6 @@ TEST(ShardedRun, MatricesAndVectorsAreThoseOfTheModel) {
   EXPECT_EQ(c.mesh.dp, 4);
   EXPECT_EQ(c.micro_batches(), 2);
   EXPECT_EQ(matrices_of(c).all() + vector_elements(c), GptConfig(c.model).parameters());
-}
-
-TEST(KeptNumbers, AreComputedOnceAndRefusedWhenDamaged) {
-  const thinwire::testing::TemporaryFolder folder;
-  CellRunner cells{{folder.path(), folder.path(), "", std::make_shared<sweep::Machine>()}, sweep::IfCodeChanged::error};
-  const JudgeContext context{Profile::smoke, folder.path(), cells};
-  int calls = 0;
-  const auto numbers = [&](int format) {
-    return kept_numbers(context, "some", format, "nothing", [&] { return ++calls, Numbers{{"x", {0.1, 2}}}; }).at("x");
-  };
-  EXPECT_EQ(numbers(1), (std::vector<double>{0.1, 2}));
-  EXPECT_EQ(numbers(1), (std::vector<double>{0.1, 2}));
-  EXPECT_EQ(calls, 1);
-  (void)numbers(2);
-  EXPECT_EQ(calls, 2) << "of another format";
-  std::ofstream(folder.path() + "/sharded_compression.numbers_probe/some.json") << "{";
-  EXPECT_THROW((void)numbers(2), CorruptData);
 }
 
 }  // namespace

@@ -40,13 +40,14 @@ bool register_in_nats(const NatClaim& claim, const Comparison& comparison, const
                 .statement = claim.statement,
                 .provenance = claim.provenance,
                 .from = claim.from,
-                .rule = {.constants = claim.constants, .scatter = claim.scatter, .clauses = claim.clauses, .otherwise = claim.otherwise, .smallest_effect = smallest.symbol},
-                .seeds = {3, 5, 10},
-                .figure = "activation_losses"},
+                .rule = {.settings = claim.settings, .constants = claim.constants, .scatter = claim.scatter, .clauses = claim.clauses, .otherwise = claim.otherwise, .smallest_effect = smallest.symbol},
+                .seeds = claim.from == Profile::full ? std::vector<int>{3, 5, 10} : std::vector<int>{3, 5},
+                .figure = claim.figure},
                comparison,
                arms,
                differences,
                LossUnit::nats};
+  of.may_fail = claim.may_fail, of.diverged = claim.diverged;
   return register_loss_claim(std::move(of), where);
 }
 

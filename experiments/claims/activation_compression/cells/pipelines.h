@@ -4,6 +4,8 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "experiments/claims/trained.h"
 
@@ -24,13 +26,13 @@ Settings operator+(Settings a, const Settings& b);
 /// The same training, validated without its codecs.
 Settings validated_dense(Settings settings);
 
-/// Margins of the page, in nats per token.
+/// Margins of the page, in nats per token. `no_loss` is also what differences may scatter, since clauses ask for the ends of intervals.
 inline const Constant no_loss{"no_loss", 0.02, "nats per token: what counts as no loss"};
 inline const Constant smallest{"smallest", 0.005, "nats per token: the smallest difference worth naming"};
 inline const Constant severe{"severe", 0.05, "nats per token: a severe loss"};
 inline const Constant none{"none", 0, "no difference"};
 
-/// A loss claim of this page in nats per token: of the profile standard, 3 to 10 seeds.
+/// A loss claim of this page in nats per token. In the profile standard three seeds, then five; those of the profile full alone have ten there.
 struct NatClaim {
   std::string id, statement, provenance;
   std::vector<Constant> constants;
@@ -38,6 +40,10 @@ struct NatClaim {
   std::vector<Clause> clauses;
   Profile from = Profile::standard;
   Verdict otherwise = Verdict::inconclusive;
+  std::map<std::string, std::string> settings = {};  ///< what the rule says besides
+  std::string figure = "activation_losses";
+  std::vector<std::string> may_fail = {};                          ///< LossClaim::may_fail
+  std::vector<std::pair<std::string, std::string>> diverged = {};  ///< LossClaim::diverged
 };
 bool register_in_nats(const NatClaim& claim, const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<LossDifference>& differences,
                       std::source_location where = std::source_location::current());

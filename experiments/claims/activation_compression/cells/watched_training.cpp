@@ -5,7 +5,6 @@
 
 #include "core/half.h"
 #include "experiments/claims/activation_compression/cells/sent.h"
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
 #include "models/capture/spectrum.h"
 #include "models/data/batches.h"
 #include "models/data/corpus.h"
@@ -15,7 +14,6 @@
 namespace thinwire::claims::activation_compression {
 namespace {
 
-using Numbers = std::map<std::string, std::vector<double>>;
 constexpr std::int64_t micro_batch = 8, seq = 64, windows = 240, hidden = 128, steps_of_epoch = windows / micro_batch, steps = steps_of_epoch * watched_epochs;
 constexpr double learning_rate = 3e-3;
 
@@ -103,8 +101,8 @@ double share_of_energy(const std::vector<double>& singular) {
 }
 
 Numbers watched_training(const JudgeContext& context, int seed) {
-  return sharded_compression::kept_numbers(context, "watched-seed" + std::to_string(seed), 2, "a training in this process whose boundaries are watched, seed " + std::to_string(seed) + " (half a minute)",
-                                           [&] { return train(seed); });
+  return kept_numbers(context, "watched-seed" + std::to_string(seed), 2, "a training in this process whose boundaries are watched, seed " + std::to_string(seed) + " (half a minute)",
+                      [&] { return train(seed); }, watched_by);
 }
 
 std::vector<Numbers> watched_seeds(const JudgeContext& context) {

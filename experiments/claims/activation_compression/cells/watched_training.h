@@ -2,13 +2,17 @@
 // activations and gradients are. Dense: nothing is coded.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "experiments/claims/context.h"
+#include "experiments/claims/kept/kept.h"
 
 namespace thinwire::claims::activation_compression {
+
+/// Claim::computed_by of claims on it.
+inline const std::vector<std::string> watched_by = {
+    "experiments/claims/activation_compression/cells/watched_training.cpp", "experiments/claims/activation_compression/cells/watched_training.h",
+    "experiments/claims/activation_compression/cells/sent.cpp", "experiments/claims/activation_compression/cells/sent.h"};
 
 inline constexpr int watched_epochs = 10;
 inline constexpr int watched_boundaries = 3;  ///< in front of layers 1, 2, 3 of four
@@ -26,14 +30,14 @@ inline const std::vector<WatchedCodec> watched_codecs = {{"TAH", "tah"}, {"4.5 b
 ///   returning       of the gradient that travels back there
 ///   error, bits, NAME   of the same activations through a watched codec: square error over the square, bits of an element
 ///   loss, unigram   of the last step, nats per token; entropy of the text's bytes
-std::map<std::string, std::vector<double>> watched_training(const JudgeContext& context, int seed);
+Numbers watched_training(const JudgeContext& context, int seed);
 /// Of the seeds 1 .. context.seeds().
-std::vector<std::map<std::string, std::vector<double>>> watched_seeds(const JudgeContext& context);
+std::vector<Numbers> watched_seeds(const JudgeContext& context);
 
 /// What rules on it share: UNSTABLE where a model ended above the text's unigram entropy. The rule's own quantities and clauses follow.
 Rule watched_rule();
 /// What this clause asks for.
-Measure learned_measure(const std::vector<std::map<std::string, std::vector<double>>>& seeds);
+Measure learned_measure(const std::vector<Numbers>& seeds);
 
 /// Count of the largest of `singular` values that hold 90 % of the sum of squares, over their number.
 double share_of_energy(const std::vector<double>& singular);

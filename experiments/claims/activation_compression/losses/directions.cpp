@@ -33,16 +33,13 @@ std::vector<LossDifference> differences() {
   }
   return all;
 }
-/// Of all levels, joined: "(" + what of each + ")".
-std::string sum(const std::string& before, const std::string& after) {
+/// Levels at which either way loses what is worth naming, and of which, where a part is named, `part` of the difference (backward less forward) is what `than` says.
+std::string counted(const std::string& part = "", const std::string& than = "") {
   std::string text;
-  for (const Level& level : levels) text += (text.empty() ? "" : " + ") + ("((" + before) + level.symbol + after + ") ? 1 : 0)";
-  return "(" + text + ")";
-}
-/// Levels at which either way loses what is worth naming.
-std::string counted() {
-  std::string text;
-  for (const Level& level : levels) text += (text.empty() ? "" : " + ") + ("(max(" + level.symbol + "_forward, " + level.symbol + "_backward) >= smallest ? 1 : 0)");
+  for (const Level& level : levels) {
+    const std::string more = part.empty() ? "" : level.symbol + part + " " + than + " && ";
+    text += (text.empty() ? "" : " + ") + ("((" + more + "max(" + level.symbol + "_forward, " + level.symbol + "_backward) >= smallest) ? 1 : 0)");
+  }
   return "(" + text + ")";
 }
 
@@ -52,8 +49,8 @@ const bool gradients = register_in_nats({.id = "activation_compression.C15",
                                          .constants = {none, smallest, {"half", 0.5, "of the levels that lose anything worth naming"}},
                                          .scatter = {},
                                          .clauses = {{Verdict::inconclusive, counted() + " == none"},
-                                                     {Verdict::confirmed, sum("", ".low > none") + " >= half * " + counted() + " && " + sum("", ".high < none") + " == none"},
-                                                     {Verdict::not_reproduced, sum("", ".high < none") + " >= half * " + counted()}}},
+                                                     {Verdict::confirmed, counted(".low", "> none") + " >= half * " + counted() + " && " + counted(".high", "< none") + " == none"},
+                                                     {Verdict::not_reproduced, counted(".high", "< none") + " >= half * " + counted()}}},
                                         pipeline(), arms(), differences());
 
 const RuleArm blocks{"8 bits in blocks, both ways", both("blockwise8", "all")};
@@ -61,8 +58,8 @@ const RuleArm blocks{"8 bits in blocks, both ways", both("blockwise8", "all")};
 const bool blockwise = register_in_nats({.id = "activation_compression.C25",
                                          .statement = "8-bit blockwise codes at stage boundaries are nearly lossless.",
                                          .provenance = "read: SWARM's code (use); recollected (numbers)",
-                                         .constants = {{"ratio", 0.00995, "nats per token: a perplexity 1.01 times as large"}, smallest},
-                                         .scatter = {{"lost", "ratio", "smallest"}},
+                                         .constants = {{"ratio", 0.00995, "nats per token: a perplexity 1.01 times as large"}, no_loss, smallest},
+                                         .scatter = {{"lost", "ratio", "no_loss"}},
                                          .clauses = {{Verdict::confirmed, "lost.high <= ratio"}, {Verdict::not_reproduced, "lost.low > ratio"}}},
                                         pipeline(), {dense, blocks}, {loss_difference("lost", blocks.name, dense.name)});
 

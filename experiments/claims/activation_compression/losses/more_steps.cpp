@@ -54,14 +54,15 @@ Finding measure(JudgeContext& context) {
   const Comparison comparison = pipeline();
   const auto records = train(context, cells_of(comparison, arms, context.seeds()), arms.size());
   std::vector<std::vector<double>> ratios(arms.size());
-  Table table{"steps to the loss of " + std::to_string(asked_at) + " dense steps, over them", {}, {}};
+  Table table{"steps to the loss of " + std::to_string(asked_at) + " dense steps, over those of dense", {}, {}};
   for (int seed = 1; seed <= context.seeds(); ++seed) table.columns.push_back("seed " + std::to_string(seed));
   int never = 0;
   for (std::size_t a = 0; a < arms.size(); ++a) {
     for (std::size_t seed = 0; seed < records[a].size(); ++seed) {
-      const double steps = steps_to(curve_of(records[a][seed]), loss_at(curve_of(records[0][seed]), asked_at));
+      const Curve base = curve_of(records[0][seed]);
+      const double loss = loss_at(base, asked_at), steps = steps_to(curve_of(records[a][seed]), loss);
       never += steps >= trained;
-      ratios[a].push_back(steps / asked_at);
+      ratios[a].push_back(steps / steps_to(base, loss));  // a curve with noise may have come down to it before
     }
     table.rows.push_back({arms[a].name, ratios[a]});
   }
@@ -78,7 +79,8 @@ Finding measure(JudgeContext& context) {
 Claim claim() {
   Rule rule = comparison_rule(pipeline(), arms);
   const std::string what =
-      "steps until the validation loss first comes down to what the dense arm of the same seed has after 700 of its 1400 steps (straight lines between validations; never: 1400), over 700";
+      "steps until the validation loss first comes down to what the dense arm of the same seed has after 700 of its 1400 steps (straight lines between validations; never: 1400), over those in which the "
+      "dense arm first comes down to it";
   rule.quantities.insert(rule.quantities.end(), {{"bottleneck", what + ", of the bottleneck; mean over seeds with its 95 % interval"}, {"blocks", "the same of 8 bits in blocks"}});
   rule.constants.insert(rule.constants.end(), {{"more", 1.05, "of the dense arm's steps"}, {"alike", 1.02, "of them"}, {"smallest", 0.02, "of them: the smallest difference worth naming"}});
   rule.scatter = {{"bottleneck", "more", "smallest"}};
@@ -90,7 +92,7 @@ Claim claim() {
           .basis = Basis::training,
           .from = Profile::standard,
           .rule = rule,
-          .seeds = {3, 5, 10},
+          .seeds = {3, 5},
           .measure = measure,
           .figure = "activation_losses"};
 }

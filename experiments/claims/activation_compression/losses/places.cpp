@@ -1,5 +1,5 @@
 // activation_compression.C3 and C4: where, and in how many layers, activations are coded. Sums of two tensor-parallel ranks, forward alone (two in each layer), as the paper codes them: C3a and C4a in
-// four layers, C3b and C4b in the page's eight.
+// four layers, C3b and C4b in the page's eight. The gradient of a sum comes back whole, as theirs: Top-K straight through.
 #include "experiments/claims/activation_compression/cells/pipelines.h"
 
 namespace thinwire::claims {
@@ -20,7 +20,8 @@ Comparison in_layers(int layers) {
 struct Method {
   std::string symbol, name, codec;
 };
-const std::vector<Method> methods = {{"encoder", "auto-encoder, 5 %", "autoencoder:fraction=0.05,init=xavier"}, {"topk", "Top-5 %", "topk:fraction=0.05"}, {"bits", "2 bits", "quantize:bits=2"}};
+const std::vector<Method> methods = {
+    {"encoder", "auto-encoder, 5 %", "autoencoder:fraction=0.05,init=xavier"}, {"topk", "Top-5 %", "topk:fraction=0.05+straight_through"}, {"bits", "2 bits", "quantize:bits=2"}};
 
 std::string range(int first, int count) { return count == 1 ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(first + count - 1); }
 RuleArm arm(const Method& method, const std::string& layers) {
@@ -45,10 +46,11 @@ bool where(const std::string& part, int layers, Profile from, const std::string&
   return register_in_nats({.id = "activation_compression.C3" + part,
                            .statement = statement,
                            .provenance = "second-hand (Bian)",
-                           .constants = {none, smallest},
-                           .scatter = {{"pooled", "none", "smallest"}},
+                           .constants = {none, no_loss, smallest},
+                           .scatter = {{"pooled", "none", "no_loss"}},
                            .clauses = {{Verdict::confirmed, "pooled.low > none && pooled >= smallest"}, {Verdict::not_reproduced, "pooled.high < none || (pooled.low > -smallest && pooled.high < smallest)"}},
-                           .from = from},
+                           .from = from,
+                           .figure = "activation_places"},
                           in_layers(layers), arms, each);
 }
 
@@ -67,10 +69,13 @@ bool how_many(const std::string& part, int layers, Profile from, const std::stri
   return register_in_nats({.id = "activation_compression.C4" + part,
                            .statement = statement,
                            .provenance = "recollected (Bian)",
-                           .constants = {none, {"smallest", 0.001, "nats per token and layer: the smallest slope worth naming"}},
-                           .scatter = {{"slope", "none", "smallest"}},
+                           .constants = {none,
+                                         {"no_loss", no_loss.value / layers, "nats per token and layer: what counts as no loss, of all layers together"},
+                                         {"smallest", 0.001, "nats per token and layer: the smallest slope worth naming"}},
+                           .scatter = {{"slope", "none", "no_loss"}},
                            .clauses = {{Verdict::confirmed, "slope.low > none && slope >= smallest"}, {Verdict::not_reproduced, "slope.high < none || (slope.low > -smallest && slope.high < smallest)"}},
-                           .from = from},
+                           .from = from,
+                           .figure = "activation_places"},
                           in_layers(layers), arms, {slope});
 }
 

@@ -14,11 +14,11 @@ const std::string folder = "text_corner", name = "a small BERT from scratch";
 // Polarity of WordNet's glosses and examples: of the eight tasks the one of which words alone tell most (docs/papers/text_tasks.md, "How good they are").
 const TuningTask task{"pol", "task=classification", "accuracy", 0.548, 32};
 
-RuleArm coded(const std::string& arm, const std::string& codec) {
-  return {arm, {{"compress.tp_forward", codec}, {"compress.tp_forward.layers", "1"}, {"compress.pp_forward", codec}}};
+RuleArm coded(const std::string& arm, const std::string& codec, const std::string& in_sums = "") {
+  return {arm, {{"compress.tp_forward", codec + in_sums}, {"compress.tp_forward.layers", "1"}, {"compress.pp_forward", codec}}};
 }
 const std::vector<RuleArm> arms = {
-    {"dense", {}}, coded("A2: auto-encoder, 9.8 %", "autoencoder:fraction=0.0977,init=xavier"), coded("T1: Top-K, 0.98 %", "topk:fraction=0.00977"), coded("Q2: 4 bits", "quantize:bits=4")};
+    {"dense", {}}, coded("A2: auto-encoder, 9.8 %", "autoencoder:fraction=0.0977,init=xavier"), coded("T1: Top-K, 0.98 %", "topk:fraction=0.00977", "+straight_through"), coded("Q2: 4 bits", "quantize:bits=4")};
 enum Arm { dense, encoder, top_1, bits_4 };
 
 CellRequest request(const RuleArm& arm) {
@@ -38,7 +38,7 @@ CellRequest request(const RuleArm& arm) {
     r.parameters.set(option, value);
   r.parameters.set("model", "bert:" + task.head), r.parameters.set("data", "task:name=" + task.name), r.parameters.set("text", folder + "/tasks"),
       r.parameters.set("vocabulary", folder + "/vocab.txt");
-  r.parameters.set("learning-rate", 1e-3), r.parameters.set("comm-dtype", "f32"), r.parameters.set("plan", arm.name);
+  r.parameters.set("learning-rate", 1e-3), r.parameters.set("min-lr", 0.0), r.parameters.set("weight-decay", 0.01), r.parameters.set("beta2", 0.999), r.parameters.set("comm-dtype", "f32"), r.parameters.set("plan", arm.name);
   for (const auto& [option, value] : arm.settings) r.parameters.set(option, value);
   r.about_seconds = 20;
   return r;

@@ -5,7 +5,6 @@
 
 #include "core/random.h"
 #include "experiments/claims/low_bandwidth_pipeline/cells/subspace_network.h"
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
 #include "models/capture/spectrum.h"
 #include "models/data/batches.h"
 #include "models/data/corpus.h"
@@ -13,8 +12,6 @@
 
 namespace thinwire::claims::low_bandwidth_pipeline {
 namespace {
-
-using Numbers = std::map<std::string, std::vector<double>>;
 
 constexpr std::int64_t layers = 4, heads = 4;
 constexpr std::size_t d = projected_hidden, r = projected_rank;
@@ -205,8 +202,8 @@ Numbers tuned() {
 }  // namespace
 
 Numbers projected_training(const JudgeContext& context, int seed) {
-  const Numbers losses = sharded_compression::kept_numbers(context, "projected-rates", 2, "fifteen trainings in this process, a rate for each kind of projection (minutes)", tuned);
-  return sharded_compression::kept_numbers(context, "projected-seed" + std::to_string(seed), 2, "three trainings in this process with projections, seed " + std::to_string(seed) + " (minutes)", [&] {
+  const Numbers losses = kept_numbers(context, "projected-rates", 2, "fifteen trainings in this process, a rate for each kind of projection (minutes)", tuned, projected_by);
+  const auto compute = [&] {
     Numbers numbers;
     for (const std::string& arm : projected_arms) {
       const std::vector<double>& tried = losses.at(arm);
@@ -217,7 +214,8 @@ Numbers projected_training(const JudgeContext& context, int seed) {
     }
     numbers["unigram"] = {Corpus::open("").unigram_entropy()};
     return numbers;
-  });
+  };
+  return kept_numbers(context, "projected-seed" + std::to_string(seed), 2, "three trainings in this process with projections, seed " + std::to_string(seed) + " (minutes)", compute, projected_by);
 }
 
 }  // namespace thinwire::claims::low_bandwidth_pipeline

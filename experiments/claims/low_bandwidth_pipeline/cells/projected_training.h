@@ -6,13 +6,17 @@
 // MAPL's tables of rank r and its residual quantiser are not built. Beside it the subspace network (subspace_network.h), whose U is fixed and whose blocks stay in its span.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "experiments/claims/context.h"
+#include "experiments/claims/kept/kept.h"
 
 namespace thinwire::claims::low_bandwidth_pipeline {
+
+/// Claim::computed_by of claims on it.
+inline const std::vector<std::string> projected_by = {
+    "experiments/claims/low_bandwidth_pipeline/cells/projected_training.cpp", "experiments/claims/low_bandwidth_pipeline/cells/projected_training.h",
+    "experiments/claims/low_bandwidth_pipeline/cells/subspace_network.cpp", "experiments/claims/low_bandwidth_pipeline/cells/subspace_network.h"};
 
 inline constexpr int projected_steps = 300, projected_seq = 64, projected_sequences = 8;
 inline constexpr int projected_hidden = 64, projected_rank = projected_hidden / 8;
@@ -23,6 +27,6 @@ inline const std::vector<std::string> projected_rates = {"0.0003", "0.001", "0.0
 ///   loss ARM             validation loss at the end, nats per token
 ///   drawn, learnt, best  part of the square of X - E[t] that a subspace of r drawn at random keeps, that of the arm `learnt`, and the best one (PCA), by boundary; on a batch it was not trained on
 ///   unigram              entropy of the text's bytes
-std::map<std::string, std::vector<double>> projected_training(const JudgeContext& context, int seed);
+Numbers projected_training(const JudgeContext& context, int seed);
 
 }  // namespace thinwire::claims::low_bandwidth_pipeline

@@ -163,7 +163,17 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
   claim.seeds = {5, 10};
   claim.measure = [comparison, tuning, arms, stated, ratios](JudgeContext& context) {
     Table choice = table_of(tuning);
-    const std::vector<RuleArm> chosen = tuned(context, comparison, stated, tuning, choice);
+    const auto choose = [&] {
+      try {
+        return tuned(context, comparison, stated, tuning, choice);
+      } catch (const PlanEnds&) {  // the seeds follow, and the dense arm's second set; how far other arms are stretched nobody knows yet
+        std::vector<CellRequest> later = cells_of(comparison, stated, context.seeds());
+        for (int seed = 0; seed < context.seeds(); ++seed) later.push_back(cell_of(comparison, stated.front(), first_seed_of_twin + seed));
+        context.cells.note_later(later);
+        throw;
+      }
+    };
+    const std::vector<RuleArm> chosen = choose();
     std::vector<results::CellRecord> first = run_seeds(context, comparison, chosen.front(), 1);
     double target = 0;
     for (const results::CellRecord& record : first) target += loss_at(target_at, record) / static_cast<double>(first.size());

@@ -5,8 +5,8 @@
 
 #include "experiments/claims/activation_compression/cells/sent.h"
 #include "experiments/claims/interval.h"
+#include "experiments/claims/kept/kept.h"
 #include "experiments/claims/low_bandwidth_pipeline/cells/subspace_network.h"
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
 #include "models/data/batches.h"
 #include "models/data/corpus.h"
 #include "models/gpt/trainer.h"
@@ -16,8 +16,10 @@ namespace {
 
 using namespace activation_compression;
 using low_bandwidth_pipeline::SubspaceForm, low_bandwidth_pipeline::SubspaceNetwork, low_bandwidth_pipeline::SubspaceSizes;
-using Numbers = std::map<std::string, std::vector<double>>;
 
+const std::vector<std::string> computed_by = {
+    "experiments/claims/activation_compression/cells/sent.cpp", "experiments/claims/activation_compression/cells/sent.h",
+    "experiments/claims/low_bandwidth_pipeline/cells/subspace_network.cpp", "experiments/claims/low_bandwidth_pipeline/cells/subspace_network.h"};
 constexpr std::int64_t hidden = 128, layers = 8, seq = 64, sequences = 8;
 constexpr int steps = 300, subspace_steps = 5;
 const std::vector<std::pair<std::string, std::string>> codecs = {{"4 bits", "quantize:bits=4"}, {"projection to 20 dimensions", "cast:to=bf16+subspace:k=20,table=none"}};
@@ -89,8 +91,8 @@ Finding measure(JudgeContext& context) {
   std::vector<double> slopes[2];
   double subspace = 0, learned = INFINITY;
   for (int seed = 1; seed <= context.seeds(); ++seed) {
-    const Numbers n = sharded_compression::kept_numbers(context, "error-over-depth-seed" + std::to_string(seed), 1,
-                                                        "a training in this process of 8 layers, seed " + std::to_string(seed) + " (a minute)", [&] { return train(seed); });
+    const Numbers n = kept_numbers(context, "error-over-depth-seed" + std::to_string(seed), 1, "a training in this process of 8 layers, seed " + std::to_string(seed) + " (a minute)",
+                                   [&] { return train(seed); }, computed_by);
     for (std::size_t c = 0; c < codecs.size(); ++c) {
       slopes[c].push_back(slope_of(n.at(codecs[c].first)));
       table.rows.push_back({codecs[c].first + ", seed " + std::to_string(seed), n.at(codecs[c].first)});
@@ -110,7 +112,8 @@ Claim claim() {
   Rule rule;
   rule.settings = {{"training", "GPT of 8 layers, hidden 128, 300 steps of 8 x 64 bytes at 0.003, in one process, nothing coded; judged on 8 x 64 bytes of the validation text"},
                    {"boundaries", "in front of layer 4; of layers 2, 4, 6; of layers 1 to 7"},
-                   {"subspace", "the reparametrised model of 8 layers, hidden 128, 20 dimensions, in f64, in each of its first 5 steps of AdamW, 7 boundaries"}};
+                   {"subspace", "the reparametrised model of 8 layers, hidden 128, 20 dimensions, in f64, in each of its first 5 steps of AdamW, 7 boundaries"},
+                   {"seen before this rule", "two of three seeds: errors behind 1, 3 and 7 boundaries of 0.08, 0.14 and 0.24 with 4 bits, of 0.90 to 0.94 with the projection, of 1e-15 in the subspace"}};
   for (const auto& [name, codec] : codecs) rule.arms.push_back({name, {{"codec", codec}}});
   rule.quantities = {{"bits", "slope over 1, 3 and 7 boundaries of ln(||x^ - x|| / ||x||), x^ what arrives behind the last, by least squares, codec of 4 bits; mean over seeds with its 95 % interval"},
                      {"projection", "the same of the projection"},
@@ -118,8 +121,9 @@ Claim claim() {
                      {"learned", "entropy of the text's single bytes less the training loss at the end, least of the seeds, nats per token"}};
   rule.constants = {{"none", 0, "no growth"}, {"rounding", 1e-12, "relative"}, {"little", 0.05, "per boundary: the smallest growth worth naming"}};
   rule.clauses = {{Verdict::unstable, "learned <= none"},
-                  {Verdict::confirmed, "bits.low > none && projection.low > none && subspace <= rounding"},
-                  {Verdict::not_reproduced, "bits.high < little && projection.high < little"}};
+                  {Verdict::confirmed, "bits.low > none && bits >= little && projection.low > none && projection >= little && subspace <= rounding"},
+                  {Verdict::not_reproduced, "bits.high < little && projection.high < little"},
+                  {Verdict::direction_only, "bits.low > none && projection.low > none && subspace <= rounding"}};
   rule.smallest_effect = "little";
   return {.id = "low_bandwidth_pipeline.C15",
           .statement = "Lossy error grows with depth, an exact subspace's does not.",
@@ -128,7 +132,8 @@ Claim claim() {
           .from = Profile::standard,
           .rule = rule,
           .seeds = {3, 6},
-          .measure = measure};
+          .measure = measure,
+          .computed_by = computed_by};
 }
 
 const bool registered = register_claim(claim());

@@ -64,7 +64,8 @@ Claim claim() {
           .from = Profile::standard,
           .rule = rule,
           .seeds = {3, 6},
-          .measure = measure};
+          .measure = measure,
+          .computed_by = watched_by};
 }
 
 const bool registered = register_claim(claim());

@@ -52,7 +52,7 @@ bool degrades(const std::string& part, const std::string& statement, const Raced
               .provenance = "read: abstract of 2506.01260",
               .from = Profile::full,
               .rule = {.constants = {{"no_loss", 0.02, "nats per token: what counts as no loss"}, {"smallest", 0.005, "nats per token: the smallest difference worth naming"}},
-                       .scatter = {{"lost", "no_loss", "smallest"}},
+                       .scatter = {{"lost", "no_loss", "no_loss"}},
                        .clauses = {{Verdict::confirmed, "lost.high < no_loss"}, {Verdict::not_reproduced, "lost.low > no_loss"}},
                        .smallest_effect = "smallest"},
               .seeds = {5, 10},

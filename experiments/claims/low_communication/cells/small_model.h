@@ -1,7 +1,7 @@
 // The page's small model (docs/papers/low_communication.md, "Trainings"): a GPT of 4 layers, 128 wide, 16
 // sequences of 128 bytes a step, 900 steps, on so many data-parallel ranks. Arms share initial weights,
-// samples, global batch and steps; each arm's learning rate is chosen of three (Tuning), outer rates are
-// those of the papers' codes.
+// samples, global batch and steps; each has six runs of tuning (Tuning): six learning rates, or three and two
+// outer rates. Outer momenta are those of the papers' codes.
 #pragma once
 
 #include <string>
@@ -19,11 +19,15 @@ Comparison small_model(const std::string& name, int ranks, int steps = 900);
 struct Trained {
   RuleArm arm;
   bool muon = false;
+  std::vector<std::string> outer_rates = {};  ///< that are tried; empty: as `optimizer` says
 };
 /// `more`: of the run's settings, those of this arm. A number of replicas above 1 makes `optimizer` an outer
-/// loop's.
+/// loop's. One with a momentum is tried at its rate, which is that of a code, and at half of it.
 Trained arm(const std::string& name, const std::string& optimizer, int replicas = 1,
             const std::map<std::string, std::string>& more = {});
+
+/// SparseLoCo's loop and what else sends `codec` of a round's movement, at the outer rate 1 and at 3.9.
+Trained sparse_loop(const std::string& name, const std::string& codec);
 
 /// "adamw+diloco:inner_steps=30,rate=0.7,momentum=0.9"
 std::string diloco(int steps = inner_steps, const std::string& inner = "adamw",
@@ -36,6 +40,8 @@ Rule as_good(const std::string& symbol, double delta = 0.02);
 /// says.
 Rule better(const std::string& symbol, double smallest = 0.005);
 
+/// These arms, the baseline first, and what is tried for each.
+void set_arms(LossClaim& claim, const std::vector<Trained>& arms);
 /// Registers a claim in nats, tuned arm by arm, the baseline first.
 bool registered(Claim claim, Comparison comparison, const std::vector<Trained>& arms,
                 std::vector<LossDifference> differences);

@@ -95,19 +95,14 @@ double ring_sum(double bytes, double gbps, double messages) {
   return 2 * (r - 1) * (bytes / (r * bytes_per_second(gbps)) + messages * link_latency_s);
 }
 
-/// Numbers and messages of each fragment: layers in runs of neighbours, tables with the first; vectors are one message of theirs.
-struct Fragment {
-  double numbers = 0, messages = 1;
-};
-std::vector<Fragment> all_fragments() {
-  std::vector<Fragment> all(fragments);
+/// Numbers of each fragment, which are one message: layers in runs of neighbours, tables (and vectors, next
+/// to nothing) with the first.
+std::vector<double> all_fragments() {
+  std::vector<double> all(fragments);
   const Sizes& s = sizes();
-  for (int l = 0; l < layers; ++l) {
-    Fragment& f = all[static_cast<std::size_t>(l * fragments / layers)];
-    f.numbers += static_cast<double>(s.layer()), f.messages += static_cast<double>(s.of_layer.size());
-  }
-  all[0].numbers += static_cast<double>(s.table.first * hidden + s.positions.first * hidden + s.vectors);
-  all[0].messages += 2;
+  for (int l = 0; l < layers; ++l)
+    all[static_cast<std::size_t>(l * fragments / layers)] += static_cast<double>(s.layer());
+  all[0] += static_cast<double>(s.table.first * hidden + s.positions.first * hidden + s.vectors);
   return all;
 }
 
@@ -163,11 +158,12 @@ double modelled_exchange(const TimedMethod& method, double gbps, double inner) {
   switch (method.kind) {
     case Kind::dense: return ring_sum(4 * numbers, gbps, 1);
     case Kind::low_rank: return ring_sum(4 * (factors + vectors), gbps, 2 * matrices + 1);
-    case Kind::whole: return ring_sum(4 * numbers, gbps, matrices + 1) / inner_steps;
+    case Kind::whole:
+      return ring_sum(4 * numbers, gbps, 1) / inner_steps;
     case Kind::fragments: {
       double exposed = 0;
-      for (const Fragment& f : all_fragments())
-        exposed += std::max(0.0, ring_sum(4 * f.numbers, gbps, f.messages) - method.overlap * inner);
+      for (const double n : all_fragments())
+        exposed += std::max(0.0, ring_sum(4 * n, gbps, 1) - method.overlap * inner);
       return exposed / inner_steps;
     }
     case Kind::sparse:

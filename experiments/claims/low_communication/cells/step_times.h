@@ -35,8 +35,10 @@ StepTime step_time(const results::CellRecord& record);
 
 /// Mean seconds of a step that its messages take and nothing hides:
 ///   AR(S) = 2 (R - 1) (S / (R W) + L),   AG(s) = (R - 1) (s / W + L)     per message
-///   dense AR(4 N); low rank AR of both factors; whole AR(4 N) / H; fragments (1 / H) sum of max(0, AR(4 N_p) - overlap x inner); sparse AG(payload) / H
-/// `inner`: seconds of an inner step.
+///   dense AR(4 N); low rank AR of both factors; whole AR(4 N) / H; fragments (1 / H) sum of max(0, AR(4 N_p)
+///   - overlap x inner); sparse AG(payload) / H
+/// A message is a matrix where a codec takes it; dense, all of a round's weights are one, or all of a
+/// fragment's. `inner`: seconds of an inner step.
 double modelled_exchange(const TimedMethod& method, double gbps, double inner);
 /// RuntimeFailure unless the model has the sizes of what the cells train. (They are written down, since rules are made before anything else is.)
 void require_model_of_cells();

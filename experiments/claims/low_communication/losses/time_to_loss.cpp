@@ -24,8 +24,7 @@ const Trained dense = arm("dense", "adamw"),
                               "adamw+streaming_diloco:inner_steps=30,rate=0.7,momentum=0.9,fragments=3,overlap=1,"
                               "mixing=0.5,layout=blocks",
                               4),
-              two_bits = arm("SparseLoCo", "adamw+local_sgd:inner_steps=30,rate=1", 4,
-                             {{"compress.outer_gradient", sparse}});
+              two_bits = sparse_loop("SparseLoCo", sparse);
 
 /// First validation at or below the loss; NaN: none in the run.
 double steps_to(double loss, const results::CellRecord& record) {
@@ -124,11 +123,7 @@ LossClaim claim() {
       .figure = "replica_losses"};
   of.comparison = small_model("4 replicas, 30 steps apart", 4, steps);
   of.unit = LossUnit::nats;
-  of.tuning.option = "learning-rate";
-  for (const Trained& trained : {dense, low_rank, whole, fragments, two_bits}) {
-    of.arms.push_back(trained.arm);
-    of.tuning.values[trained.arm.name] = {"0.003", "0.006", "0.012"};
-  }
+  set_arms(of, {dense, low_rank, whole, fragments, two_bits});
   of.differences = {loss_difference("lost", whole.arm.name, dense.arm.name)};
   of.more = add_times;
   return of;

@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "core/error.h"
+#include "experiments/claims/kept/kept.h"
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
 #include "models/training/boundary_compression.h"
 #include "models/data/batches.h"
 #include "models/data/corpus.h"
-#include "results/files/files.h"
 
 namespace thinwire::claims::optimus_cc {
 namespace {
@@ -23,7 +19,7 @@ using Values = std::vector<float>;
 using nlohmann::json;
 
 constexpr int window = 30;  ///< training steps at a checkpoint: 210 pairs of 8 micro-batches, 240 sends
-constexpr int format = 1;   ///< of the kept files; raise when what is measured changes
+const std::vector<std::string> probed_by = {"experiments/claims/optimus_cc/cells/boundary_probe.cpp", "experiments/claims/optimus_cc/cells/boundary_probe.h"};
 
 TrainConfig probe_config(int seed, int steps) {
   TrainConfig c;
@@ -231,7 +227,7 @@ void to_and_fro(A&& visit, ErrorPair& p) {
 }
 
 json to_json(const ProbedSeed& s) {
-  json j = {{"format", format}, {"seed", s.seed}, {"loss", s.loss}, {"unigram", s.unigram}, {"checkpoints", json::array()}};
+  json j = {{"seed", s.seed}, {"loss", s.loss}, {"unigram", s.unigram}, {"checkpoints", json::array()}};
   for (const Checkpoint& c : s.checkpoints) {
     json pairs = json::array();
     for (const auto& of_activation : c.pairs) {
@@ -261,18 +257,6 @@ ProbedSeed from_json(const json& j) {
   return s;
 }
 
-std::optional<ProbedSeed> kept(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) return {};
-  try {
-    const json j = json::parse(file);
-    if (j.at("format") != format) return {};
-    return from_json(j);
-  } catch (const json::exception& e) {
-    throw CorruptData(path.string() + " is not a kept boundary probe (" + e.what() + "); remove it, and it is measured again");
-  }
-}
-
 }  // namespace
 
 const std::vector<std::string>& probe_activations() {
@@ -290,18 +274,12 @@ std::vector<ProbeMatrix> probe_matrices() {
 }
 
 std::vector<ProbedSeed> probed_seeds(const JudgeContext& context, int seeds) {
-  const std::filesystem::path folder = std::filesystem::path(context.out) / "optimus_cc.boundary_probe";
-  std::filesystem::create_directories(folder);
   std::vector<ProbedSeed> list;
   for (int seed = 1; seed <= seeds; ++seed) {
-    const std::filesystem::path path = folder / ("seed" + std::to_string(seed) + "-steps" + std::to_string(context.steps()) + ".json");
-    std::optional<ProbedSeed> known = kept(path);
-    if (!known) {
-      context.cells.about_to_compute("the boundary probe of seed " + std::to_string(seed) + " (a training in this process, minutes)");
-      known = probe(seed, context.steps());
-      results::write_file_atomically(path.string(), to_json(*known).dump());
-    }
-    list.push_back(std::move(*known));
+    const Kept file = {"optimus_cc.boundary_probe", "seed" + std::to_string(seed) + "-steps" + std::to_string(context.steps()), 1,
+                       "the boundary probe of seed " + std::to_string(seed) + " (a training in this process, minutes)", probed_by};
+    kept_json(
+        context, file, [&] { return to_json(probe(seed, context.steps())); }, [&](const json& j) { list.push_back(from_json(j)); });
   }
   return list;
 }

@@ -63,7 +63,7 @@ Numbers train(int seed, std::int64_t steps) {
 Numbers trained_tensors(const JudgeContext& context, int seed) {
   const std::int64_t steps = context.steps();
   const std::string name = "seed" + std::to_string(seed) + "-steps" + std::to_string(steps);
-  return kept_numbers(context, name, 1, "a training in this process, seed " + std::to_string(seed) + " (a minute)", [&] { return train(seed, steps); });
+  return kept_numbers(context, name, 1, "a training in this process, seed " + std::to_string(seed) + " (a minute)", [&] { return train(seed, steps); }, trained_by);
 }
 
 std::vector<Numbers> trained_seeds(const JudgeContext& context) {

@@ -3,9 +3,14 @@
 
 #include <vector>
 
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
+#include "experiments/claims/kept/kept.h"
 
 namespace thinwire::claims::sharded_compression {
+
+/// Claim::computed_by of claims on them.
+inline const std::vector<std::string> trained_by = {
+    "experiments/claims/sharded_compression/cells/trained_tensors.cpp", "experiments/claims/sharded_compression/cells/trained_tensors.h",
+    "experiments/claims/sharded_compression/cells/messages.cpp", "experiments/claims/sharded_compression/cells/messages.h"};
 
 /// By name, a number for each matrix in the order of the model:
 ///   hadamard           relative error of int4 in groups of 128, stochastic, of a micro-batch's gradient: with H of 32 over without
