@@ -63,7 +63,7 @@ if [ ! -e "$out/bert" ]; then
   checkpoint=$out/pretrained.h5 start=()
   # Options that come later overrule none that came before: the recipe is the file's, these are the run's.
   options=(--config "$config" --text "$text" --vocabulary "$out/vocab.txt" --vocab "$(wc -l <"$out/vocab.txt")" --checkpoint "$checkpoint" "${training[@]}")
-  steps=$("$bin/train_gpt" "${options[@]}" --print-config | sed -n 's/^steps = //p')
+  steps=$("$bin/train_gpt" "${options[@]}" --print-config | sed -n 's/^steps = \([0-9]*\).*/\1/p')
   done=0
   if [ -e "$checkpoint" ]; then
     done=$("$bin/export_model" --checkpoint "$checkpoint" | sed -n 's/.* after \([0-9]*\) steps.*/\1/p')
@@ -71,7 +71,12 @@ if [ ! -e "$out/bert" ]; then
     echo "$self: goes on after step $done of $steps"
   fi
   launch=()
-  [ "$ranks" -eq 1 ] || launch=(mpirun --oversubscribe --bind-to none -n "$ranks")
+  # As a sweep starts its ranks: by root, too, who is the only user of a container, and where there are more of them than cores.
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 HDF5_USE_FILE_LOCKING=FALSE
+  if [ "$ranks" -gt 1 ]; then
+    launch=(mpirun --oversubscribe --bind-to none -n "$ranks")
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  fi
   [ "$done" -ge "$steps" ] || "${launch[@]}" "$bin/train_gpt" "${options[@]}" "${start[@]}"
   "$bin/export_model" --checkpoint "$checkpoint" --vocabulary "$out/vocab.txt" --out "$out/bert"
 fi

@@ -57,6 +57,21 @@ run pretrain "$work/straight"
 expect_status 0
 expect_equal "$(stat -c %y "$work/straight/pretrained.h5" "$work/straight/bert/model.safetensors")" "$before" "time of the files"
 
+property "ended behind its last checkpoint, only the folder is left to be written"
+cp -r "$work/straight" "$work/unwritten"
+rm -r "$work/unwritten/bert"
+run pretrain "$work/unwritten"
+expect_status 0
+expect_output "goes on after step 60 of 60"
+cmp "$work/straight/pretrained.h5" "$work/unwritten/pretrained.h5" || fail "trained again"
+cmp "$work/straight/bert/model.safetensors" "$work/unwritten/bert/model.safetensors" || fail "other weights"
+
+property "on ranks, from a shell that knows nothing of MPI"
+bare_pretrain() { (unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_mpi_yield_when_idle HDF5_USE_FILE_LOCKING OMP_NUM_THREADS; pretrain "$@"); }
+run bare_pretrain "$work/ranks" --ranks 2 --pp 2 --steps 3
+expect_status 0
+[ -s "$work/ranks/bert/model.safetensors" ] || fail "no model"
+
 property "killed in the middle it goes on, bit by bit as if it had not been"
 (exec setsid "$root/experiments/text_tasks/pretrain.sh" --out "$work/killed" --text "$work/text.txt" --pieces 60 --config "$work/recipe.toml" >"$work/killed.log" 2>&1) &
 group=$!
