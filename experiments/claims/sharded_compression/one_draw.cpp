@@ -6,7 +6,7 @@
 
 #include "core/random.h"
 #include "core/tensor_names.h"
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
+#include "experiments/claims/kept/kept.h"
 #include "experiments/claims/sharded_compression/cells/messages.h"
 #include "experiments/claims/sharded_compression/cells/sharded_run.h"
 #include "models/data/batches.h"

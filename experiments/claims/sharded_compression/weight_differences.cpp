@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "experiments/claims/context.h"
+#include "experiments/claims/kept/kept.h"
 #include "experiments/claims/sharded_compression/cells/gathered_weights.h"
-#include "experiments/claims/sharded_compression/cells/kept_numbers.h"
 
 namespace thinwire::claims {
 namespace {

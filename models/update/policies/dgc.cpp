@@ -14,6 +14,7 @@
 #include "models/parallel/gradient/gradient_sync.h"
 #include "models/update/policies/adam_parts.h"
 #include "models/update/policies/momentum_correction.h"
+#include "models/update/policies/momentum_parameter.h"
 #include "models/update/policies/replica_clip.h"
 #include "models/update/policies/replica_exchange.h"
 
@@ -148,11 +149,7 @@ const bool registered = register_update<Dgc>(
      .summary =
          "deep gradient compression: momentum on each rank, of which a part is sent (rule dp_gradient)",
      .source = "Lin et al., ICLR 2018 (arXiv 1712.01887); authors' code",
-     .parameters = {{.name = "momentum",
-                     .default_value = "0.9",
-                     .minimum = 0,
-                     .maximum = 1,
-                     .help = "share of the sum of gradients that a step keeps"},
+     .parameters = {momentum_parameter("0.9"),
                     {.name = "nesterov",
                      .kind = ParameterSpec::Kind::flag,
                      .default_value = "false",

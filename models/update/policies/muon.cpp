@@ -13,6 +13,7 @@
 #include "models/optimizer/gradient_sums.h"
 #include "models/update/policies/every_step.h"
 #include "models/update/policies/layer_matrices.h"
+#include "models/update/policies/momentum_parameter.h"
 #include "models/update/policies/whole_matrix.h"
 
 namespace thinwire {
@@ -111,11 +112,7 @@ const bool registered = register_update<Muon>(
     {.name = "muon",
      .summary = "momentum whose matrices are made orthogonal; embeddings, head and vectors by AdamW",
      .source = "Jordan et al. 2024, Muon; Therien et al., MuLoCo (arXiv 2505.23725), authors' code",
-     .parameters = {{.name = "momentum",
-                     .default_value = "0.95",
-                     .minimum = 0,
-                     .maximum = 1,
-                     .help = "share of the sum of gradients that a step keeps"},
+     .parameters = {momentum_parameter("0.95"),
                     {.name = "nesterov",
                      .kind = ParameterSpec::Kind::flag,
                      .default_value = "false",

@@ -6,6 +6,7 @@
 #include "kernels/nn/sgd.h"
 #include "models/optimizer/gradient_sums.h"
 #include "models/update/policies/every_step.h"
+#include "models/update/policies/momentum_parameter.h"
 
 namespace thinwire {
 namespace {
@@ -62,7 +63,7 @@ void check(const TrainConfig& c) {
 const bool registered = register_update<Sgd>({.name = "sgd",
                                               .summary = "gradient descent with momentum on gradients that are averaged in every step",
                                               .source = "Polyak 1964; Sutskever et al., ICML 2013",
-                                              .parameters = {{.name = "momentum", .default_value = "0.9", .minimum = 0, .maximum = 1, .help = "share of the sum of gradients that a step keeps"},
+                                              .parameters = {momentum_parameter("0.9"),
                                                              {.name = "nesterov", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step along g + momentum u instead of u"},
                                                              {.name = "sign", .kind = ParameterSpec::Kind::flag, .default_value = "false", .help = "step by the signs of that direction alone"}},
                                               .within_replica = true,
