@@ -1,5 +1,6 @@
 #include "experiments/run/side_by_side.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,9 +45,11 @@ int work(std::span<const PlannedCell> cells, RunOptions options, int number) {
 
 pid_t start_worker(std::span<const PlannedCell> cells, const RunOptions& options, int number) {
   std::fflush(nullptr);
-  const pid_t child = fork();
+  const pid_t parent = getpid(), child = fork();
   if (child < 0) throw EnvironmentError(std::string("cannot start a worker: ") + std::strerror(errno));
   if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a runner that is killed takes its workers with it, and they their launches
+  if (getppid() != parent) _exit(128 + SIGTERM);
   int status = ended_by_error;
   try {
     status = work(cells, options, number);

@@ -2,9 +2,12 @@
 // needs: launch_player
 // Untimed cells of one thread run in several processes at once. Cells that wait for each other prove it; no clock is asked.
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -109,6 +112,26 @@ TEST_F(SideBySide, ASignalEndsAllWorkersAndIsReported) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a worker is left";
   EXPECT_EQ(ran(), (std::vector<std::string>{"a", "b"}));
   EXPECT_FALSE(results::is_finished(results::record_path(folder.path(), planned(requests)[0].cell_id)));
+}
+
+TEST_F(SideBySide, WorkersEndWithARunnerThatIsKilled) {
+  const std::vector<CellRequest> requests = {request("a", "b", "hang"), request("b", "a", "hang"), request("c")};
+  sweep::RunOptions options;
+  options.paths = paths();
+  sweep::make_out(options.paths);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what the runner leaves behind becomes a child of this test
+  const pid_t runner = fork();
+  if (runner == 0) {
+    (void)sweep::run_side_by_side(planned(requests), options, 2);
+    _exit(0);
+  }
+  while (!std::filesystem::exists(folder / "started-a") || !std::filesystem::exists(folder / "started-b")) sleep_until_ns(now_ns() + 5'000'000);
+  kill(runner, SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+  EXPECT_EQ(ran(), (std::vector<std::string>{"a", "b"})) << "a worker went on with the next cell";
+  for (const CellRequest& r : std::span(requests).first(2))
+    EXPECT_FALSE(results::is_finished(results::record_path(folder.path(), results::cell_id(r.program, r.ranks, r.link, r.parameters)))) << "a worker waited for its launch to time out";
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ Comparison race_s(const std::string& name) {
 }
 
 Tuning race_rates(const std::vector<RacedArm>& arms) {
-  Tuning tuning{.option = "learning-rate"};
-  for (const RacedArm& raced : arms) tuning.values[raced.arm.name] = {"0.001", "0.003", "0.01", "0.03", "0.1"};
+  Tuning tuning{.option = "learning-rate, min-lr"};  // the rate falls to a tenth
+  for (const RacedArm& raced : arms) tuning.values[raced.arm.name] = {"0.001, 0.0001", "0.003, 0.0003", "0.01, 0.001", "0.03, 0.003", "0.1, 0.01"};
   return tuning;
 }
 
@@ -136,7 +136,7 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
   std::vector<RuleArm> stated;
   for (const RacedArm& raced : arms) stated.push_back(raced.arm);
   Rule rule = comparison_rule(comparison, stated);
-  rule.settings["learning-rate"] = text_of(tuning);
+  rule.settings[tuning.option] = text_of(tuning);
   rule.settings["target"] = "mean over the seeds of the dense arm's validation loss after " + std::to_string(target_at) + " of " + std::to_string(race_horizon) +
                             " steps; the first validation at or below it ends a run's race, unsmoothed, its codecs on";
   rule.settings["steps of other arms"] = "the horizon, or twice, four or eight times that, the first at which the tuning seed reaches the target; a seed that does not reach it counts as its whole run, fewer steps than it takes";
