@@ -70,7 +70,9 @@ def _panel(panel, name, lines, base):
     panel.set_yticks(range(len(lines)), [arm for arm, _ in lines])
     panel.set_ylim(len(lines) - 0.5, -0.5)
     mean = statistics.fmean(base.values())
-    panel.set(title=f"{name} (dense: {words.number(mean)} nats per byte, {len(base)} seeds)", xlabel="loss above the dense arm (%)")
+    fewest, most = min(len(parts) for _, parts in lines), max(len(parts) for _, parts in lines)  # claims of one comparison may ask for more seeds than others
+    seeds = str(most) if fewest == most else f"{fewest} to {most}"
+    panel.set(title=f"{name} (dense: {words.number(mean)} nats per byte, {seeds} seeds)", xlabel="loss above the dense arm (%)")
 
 
 def _seen(name, base, lines):

@@ -18,7 +18,9 @@ class ReplicaLosses(unittest.TestCase):
         self.assertEqual(len(titles), 2)
         arms = [tick.get_text() for panel in drawing.figure.axes for tick in panel.get_yticklabels()]
         self.assertEqual(sorted(arms), sorted(["TLq", "TLq-HS", "8 and 8 bits", "SDP4Bit", "rank 4"]))
-        self.assertEqual(len(drawing.rows), 3 * (5 + 2))  # base arms, too
+        self.assertEqual(len(drawing.rows), 3 * (5 + 2) - 1)  # base arms, too; SDP4Bit has two seeds
+        self.assertIn("2 to 3 seeds", titles[1])
+        self.assertIn(" 3 seeds", titles[0])
         close(drawing)
 
     def test_differences_are_of_the_same_seed(self):
