@@ -46,6 +46,12 @@ double final_loss(const results::CellRecord& record) {
   return loss;
 }
 
+double steps_to(double loss, const results::CellRecord& record) {
+  for (const results::TrainingCurveRow& row : record.training.curve)
+    if (row.validation_loss <= loss) return static_cast<double>(row.step + 1);
+  return no_number;
+}
+
 std::vector<std::vector<double>> final_losses(const std::vector<std::vector<results::CellRecord>>& records) {
   std::vector<std::vector<double>> of;
   for (const std::vector<results::CellRecord>& of_arm : records) {

@@ -27,6 +27,8 @@ std::vector<std::vector<results::CellRecord>> train(JudgeContext& context, const
 
 /// The last validation loss, nats per token. RuntimeFailure naming the cell where none was measured.
 double final_loss(const results::CellRecord& record);
+/// Steps to the first validation at or below a loss; NaN: none was.
+double steps_to(double loss, const results::CellRecord& record);
 std::vector<std::vector<double>> final_losses(const std::vector<std::vector<results::CellRecord>>& records);
 
 /// What all rules on such arms have, the first one being the baseline: settings, arms, and two controls. The baseline has learned (it beats

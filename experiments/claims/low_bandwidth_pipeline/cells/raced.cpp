@@ -22,13 +22,6 @@ std::int64_t message_bytes(const RacedArm& arm, int micro_batches) {
   return static_cast<std::int64_t>(make_codec(arm.codec, Form::fair).codec->max_payload_bytes(message));
 }
 
-/// NaN: not within the run.
-double steps_to(double target, const results::CellRecord& record) {
-  for (const results::TrainingCurveRow& row : record.training.curve)
-    if (row.validation_loss <= target) return static_cast<double>(row.step + 1);
-  return no_number;
-}
-
 double loss_at(int steps, const results::CellRecord& record) {
   for (const results::TrainingCurveRow& row : record.training.curve)
     if (row.step + 1 == steps && !std::isnan(row.validation_loss)) return row.validation_loss;

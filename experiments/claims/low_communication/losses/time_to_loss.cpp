@@ -26,13 +26,6 @@ const Trained dense = arm("dense", "adamw"),
                               4),
               two_bits = sparse_loop("SparseLoCo", sparse);
 
-/// First validation at or below the loss; NaN: none in the run.
-double steps_to(double loss, const results::CellRecord& record) {
-  for (const results::TrainingCurveRow& row : record.training.curve)
-    if (row.validation_loss <= loss) return static_cast<double>(row.step + 1);
-  return no_number;
-}
-
 /// Steps of an arm over the dense run's, to the dense run's final loss + delta, which that run reaches; geometric mean
 /// over seeds. A run that does not arrive counts as all its steps, fewer than it takes.
 struct StepRatio {
