@@ -148,6 +148,8 @@ std::span<const ColumnOf<Provenance>> provenance_columns() {
       {"environment", &R::environment, "recorded environment variables, NAME=value separated by line ends"},
       {"started", &R::started, "UTC, ISO 8601"},
       {"finished", &R::finished, "UTC, ISO 8601"},
+      {"unigram_entropy", &R::unigram_entropy, "of a training run: entropy of the single bytes of its text's training part, nats (NaN: no text)", true},
+      {"bigram_entropy", &R::bigram_entropy, "the same of a byte, given the one before it", true},
   };
   return columns;
 }

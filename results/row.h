@@ -82,6 +82,7 @@ struct Provenance {
   std::string config_hash, corpus;
   std::int64_t schema_version = results::schema_version;
   std::string environment, started, finished;
+  double unigram_entropy = not_measured, bigram_entropy = not_measured;  ///< of the bytes of the text; nats
 };
 std::span<const ColumnOf<Provenance>> provenance_columns();
 

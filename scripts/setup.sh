@@ -94,7 +94,8 @@ if [ ${#missing[@]} -eq 0 ]; then
   exit 0
 fi
 
-install=(apt-get install -y --no-install-recommends "${missing[@]}")
+# Nothing that is there is upgraded because a package of the same source comes: documentation of Python would bring another Python library, the text that models are trained on unless --text names one.
+install=(apt-get install -y --no-install-recommends -o APT::Get::Upgrade-By-Source-Package=false "${missing[@]}")
 command="apt-get update && ${install[*]}"
 as_root=()
 if [ "$(id -u)" != 0 ]; then

@@ -57,6 +57,7 @@ struct Measured {
   std::vector<results::SampleRow> samples;
   std::vector<results::LinkRow> links;  ///< calibrations of the link made for this cell
   results::TrainingTables training;     ///< of a training run
+  double unigram_entropy = results::not_measured, bigram_entropy = results::not_measured;  ///< of its text's bytes, nats
 };
 
 struct BenchContext {

@@ -199,6 +199,7 @@ void Recorder::finish(const Cell& cell, Measured measured) {
     input.gpu = device_in_use();
     input.versions["mpi"] = MpiEnvironment::library_version();
     record.provenance = results::collect_provenance(input);
+    record.provenance.unigram_entropy = measured.unigram_entropy, record.provenance.bigram_entropy = measured.bigram_entropy;
     record.provenance.finished = results::timestamp_now();
     record.rows = std::move(measured.rows);
     record.samples = std::move(measured.samples);

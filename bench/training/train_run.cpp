@@ -89,6 +89,7 @@ class Training {
         throw UsageError("--data " + config_.data + " of --text " + config_.text + " is of SHA-256 " + data.hash + ", not the one that --data-sha256 " + wanted + " names");
     });
     corpus_hash_ = data.hash;
+    unigram_entropy_ = data.unigram_entropy, bigram_entropy_ = data.bigram_entropy;
     data_remark_ = data.remark;
     predicts_tokens_ = data.predicts_tokens;
     const std::int64_t held_before = buffer_bytes();
@@ -320,6 +321,7 @@ class Training {
       measured.rows = training_rows(run);
       measured.training = training_tables(run);
       measured.samples = step_samples(run);
+      measured.unigram_entropy = unigram_entropy_, measured.bigram_entropy = bigram_entropy_;
       if (wants_timeline_) measured.training.timeline = timeline_rows(by_rank, plan_, context_.link);
       write_trace(measured.training.timeline);
       std::fputs(describe_run(run, measured.training, data_remark_).c_str(), context_.text);
@@ -420,6 +422,7 @@ class Training {
   std::optional<MovedStart> moved_;
   std::string plan_, checkpoint_;
   std::string corpus_hash_, data_remark_;
+  double unigram_entropy_ = results::not_measured, bigram_entropy_ = results::not_measured;
   bool predicts_tokens_ = true;
   TrainResume resume_;
   std::int64_t peak_bytes_ = 0;

@@ -13,6 +13,7 @@
 #include "core/process/log.h"
 #include "experiments/claims/attempts.h"
 #include "experiments/claims/registry.h"
+#include "experiments/claims/text/text_entropies.h"
 #include "experiments/run/side_by_side.h"
 #include "experiments/study/summary.h"
 #include "models/optimizer/diverged.h"
@@ -88,6 +89,20 @@ std::vector<sweep::CellState> states_as_results(std::span<const sweep::PlannedCe
   return states;
 }
 
+bool on_default_text(const sweep::PlannedCell& cell) { return cell.program == "train_gpt" && !cell.parameters.has("text") && !cell.parameters.has("data"); }
+
+/// UsageError where trainings are to be run beside finished ones that had another text.
+void require_one_text(std::span<const sweep::PlannedCell> cells, std::span<const sweep::PlannedCell> to_run, const std::string& out) {
+  if (std::ranges::none_of(to_run, on_default_text)) return;
+  for (const sweep::PlannedCell& cell : cells) {
+    if (!on_default_text(cell) || std::ranges::find(to_run, cell.cell_id, &sweep::PlannedCell::cell_id) != to_run.end()) continue;
+    const std::string corpus = results::read_cell_record(results::record_path(out, cell.cell_id)).provenance.corpus;
+    if (!corpus.empty() && corpus != hash_of_text_here())
+      throw UsageError("cell " + cell.cell_id.substr(0, 12) + " in " + out + " was trained on a text of SHA-256 " + corpus.substr(0, 12) + "..., and this machine's is now " + hash_of_text_here().substr(0, 12) +
+                       "...: an update changed the Python library, which is the text unless --text names one. Measure all that is compared on one text, in a new folder (--out)");
+  }
+}
+
 /// What keeps cells from starting is no verdict on the claim that asks for them.
 template <typename Step>
 auto or_refuse(Step&& step) {
@@ -110,7 +125,9 @@ void CellRunner::measure_missing(std::span<const CellRequest> requests) {
     sweep::make_out(paths_);
     if (!lock_) lock_ = std::make_unique<sweep::FolderLock>(paths_.out);
     take_from_begun(requests);
-    return sweep::cells_to_run(cells, states_as_results(cells, paths_.out), options.choice, paths_.bin, paths_.out);
+    std::vector<sweep::PlannedCell> missing = sweep::cells_to_run(cells, states_as_results(cells, paths_.out), options.choice, paths_.bin, paths_.out);
+    require_one_text(cells, missing, paths_.out);
+    return missing;
   });
   const auto end_if_over = [&](const sweep::RunReport& report) {
     if (report.signal != 0) throw Interrupted{report.signal};

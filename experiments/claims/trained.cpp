@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "experiments/claims/arms.h"
 #include "experiments/claims/interval.h"
-#include "models/data/corpus.h"
 
 namespace thinwire::claims {
 
@@ -72,19 +71,14 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-double entropy_of_text() {
-  static const double entropy = Corpus::python_standard_library().unigram_entropy();
-  return entropy;
-}
-
 const std::string diverged_row = "diverged";
 
-/// In the place of a run that diverged: its one validation loss is the least that it lost.
+/// In the place of a run that diverged: its one validation loss, the text's entropy, is the least that it lost, and comes once the text is known.
 results::CellRecord stand_in(const CellRequest& request) {
   results::CellRecord record;
   record.program = request.program, record.ranks = request.ranks, record.link = request.link, record.parameters = request.parameters;
   record.cell_id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
-  record.training.curve.push_back({record.cell_id, diverged_row, request.parameters.integer("steps") - 1, no_number, entropy_of_text()});
+  record.training.curve.push_back({record.cell_id, diverged_row, request.parameters.integer("steps") - 1, no_number, no_number});
   return record;
 }
 bool stands_in(const results::CellRecord& record) { return record.training.curve.size() == 1 && record.training.curve.front().plan == diverged_row; }
@@ -105,7 +99,15 @@ Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms, co
   return rule;
 }
 
-std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, const std::vector<std::string>& may_fail) {
+TextEntropies entropies_of_text(const std::vector<std::vector<results::CellRecord>>& records) {
+  try {
+    return entropies_of_cells(records);
+  } catch (const UsageError& error) {
+    throw Refused{error};
+  }
+}
+
+std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, double entropy, const std::vector<std::string>& may_fail) {
   double worst = no_number;
   for (std::size_t a = 0; a < arms.size(); ++a)
     for (const double loss : losses[a])
@@ -113,7 +115,7 @@ std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const
   const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
   return {measure_of("L(" + arms.front().name + ")", interval_of(losses.front()), no_number, "nats per token", "baseline"),
           control(may_fail.empty() ? "control: largest final loss of any arm and seed" : "control: largest final loss of any arm that may not fail", worst, "worst"),
-          control("control: the text's unigram entropy", entropy_of_text(), "entropy")};
+          control("control: the text's unigram entropy", entropy, "entropy")};
 }
 
 std::vector<Table> comparison_tables(const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::vector<results::CellRecord>>& records) {
@@ -203,9 +205,17 @@ std::vector<std::vector<results::CellRecord>> train_all(JudgeContext& context, c
         if (!is_among(may_fail, arm.name)) throw;
         of_arm.push_back(stand_in(request));
       }
-      const bool diverged = stands_in(of_arm.back());
-      if (is_among(may_fail, arm.name) && (diverged || final_loss(of_arm.back()) > entropy_of_text()))
-        failed += (failed.empty() ? "" : ", ") + arm.name + " of seed " + std::to_string(seed) + (diverged ? " diverged" : " ended above the entropy");
+    }
+  }
+  const double entropy = entropies_of_text(records).unigram;
+  for (std::size_t a = 0; a < arms.size(); ++a) {
+    if (!is_among(may_fail, arms[a].name)) continue;
+    for (std::size_t seed = 0; seed < records[a].size(); ++seed) {
+      results::CellRecord& record = records[a][seed];
+      const bool diverged = stands_in(record);
+      if (diverged) record.training.curve.front().validation_loss = entropy;
+      if (diverged || final_loss(record) > entropy)
+        failed += (failed.empty() ? "" : ", ") + arms[a].name + " of seed " + std::to_string(seed + 1) + (diverged ? " diverged" : " ended above the entropy");
     }
   }
   return records;
@@ -354,9 +364,10 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
     std::string failed;
     const std::vector<std::vector<results::CellRecord>> records = train_all(context, comparison, arms, may_fail, failed);
     std::vector<std::vector<double>> losses = final_losses(records);
+    const double entropy = entropies_of_text(records).unigram;
     for (std::size_t a = 0; a < arms.size(); ++a)
       for (double& loss : losses[a])
-        if (is_among(may_fail, arms[a].name)) loss = std::min(loss, entropy_of_text());
+        if (is_among(may_fail, arms[a].name)) loss = std::min(loss, entropy);
     Finding f;
     const double base = interval_of(losses.front()).mean;
     for (const LossDifference& d : differences) {
@@ -374,7 +385,7 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
       const auto arm = static_cast<std::size_t>(std::ranges::find(arms, name, &RuleArm::name) - arms.begin());
       f.measures.push_back({"seeds of " + name + " that diverged", static_cast<double>(std::ranges::count_if(records[arm], stands_in)), no_number, no_number, no_number, "", symbol});
     }
-    for (Measure& control : comparison_controls(arms, losses, may_fail)) f.measures.push_back(std::move(control));
+    for (Measure& control : comparison_controls(arms, losses, entropy, may_fail)) f.measures.push_back(std::move(control));
     f.tables = comparison_tables(comparison, arms, records);
     if (!choice.rows.empty()) f.tables.push_back(std::move(choice));
     f.note = comparison.name + (failed.empty() ? "" : "; counted as ending at the text's entropy, having lost at least this: " + failed);

@@ -9,6 +9,7 @@
 
 #include "experiments/claims/context.h"
 #include "experiments/claims/rule/rule.h"
+#include "experiments/claims/text/text_entropies.h"
 
 namespace thinwire::claims {
 
@@ -34,8 +35,10 @@ std::vector<std::vector<double>> final_losses(const std::vector<std::vector<resu
 /// What all rules on such arms have, the first one being the baseline: settings, arms, and two controls. The baseline has learned (it beats
 /// the unigrams by the constant `learned`), else INVALID; no arm ended above the text's unigram entropy, but those that may (LossClaim), else UNSTABLE. The claim's own clauses follow.
 Rule comparison_rule(const Comparison& comparison, std::vector<RuleArm> arms, const std::vector<std::string>& may_fail = {});
+/// Of the text that these cells, by arm and seed, were trained on (text/text_entropies.h). Refused where they are of different texts, or nobody knows.
+TextEntropies entropies_of_text(const std::vector<std::vector<results::CellRecord>>& records);
 /// What these controls ask for: `baseline`, `worst`, `entropy`.
-std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, const std::vector<std::string>& may_fail = {});
+std::vector<Measure> comparison_controls(const std::vector<RuleArm>& arms, const std::vector<std::vector<double>>& losses, double entropy, const std::vector<std::string>& may_fail = {});
 /// Losses by arm and seed, and validation loss over the steps (means over seeds), for figures.
 std::vector<Table> comparison_tables(const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::vector<results::CellRecord>>& records);
 

@@ -53,6 +53,7 @@ DataSource text_data(const Corpus& corpus, std::uint64_t seed, const Epochs& epo
   source.training = std::make_unique<BatchSampler>(corpus.training(), seed, "data.training", epochs);
   source.validation = std::make_unique<BatchSampler>(corpus.validation(), validation_seed, "data.validation");
   source.hash = corpus.hash();
+  source.unigram_entropy = corpus.unigram_entropy(), source.bigram_entropy = corpus.bigram_entropy();
   char remark[64];
   std::snprintf(remark, sizeof remark, "text: bigram entropy %.4f", corpus.bigram_entropy());
   source.remark = remark;

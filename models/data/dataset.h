@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,7 @@ struct DataSource {
   bool predicts_tokens = true;                    ///< losses are nats per token: e to the loss is a perplexity
   std::string hash;    ///< SHA-256: in every record and checkpoint
   std::string remark;  ///< for the report beside the validation loss; may be empty
+  double unigram_entropy = std::numeric_limits<double>::quiet_NaN(), bigram_entropy = unigram_entropy;  ///< of the bytes of a text's training part, nats: in every record
 };
 
 /// A kind of data; its file registers it.

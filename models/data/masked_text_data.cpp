@@ -43,6 +43,7 @@ DataSource in_bytes(const DataRequest& request, const MaskedRates& rates) {
   source.training = half(corpus->training(), request.seed, training_stream);
   source.validation = half(corpus->validation(), validation_seed, validation_stream);
   source.hash = corpus->hash();
+  source.unigram_entropy = corpus->unigram_entropy(), source.bigram_entropy = corpus->bigram_entropy();
   return source;
 }
 
@@ -62,6 +63,7 @@ DataSource in_pieces(const DataRequest& request, const MaskedRates& rates, const
   source.training = half(corpus.training(), request.seed, training_stream);
   source.validation = half(corpus.validation(), validation_seed, validation_stream);
   source.vocabulary = vocabulary.size();
+  source.unigram_entropy = corpus.unigram_entropy(), source.bigram_entropy = corpus.bigram_entropy();
   source.hash = sha256_hex(corpus.hash() + "\n" + vocabulary.hash() + "\n" + letters + "\n");
   return source;
 }

@@ -30,7 +30,7 @@ setup; expect_status 0; expect_equal "$(calls)" "" "calls of apt-get"
 property "set-up as root installs exactly what is missing, without asking"
 reset; printf 'ninja-build\nlibhdf5-dev\n' >"$work/missing"
 setup; expect_status 0; expect_output "apt-get install"
-expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends ninja-build libhdf5-dev [noninteractive]" "last call"
+expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends -o APT::Get::Upgrade-By-Source-Package=false ninja-build libhdf5-dev [noninteractive]" "last call"
 expect_equal "$(calls | wc -l)" 2 "number of calls"
 
 property "set-up that is only shown changes nothing"
@@ -41,7 +41,7 @@ property "texts for the stand-in tasks are fetched on request alone"
 reset; printf 'wordnet-base\ndict-gcide\n' >"$work/missing"
 setup; expect_status 0; expect_equal "$(calls)" "" "calls of apt-get"
 setup --study; expect_status 0
-expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends wordnet-base dict-gcide [noninteractive]" "last call"
+expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends -o APT::Get::Upgrade-By-Source-Package=false wordnet-base dict-gcide [noninteractive]" "last call"
 setup --list; [[ $output != *wordnet-base* ]] || fail "the ordinary list has wordnet-base"
 setup --list --study; expect_output "wordnet-base"; expect_output "build-essential"
 
@@ -51,7 +51,7 @@ setup; expect_status 0; expect_output "sudo"; expect_equal "$(calls | wc -l)" 2 
 
 property "without root and without usable sudo, set-up prints the exact command and ends with 3"
 reset; echo ninja-build >"$work/missing"; echo 1000 >"$work/uid"; echo 1 >"$work/sudo-status"
-setup; expect_status 3; expect_output "apt-get install -y --no-install-recommends ninja-build"; expect_equal "$(calls)" "" "calls of apt-get"
+setup; expect_status 3; expect_output "apt-get install -y --no-install-recommends -o APT::Get::Upgrade-By-Source-Package=false ninja-build"; expect_equal "$(calls)" "" "calls of apt-get"
 
 property "an installation that fails ends with 3 and the command to repeat"
 reset; echo ninja-build >"$work/missing"; touch "$work/apt-fails"
@@ -82,7 +82,7 @@ property "libFuzzer is fetched on request alone"
 reset; echo libclang-rt-14-dev >"$work/missing"
 setup; expect_status 0; expect_equal "$(calls)" "" "calls of apt-get"
 setup --fuzz; expect_status 0
-expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends libclang-rt-14-dev [noninteractive]" "last call"
+expect_equal "$(calls | tail -n 1)" "apt-get install -y --no-install-recommends -o APT::Get::Upgrade-By-Source-Package=false libclang-rt-14-dev [noninteractive]" "last call"
 
 property "fuzz.sh lists every target that registers itself"
 expect_equal "$("$root/scripts/fuzz.sh" --list | wc -l)" "$(cat "$root"/tests/fuzz/targets/*.cpp | grep -c 'register_target(')" "number of targets"

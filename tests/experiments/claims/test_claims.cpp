@@ -78,7 +78,7 @@ TEST(Claims, OnlyArmsThatMayFailChangeTheWordsOfAControl) {
   EXPECT_EQ(worst({"coded", "thin"}), worst({}) + ", any arm but coded and thin: a run of these that diverges or ends above `entropy` enters with `entropy` as its loss, for it lost at least this");
   const std::vector<std::vector<double>> losses = {{2}, {2.1}, {9}};
   const auto largest = [&](const std::vector<std::string>& may_fail) {
-    const std::vector<Measure> controls = comparison_controls(arms, losses, may_fail);
+    const std::vector<Measure> controls = comparison_controls(arms, losses, 5, may_fail);
     return std::ranges::find(controls, "worst", &Measure::symbol)->value;
   };
   EXPECT_EQ(largest({}), 9);

@@ -69,7 +69,7 @@ Finding measure(JudgeContext& context) {
   Finding found;
   found.measures = {measure_of("steps of the bottleneck over those of dense", interval_of(ratios[1]), 1.05, "ratio", "bottleneck"),
                     measure_of("steps of 8 bits in blocks over those of dense", interval_of(ratios[2]), no_number, "ratio", "blocks")};
-  for (Measure& control : comparison_controls(arms, final_losses(records))) found.measures.push_back(std::move(control));
+  for (Measure& control : comparison_controls(arms, final_losses(records), entropies_of_text(records).unigram)) found.measures.push_back(std::move(control));
   found.tables = comparison_tables(comparison, arms, records);
   found.tables.insert(found.tables.begin(), std::move(table));
   found.note = comparison.name + (never > 0 ? "; " + std::to_string(never) + " runs never came down to it, and count as " + std::to_string(trained) + " steps" : "");

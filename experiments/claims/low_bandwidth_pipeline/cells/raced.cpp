@@ -193,10 +193,12 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
     add_missing("other dense seeds", twin, "twin");
     f.measures.push_back(measure_of("control: steps of other dense seeds", ratio_of(twin.steps, by_symbol.at(arms.front().symbol).steps, 1), 1, "x", "twin"));
     std::vector<std::vector<double>> losses;
+    std::vector<std::vector<results::CellRecord>> all = {twin.records};
     Table table{"steps to the target", {"learning rate", "horizons", "step, contest's link (s)", "step, ordinary cards (s)"}, {}};
     for (int seed = 1; seed <= context.seeds(); ++seed) table.columns.push_back("seed " + std::to_string(seed));
     for (std::size_t a = 0; a < arms.size(); ++a) {
       const Raced& raced = by_symbol.at(arms[a].symbol);
+      all.push_back(raced.records);
       std::vector<double>& of_arm = losses.emplace_back();
       for (const results::CellRecord& record : raced.records) of_arm.push_back(final_loss(record));
       Table::Row& row = table.rows.emplace_back(Table::Row{arms[a].arm.name,
@@ -204,7 +206,7 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
                                                             race_step(arms[a], RaceLink::cards)}});
       row.values.insert(row.values.end(), raced.steps.begin(), raced.steps.end());
     }
-    for (Measure& control : comparison_controls(chosen, losses)) f.measures.push_back(std::move(control));
+    for (Measure& control : comparison_controls(chosen, losses, entropies_of_text(all).unigram)) f.measures.push_back(std::move(control));
     f.measures.push_back({"target", target, no_number, no_number, no_number, "nats per token"});
     f.tables = {std::move(table), std::move(choice)};
     f.note = comparison.name;

@@ -2,7 +2,6 @@
 
 #include "experiments/claims/optimus_cc/cells/rule_arms.h"
 #include "experiments/claims/trained.h"
-#include "models/data/corpus.h"
 
 namespace thinwire::claims::optimus_cc {
 namespace {
@@ -160,14 +159,16 @@ Rule training_rule(const Ground& ground, std::vector<Arm> arms) {
 }
 
 std::vector<Measure> control_measures(JudgeContext& context, const Ground& ground, const std::vector<Arm>& arms, const std::vector<std::vector<double>>& losses) {
-  std::vector<Measure> controls = comparison_controls(arms, losses);
+  const std::vector<std::vector<results::CellRecord>> records = records_of(context, ground, arms, static_cast<int>(losses.front().size()));
+  const TextEntropies text = entropies_of_text(records);
+  std::vector<Measure> controls = comparison_controls(arms, losses, text.unigram);
   if (!ground.in_training) return controls;
   const auto control = [](const char* name, double value, const char* symbol) { return Measure{name, value, no_number, no_number, no_number, "nats per token", symbol}; };
   double begun = 0;
-  const std::vector<results::CellRecord> dense_runs = records_of(context, ground, {arms.front()}, static_cast<int>(losses.front().size())).front();
+  const std::vector<results::CellRecord>& dense_runs = records.front();
   for (const results::CellRecord& record : dense_runs) begun += record.training.curve.at(0).loss / static_cast<double>(dense_runs.size());
   controls.push_back(control("control: training loss where compression begins", begun, "begun"));
-  controls.push_back(control("control: the text's bigram entropy", Corpus::python_standard_library().bigram_entropy(), "bigram"));
+  controls.push_back(control("control: the text's bigram entropy", text.bigram, "bigram"));
   return controls;
 }
 
