@@ -15,9 +15,7 @@
 
 namespace thinwire::results {
 
-namespace {
-
-std::vector<std::string> ids_in(const std::string& out) {
+std::vector<std::string> recorded_cells(const std::string& out) {
   std::vector<std::string> ids;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(out + "/cells", error))
@@ -25,6 +23,8 @@ std::vector<std::string> ids_in(const std::string& out) {
   std::sort(ids.begin(), ids.end());
   return ids;
 }
+
+namespace {
 
 // Results over different texts answer different questions; one table would invite to compare them.
 void require_one_corpus(std::span<const CellRow> rows) {
@@ -130,7 +130,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
   report.path = out + "/collected.h5";
   Gathered gathered;
   std::set<std::string> seen;
-  for (const std::string& id : options.cell_ids.empty() ? ids_in(out) : options.cell_ids) {
+  for (const std::string& id : options.cell_ids.empty() ? recorded_cells(out) : options.cell_ids) {
     if (!seen.insert(id).second) continue;
     const std::string path = record_path(out, id);
     if (!std::filesystem::exists(path)) {
@@ -166,6 +166,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
   }
   if (options.cell_ids.empty()) keep_rows_of_others(out, report, gathered.launches);
   if (!options.allow_mixed_corpus) require_one_corpus(report.rows);
+  if (!options.steps) gathered.training.steps.clear();
   report.samples = gathered.samples.size();
   for (const auto& [program, hashes] : gathered.builds)
     if (hashes.size() > 1) report.mixed.push_back(program);

@@ -11,6 +11,7 @@ namespace thinwire::results {
 
 struct CollectOptions {
   bool allow_mixed_corpus = false;
+  bool steps = true;  ///< false: /training_steps stays empty; of long trainings it is most of the file, and what claims of losses and times rest on is elsewhere
   /// When not empty: only these cells (a study's), in this order. Else every record of the folder, sorted.
   std::vector<std::string> cell_ids = {};
 };
@@ -34,6 +35,9 @@ struct CollectReport {
 /// is not that of their file name, are left out and reported. Throws UsageError when rows stem from different
 /// corpora (their hashes and cell counts are named) unless allowed, EnvironmentError when OUT does not exist.
 CollectReport collect(const std::string& out, const CollectOptions& options = {});
+
+/// Ids of the cells that have a record in OUT/cells, sorted.
+std::vector<std::string> recorded_cells(const std::string& out);
 
 /// The cells of a collected file by id, as they were recorded, for whoever judges them again: rows, samples, tables of training runs and provenance.
 /// Parameters are not kept apart in such a file, and calibrations of links are shared between cells: both are empty. CorruptData for a damaged file,

@@ -43,6 +43,7 @@ const std::vector<UnitRule>& unit_rules() {
       {"tokens_per_second", "tokens per second"},
       {"gflops, peak_gflops", "1e9 floating-point operations per second"},
       {"loss, validation_loss", "nats per token"},
+      {"unigram_entropy, bigram_entropy", "nats"},
       {"oversubscription", "ranks per core"},
       {"ranks, tp, pp, dp, layers, batch, seq, hidden, threads, repetitions, steps, operations, count", "count"},
       {"exponent", "power of two"},

@@ -89,17 +89,23 @@ std::vector<sweep::CellState> states_as_results(std::span<const sweep::PlannedCe
   return states;
 }
 
-bool on_default_text(const sweep::PlannedCell& cell) { return cell.program == "train_gpt" && !cell.parameters.has("text") && !cell.parameters.has("data"); }
+bool on_default_text(const std::string& program, const results::Parameters& parameters) { return program == "train_gpt" && !parameters.has("text") && !parameters.has("data"); }
 
-/// UsageError where trainings are to be run beside finished ones that had another text.
-void require_one_text(std::span<const sweep::PlannedCell> cells, std::span<const sweep::PlannedCell> to_run, const std::string& out) {
-  if (std::ranges::none_of(to_run, on_default_text)) return;
-  for (const sweep::PlannedCell& cell : cells) {
-    if (!on_default_text(cell) || std::ranges::find(to_run, cell.cell_id, &sweep::PlannedCell::cell_id) != to_run.end()) continue;
-    const std::string corpus = results::read_cell_record(results::record_path(out, cell.cell_id)).provenance.corpus;
-    if (!corpus.empty() && corpus != hash_of_text_here())
-      throw UsageError("cell " + cell.cell_id.substr(0, 12) + " in " + out + " was trained on a text of SHA-256 " + corpus.substr(0, 12) + "..., and this machine's is now " + hash_of_text_here().substr(0, 12) +
-                       "...: an update changed the Python library, which is the text unless --text names one. Measure all that is compared on one text, in a new folder (--out)");
+/// UsageError where trainings are to be run in a folder that holds finished ones of another text. The first such record says which: all others were refused.
+void require_one_text(std::span<const sweep::PlannedCell> to_run, const std::string& out) {
+  std::set<std::string> anew;
+  for (const sweep::PlannedCell& cell : to_run)
+    if (on_default_text(cell.program, cell.parameters)) anew.insert(cell.cell_id);
+  if (anew.empty()) return;
+  for (const std::string& id : results::recorded_cells(out)) {
+    const std::string path = results::record_path(out, id);
+    if (anew.contains(id) || !results::is_finished(path)) continue;
+    const results::CellRecord record = results::read_cell_record(path);
+    const std::string& corpus = record.provenance.corpus;
+    if (!on_default_text(record.program, record.parameters) || corpus.empty()) continue;
+    if (corpus == hash_of_text_here()) return;
+    throw UsageError("cells in " + out + " were trained on a text of SHA-256 " + corpus.substr(0, 12) + "... (" + record.cell_id.substr(0, 12) + "), and this machine's is " + hash_of_text_here().substr(0, 12) +
+                     "...: an update changed the Python library, which is the text unless --text names one. Measure all that is compared on one text, in a new folder (--out)");
   }
 }
 
@@ -126,7 +132,7 @@ void CellRunner::measure_missing(std::span<const CellRequest> requests) {
     if (!lock_) lock_ = std::make_unique<sweep::FolderLock>(paths_.out);
     take_from_begun(requests);
     std::vector<sweep::PlannedCell> missing = sweep::cells_to_run(cells, states_as_results(cells, paths_.out), options.choice, paths_.bin, paths_.out);
-    require_one_text(cells, missing, paths_.out);
+    require_one_text(missing, paths_.out);
     return missing;
   });
   const auto end_if_over = [&](const sweep::RunReport& report) {

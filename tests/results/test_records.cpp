@@ -399,6 +399,10 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_EQ(file.read_table("timeline").rows(), 2u);
   EXPECT_EQ(std::get<0>(file.read_table("timeline").find("category")->values)[0], "compute");
 
+  const h5::File without = h5::File::open_read(collect(out.path(), {.steps = false}).path);
+  EXPECT_EQ(without.read_table("training_steps").rows(), 0u);
+  EXPECT_EQ(without.read_table("training_traffic").rows(), 1u);
+
   record.training.timeline[0].cell_id = "another";
   EXPECT_THROW(write_cell_record(out / "cells/x.h5", record), UsageError);
 }

@@ -74,6 +74,7 @@ TEST(TextEntropies, TrainingsAreNotStartedBesideFinishedOnesOfAnotherText) {
   finish(both[0], other_text);
   EXPECT_THROW((void)CellRunner(paths, sweep::IfCodeChanged::keep).run(both), Refused);
   EXPECT_FALSE(std::filesystem::exists(results::record_path(paths.out, results::cell_id("train_gpt", both[1].ranks, both[1].link, both[1].parameters))));
+  EXPECT_THROW((void)CellRunner(paths, sweep::IfCodeChanged::keep).run(std::span(both).last(1)), Refused) << "a race's new entrant has runs of its own alone";
   finish(both[1], other_text);
   EXPECT_EQ(CellRunner(paths, sweep::IfCodeChanged::keep).run(both).size(), 2u) << "nothing is left to be run: they are one comparison";
 }
