@@ -150,7 +150,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.metrics, record.training.metrics);
       keep(gathered.training.time, record.training.time);
       keep(gathered.training.traffic, record.training.traffic);
-      keep(gathered.training.steps, record.training.steps);
+      if (std::ranges::all_of(record.training.steps, [&](const TrainingStepRow& row) { return row.step < options.steps_of_at_most; })) keep(gathered.training.steps, record.training.steps);
       keep(gathered.training.memory, record.training.memory);
       keep(gathered.training.prediction, record.training.prediction);
       keep(gathered.training.timeline, record.training.timeline);
@@ -166,7 +166,6 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
   }
   if (options.cell_ids.empty()) keep_rows_of_others(out, report, gathered.launches);
   if (!options.allow_mixed_corpus) require_one_corpus(report.rows);
-  if (!options.steps) gathered.training.steps.clear();
   report.samples = gathered.samples.size();
   for (const auto& [program, hashes] : gathered.builds)
     if (hashes.size() > 1) report.mixed.push_back(program);

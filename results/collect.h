@@ -1,6 +1,8 @@
 // Merges the finished cells of a result folder into one tidy file.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,7 +13,7 @@ namespace thinwire::results {
 
 struct CollectOptions {
   bool allow_mixed_corpus = false;
-  bool steps = true;  ///< false: /training_steps stays empty; of long trainings it is most of the file, and what claims of losses and times rest on is elsewhere
+  std::int64_t steps_of_at_most = std::numeric_limits<std::int64_t>::max();  ///< /training_steps has nothing of longer trainings: it is most of their size, and what claims of losses rest on is elsewhere
   /// When not empty: only these cells (a study's), in this order. Else every record of the folder, sorted.
   std::vector<std::string> cell_ids = {};
 };

@@ -12,7 +12,8 @@ namespace thinwire::sweep {
 namespace {
 
 struct CollectOptions : StudyOptions {
-  bool allow_mixed_corpus = false, without_steps = false;
+  bool allow_mixed_corpus = false;
+  std::int64_t steps_of_at_most = results::CollectOptions().steps_of_at_most;
   std::string format = "hdf5";
 };
 
@@ -20,7 +21,7 @@ int collect(const CollectOptions& options) {
   const RunPaths paths = run_paths_of(options);
   results::CollectOptions collect_options;
   collect_options.allow_mixed_corpus = options.allow_mixed_corpus;
-  collect_options.steps = !options.without_steps;
+  collect_options.steps_of_at_most = options.steps_of_at_most;
   if (!options.study.empty())
     for (const PlannedCell& cell : planned(options)) collect_options.cell_ids.push_back(cell.cell_id);
   const results::CollectReport report = results::collect(paths.out, collect_options);
@@ -47,7 +48,8 @@ CommandBody add_collect_command(CLI::App& command) {
   auto options = std::make_shared<CollectOptions>();
   add_study_options(command, *options, false);
   command.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
-  command.add_flag("--without-steps", options->without_steps, "leave out what each traffic class of a training cost step by step (/training_steps): of long trainings most of the file");
+  command.add_option("--steps-of-at-most", options->steps_of_at_most, "leave out what each traffic class cost step by step (/training_steps) in trainings of more steps than this: it is most of their size")
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--format", options->format, "hdf5, or csv: also OUT/collected_csv/ with a file per table")
       ->check(CLI::IsMember({"hdf5", "csv"}))
       ->capture_default_str();
