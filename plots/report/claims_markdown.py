@@ -25,7 +25,9 @@ MOST = 3  # numbers of a claim that the table shows; claims.json and the report 
 def table(folder):
     """The Markdown table of FOLDER/claims.json."""
     lines = ["| claim | basis | verdict | numbers | rule, registered |", "|---|---|---|---|---|"]
-    for claim in claims_of.load(os.path.join(ROOT, folder)).ordered():
+    claims = claims_of.load(os.path.join(ROOT, folder)).ordered()
+    of_one_page = len({claim.id.partition(".")[0] for claim in claims}) == 1
+    for claim in claims:
         asked = [m for m in claim.measures if m.symbol] or claim.measures
         numbers = "; ".join(f"{m.name}: {value(m)}" for m in asked[:MOST]) or claim.because
         if len(asked) > MOST:
@@ -35,7 +37,7 @@ def table(folder):
             rule += "; **by a former rule**" if claim.rule_changed.startswith("by a former rule") else "; **rule changed after results**"
         for earlier in claim.earlier:
             rule += f"; earlier ({earlier['when'][:10]}): {earlier['verdict']}"
-        identifier = claim.id.partition(".")[2]
+        identifier = claim.id.partition(".")[2] if of_one_page else claim.id
         cells = (f"{identifier} {claim.statement}", claim.basis, claim.verdict, numbers, rule)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
