@@ -5,9 +5,26 @@
 
 #include "core/error.h"
 #include "experiments/claims/source_hash.h"
+#include "experiments/claims/text/text_entropies.h"
 #include "results/files/files.h"
 
 namespace thinwire::claims {
+namespace {
+
+/// Refused where numbers beside the ones to be computed are of another text: the seeds of one claim lie there.
+void require_one_text(const std::filesystem::path& folder, const std::filesystem::path& anew) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (entry.path() == anew || entry.path().extension() != ".json") continue;
+    const nlohmann::json beside = nlohmann::json::parse(results::read_file(entry.path().string()), nullptr, /*allow_exceptions=*/false);
+    const std::string text = beside.is_object() ? beside.value("text", "") : "";
+    if (!text.empty() && text != hash_of_text_here())
+      throw Refused{UsageError(entry.path().string() + " was computed with a text of SHA-256 " + text.substr(0, 12) + "..., and this machine's is " + hash_of_text_here().substr(0, 12) +
+                               "...: an update changed the Python library. Compute all that is compared with one text, in a new folder (--out)")};
+  }
+}
+
+}  // namespace
 
 void kept_json(const JudgeContext& context, const Kept& kept, const std::function<nlohmann::json()>& compute, const std::function<void(const nlohmann::json&)>& read) {
   const std::filesystem::path folder = std::filesystem::path(context.out) / kept.folder, path = folder / (kept.name + ".json");
@@ -22,8 +39,9 @@ void kept_json(const JudgeContext& context, const Kept& kept, const std::functio
     }
   }
   context.cells.about_to_compute(kept.what);
+  require_one_text(folder, path);
   nlohmann::json now = compute();
-  now["format"] = kept.format, now["code"] = code;
+  now["format"] = kept.format, now["code"] = code, now["text"] = hash_of_text_here();
   std::filesystem::create_directories(folder);
   results::write_file_atomically(path.string(), now.dump());
   read(now);

@@ -64,6 +64,19 @@ TEST_F(KeptNumbers, OfOtherSourcesAreRefusedKeptOrComputedAgain) {
   EXPECT_EQ(numbers(IfCodeChanged::error, sources), 2) << "those of now are kept";
 }
 
+TEST_F(KeptNumbers, OfAnotherTextAreNotComputedBesideFinishedOnes) {
+  (void)numbers(IfCodeChanged::error, sources);
+  nlohmann::json kept = nlohmann::json::parse(results::read_file(path()));
+  kept["text"] = std::string(64, 'a');
+  std::ofstream(path()) << kept;
+  EXPECT_EQ(numbers(IfCodeChanged::error, sources), 1) << "what is kept stands";
+  CellRunner cells = runner(IfCodeChanged::error);
+  const JudgeContext context{Profile::smoke, folder.path(), cells};
+  EXPECT_THROW((void)kept_numbers(context, "next", 1, "a count", [] { return Numbers{{"x", {1}}}; }, sources), Refused);
+  EXPECT_EQ(numbers(IfCodeChanged::redo, others), 2) << "alone it is computed again, with the text of now";
+  EXPECT_EQ(kept_numbers(context, "next", 1, "a count", [] { return Numbers{{"x", {1}}}; }, sources).at("x").at(0), 1);
+}
+
 TEST_F(KeptNumbers, WithoutAHashOfTheirSourcesAreOtherOnes) {
   (void)numbers(IfCodeChanged::error, sources);
   nlohmann::json kept = nlohmann::json::parse(results::read_file(path()));
