@@ -26,6 +26,13 @@ std::vector<std::string> recorded_cells(const std::string& out) {
 
 namespace {
 
+/// From the first to the last that has a row; a resumed run does not begin at 0.
+std::int64_t steps_of(const TrainingTables& training) {
+  if (training.steps.empty()) return 0;
+  const auto [first, last] = std::ranges::minmax_element(training.steps, {}, &TrainingStepRow::step);
+  return last->step - first->step + 1;
+}
+
 // Results over different texts answer different questions; one table would invite to compare them.
 void require_one_corpus(std::span<const CellRow> rows) {
   std::map<std::string, std::set<std::string>> cells;
@@ -150,7 +157,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.metrics, record.training.metrics);
       keep(gathered.training.time, record.training.time);
       keep(gathered.training.traffic, record.training.traffic);
-      if (std::ranges::all_of(record.training.steps, [&](const TrainingStepRow& row) { return row.step < options.steps_of_at_most; })) keep(gathered.training.steps, record.training.steps);
+      if (steps_of(record.training) <= options.steps_of_at_most) keep(gathered.training.steps, record.training.steps);
       keep(gathered.training.memory, record.training.memory);
       keep(gathered.training.prediction, record.training.prediction);
       keep(gathered.training.timeline, record.training.timeline);

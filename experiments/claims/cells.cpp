@@ -89,9 +89,10 @@ std::vector<sweep::CellState> states_as_results(std::span<const sweep::PlannedCe
   return states;
 }
 
-bool on_default_text(const std::string& program, const results::Parameters& parameters) { return program == "train_gpt" && !parameters.has("text") && !parameters.has("data"); }
+/// With a vocabulary the hash is of both.
+bool on_default_text(const std::string& program, const results::Parameters& parameters) { return program == "train_gpt" && !parameters.has("text") && !parameters.has("vocabulary"); }
 
-/// UsageError where trainings are to be run in a folder that holds finished ones of another text. The first such record says which: all others were refused.
+/// UsageError where trainings are to be run in a folder that holds finished ones of another text. The first such record speaks for the folder.
 void require_one_text(std::span<const sweep::PlannedCell> to_run, const std::string& out) {
   std::set<std::string> anew;
   for (const sweep::PlannedCell& cell : to_run)
@@ -101,11 +102,9 @@ void require_one_text(std::span<const sweep::PlannedCell> to_run, const std::str
     const std::string path = results::record_path(out, id);
     if (anew.contains(id) || !results::is_finished(path)) continue;
     const results::CellRecord record = results::read_cell_record(path);
-    const std::string& corpus = record.provenance.corpus;
+    const std::string corpus = corpus_of(record);
     if (!on_default_text(record.program, record.parameters) || corpus.empty()) continue;
-    if (corpus == hash_of_text_here()) return;
-    throw UsageError("cells in " + out + " were trained on a text of SHA-256 " + corpus.substr(0, 12) + "... (" + record.cell_id.substr(0, 12) + "), and this machine's is " + hash_of_text_here().substr(0, 12) +
-                     "...: an update changed the Python library, which is the text unless --text names one. Measure all that is compared on one text, in a new folder (--out)");
+    return require_text_here(corpus, "cell " + id.substr(0, 12) + " in " + out);
   }
 }
 

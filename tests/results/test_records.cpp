@@ -399,9 +399,8 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_EQ(file.read_table("timeline").rows(), 2u);
   EXPECT_EQ(std::get<0>(file.read_table("timeline").find("category")->values)[0], "compute");
 
-  const std::int64_t steps = record.training.steps.back().step + 1;
-  EXPECT_EQ(h5::File::open_read(collect(out.path(), {.steps_of_at_most = steps}).path).read_table("training_steps").rows(), 1u);
-  const h5::File without = h5::File::open_read(collect(out.path(), {.steps_of_at_most = steps - 1}).path);
+  EXPECT_EQ(h5::File::open_read(collect(out.path(), {.steps_of_at_most = 1}).path).read_table("training_steps").rows(), 1u) << "a run of one step, whatever its number";
+  const h5::File without = h5::File::open_read(collect(out.path(), {.steps_of_at_most = 0}).path);
   EXPECT_EQ(without.read_table("training_steps").rows(), 0u);
   EXPECT_EQ(without.read_table("training_traffic").rows(), 1u);
 

@@ -1,5 +1,6 @@
 // Numbers that the claims program computes itself, kept in the result folder: a training in this process need not give the same last bit elsewhere, and takes its time. Each file carries the hash of the
-// sources that computed it; where they have changed since, --if-code-changed says what becomes of it, as of a cell of another build. And that of the machine's text: numbers of two texts do not stand side by side.
+// sources that computed it; where they have changed since, --if-code-changed says what becomes of it, as of a cell of another build. It carries that of the machine's text, too: numbers of two texts do not
+// stand side by side.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct Kept {
   std::vector<std::string> computed_by;  ///< sources of experiments/claims, as in Claim::computed_by
 };
 
-/// Gives `read` the object that is kept, of this format, else the one that `compute` gives, which is kept then. Refused where other sources computed the kept one and nobody said what becomes of it, or where it is to be computed beside numbers of another text;
-/// CorruptData where `read` finds no such object in the file.
+/// Gives `read` the object that is kept, of this format, else the one that `compute` gives, which is kept then. Refused where other sources computed the kept one and nobody said what becomes of it, or
+/// where it is to be computed beside numbers of another text; CorruptData where `read` finds no such object in the file.
 void kept_json(const JudgeContext& context, const Kept& kept, const std::function<nlohmann::json()>& compute, const std::function<void(const nlohmann::json&)>& read);
 
 using Numbers = std::map<std::string, std::vector<double>>;

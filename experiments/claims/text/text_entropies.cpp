@@ -28,27 +28,40 @@ const KnownText earlier[] = {
     {"d0fa794cd596f4c33d3b0bbf83163f2dd359c9dbf454ca9c860491508a9086a8", {3.2456526897745803, 2.424800827547531}},  // 3.11.2-6+deb12u6
 };
 
+const std::string remedy = ": an update changed the Python library, which is the text unless --text names one. Measure all that is compared on one text, in a new folder (--out)";
+
 }  // namespace
 
 const TextEntropies& entropies_here() { return text_here().entropies; }
 const std::string& hash_of_text_here() { return text_here().hash; }
+
+std::string corpus_of(const results::CellRecord& record) {
+  for (const results::CellRow& row : record.rows)
+    if (!row.corpus.empty()) return row.corpus;
+  return "";
+}
+
+void require_text_here(const std::string& corpus, const std::string& finished) {
+  if (corpus != hash_of_text_here())
+    throw UsageError(finished + " is of a text of SHA-256 " + corpus.substr(0, 12) + "..., and this machine's is " + hash_of_text_here().substr(0, 12) + "..." + remedy);
+}
 
 TextEntropies entropies_of_cells(const std::vector<std::vector<results::CellRecord>>& records) {
   std::map<std::string, int> cells;
   TextEntropies recorded;
   for (const std::vector<results::CellRecord>& of_arm : records)
     for (const results::CellRecord& record : of_arm) {
-      const results::Provenance& from = record.provenance;
-      if (from.corpus.empty()) continue;
-      ++cells[from.corpus];
-      if (std::isfinite(from.unigram_entropy)) recorded = {from.unigram_entropy, from.bigram_entropy};
+      const std::string corpus = corpus_of(record);
+      if (corpus.empty()) continue;
+      ++cells[corpus];
+      const results::Provenance& from = record.provenance;  // of a collected cell that of its launch, whose other cells may have had another text
+      if (from.corpus == corpus && std::isfinite(from.unigram_entropy)) recorded = {from.unigram_entropy, from.bigram_entropy};
     }
   if (cells.empty()) return entropies_here();
   if (cells.size() > 1) {
     std::string texts;
     for (const auto& [hash, count] : cells) texts += (texts.empty() ? "" : ", ") + hash.substr(0, 12) + "... (" + std::to_string(count) + " cells)";
-    throw UsageError("cells of one comparison were trained on different texts, by SHA-256 " + texts +
-                     ": an update changed this machine's Python library, which is the text unless --text names one. Measure all of them on one text, in a new folder (--out)");
+    throw UsageError("cells of one comparison were trained on different texts, by SHA-256 " + texts + remedy);
   }
   if (std::isfinite(recorded.unigram)) return recorded;
   const std::string& hash = cells.begin()->first;

@@ -18,6 +18,7 @@ const std::string other_text(64, 'a');
 
 results::CellRecord record_of(const std::string& corpus, double unigram = no_number) {
   results::CellRecord record;
+  record.rows.emplace_back().corpus = corpus;
   record.provenance.corpus = corpus;
   record.provenance.unigram_entropy = unigram, record.provenance.bigram_entropy = unigram - 1;
   return record;
@@ -26,6 +27,13 @@ results::CellRecord record_of(const std::string& corpus, double unigram = no_num
 TEST(TextEntropies, AreTheCellsOwn) {
   EXPECT_EQ(entropies_of_text({{record_of(other_text, 4.5)}, {record_of(other_text)}}).unigram, 4.5);
   EXPECT_EQ(entropies_of_text({{record_of(other_text, 4.5)}}).bigram, 3.5);
+}
+
+// A collected cell has the provenance of its launch.
+TEST(TextEntropies, OfALaunchWithAnotherTextDoNotCount) {
+  results::CellRecord beside = record_of(hash_of_text_here());
+  beside.provenance = record_of(other_text, 4.5).provenance;
+  EXPECT_EQ(entropies_of_text({{beside}}).unigram, entropies_here().unigram);
 }
 
 TEST(TextEntropies, OfCellsThatRecordedTheHashAloneAreLookedUp) {
@@ -64,9 +72,7 @@ TEST(TextEntropies, TrainingsAreNotStartedBesideFinishedOnesOfAnotherText) {
     results::CellRecord record = record_of(corpus);
     record.program = r.program, record.ranks = r.ranks, record.link = r.link, record.parameters = r.parameters;
     record.cell_id = results::cell_id(r.program, r.ranks, r.link, r.parameters);
-    results::CellRow row;
-    row.cell_id = record.cell_id;
-    record.rows.push_back(row);
+    record.rows.front().cell_id = record.cell_id;
     results::write_cell_record(results::record_path(paths.out, record.cell_id), record);
   };
   const std::vector<CellRequest> both = {request(1), request(2)};
