@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "bench/harness/gather_texts.h"
-#include "collectives/link/emulated_network.h"
 #include "core/device/device_module.h"
 #include "core/process/environment.h"
 #include "core/process/main_guard.h"
 #include "kernels/codec/registry.h"
+#include "results/link_kind.h"
 #include "results/provenance.h"
 #include "results/record.h"
 
@@ -36,8 +36,10 @@ std::string rank_map(const std::vector<std::string>& hosts) {
   return text;
 }
 
-/// Whether the kernel moves the bytes of this link: those of shared memory, and of a network that is played over it, are moved by the ranks.
-bool kernel_carries(const std::string& link) { return link != "shm" && !EmulatedLink::is_emulated(link); }
+bool kernel_carries(const std::string& link) {
+  const results::LinkKind* kind = results::kind_of_link(link);
+  return kind == nullptr || kind->by_kernel;  // a name that a user gives to a link of their own
+}
 
 }  // namespace
 

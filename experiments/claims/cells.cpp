@@ -16,7 +16,9 @@
 #include "experiments/claims/text/text_entropies.h"
 #include "experiments/run/side_by_side.h"
 #include "experiments/study/summary.h"
+#include "models/data/dataset.h"
 #include "models/optimizer/diverged.h"
+#include "models/training/config/train_config.h"
 #include "results/collect.h"
 #include "results/files/files.h"
 
@@ -90,7 +92,9 @@ std::vector<sweep::CellState> states_as_results(std::span<const sweep::PlannedCe
 }
 
 /// With a vocabulary the hash is of both.
-bool on_default_text(const std::string& program, const results::Parameters& parameters) { return program == "train_gpt" && !parameters.has("text") && !parameters.has("vocabulary"); }
+bool on_default_text(const std::string& program, const results::Parameters& parameters) {
+  return program == "train_gpt" && !parameters.has("text") && !parameters.has("vocabulary") && reads_default_text(parameters.has("data") ? parameters.text("data") : TrainConfig().data);
+}
 
 /// UsageError where trainings are to be run in a folder that holds finished ones of another text. The first such record speaks for the folder.
 void require_one_text(std::span<const sweep::PlannedCell> to_run, const std::string& out) {

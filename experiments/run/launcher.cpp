@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "results/files/files.h"
+#include "results/link_kind.h"
 #include "results/provenance.h"
 #include "results/record.h"
 #include "thinwire_version.h"
@@ -105,6 +106,11 @@ std::vector<std::string> launcher_words(const Machine& machine, const MachineLin
   return words;
 }
 
+bool in_lab(const std::string& link) {
+  const results::LinkKind* kind = results::kind_of_link(link);
+  return kind != nullptr && kind->in_lab;
+}
+
 }  // namespace
 
 Command command_for(const RunPaths& paths, const std::string& id, const Launch& launch) {
@@ -112,7 +118,7 @@ Command command_for(const RunPaths& paths, const std::string& id, const Launch& 
   const Shape shape = shape_of(machine, launch.link, launch.ranks, launch.omp_threads);
   const MachineLink& link = *machine.link_of(launch.link);
   Command command;
-  if (launch.link.starts_with("netns:"))
+  if (in_lab(launch.link))
     command.arguments = {"bash", paths.lab, "--link", launch.link, "--ranks", std::to_string(launch.ranks), "--"};
   else
     command.arguments = launcher_words(machine, link, shape);
@@ -181,7 +187,7 @@ void write_verdict(const RunPaths& paths, const std::string& id, const PlannedCe
   row.reason = reason;
   row.repetitions = 0;  // a parameter of this name says what was asked for, not what was done
   std::vector<std::string> words;
-  if (cell.link.starts_with("netns:"))
+  if (in_lab(cell.link))
     words = {"experiments/lab/launch.sh", "--link", cell.link, "--ranks", std::to_string(cell.ranks), "--"};
   else
     words = {"mpirun", "-n", std::to_string(cell.ranks)};

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "results/files/tuned_products.h"
+#include "results/link_kind.h"
 
 namespace thinwire::sweep {
 
@@ -82,11 +83,8 @@ std::string link_of(const Grid& grid, Parameters& parameters) {
     link = parameters.text("link");
     parameters.erase("link");
   }
-  for (const char* plain : {"shm", "none", "fabric"})
-    if (link == plain) return link;
-  if (link.starts_with("netns:") || link.starts_with("emulated:")) return link;
-  throw UsageError(grid.where + ": unknown link `" + link +
-                   "`: shm, none, fabric, netns:RATE (100mbit, 1gbit, ...) and emulated:NAME exist");
+  if (results::kind_of_link(link) == nullptr) throw UsageError(grid.where + ": unknown link `" + link + "`: " + results::link_forms() + " exist");
+  return link;
 }
 
 // What an axis, a zip or an override says of a cell's needs counts before the grid's own word. No part of its identity.

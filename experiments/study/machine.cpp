@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "results/files/files.h"
+#include "results/link_kind.h"
 #include "thinwire_version.h"
 
 namespace thinwire::sweep {
@@ -105,8 +106,6 @@ class Section {
   std::vector<std::string> known_;
 };
 
-const char* const known_links[] = {"shm", "none", "netns", "fabric", "emulated"};
-
 class MachineReader {
  public:
   explicit MachineReader(std::string path) : path_(std::move(path)) {}
@@ -195,9 +194,14 @@ class MachineReader {
       Section section(*table, "[[link]]", path_);
       MachineLink link;
       section.text("name", link.name);
-      if (std::find(std::begin(known_links), std::end(known_links), link.name) == std::end(known_links))
-        throw UsageError(section.at(*table) + "link `" + link.name + "` is none of: shm, none, netns, fabric, emulated");
-      link.one_node = link.name != "fabric" && link.name != "emulated";
+      const auto kinds = results::link_kinds();
+      const auto kind = std::ranges::find(kinds, link.name, &results::LinkKind::name);
+      if (kind == kinds.end()) {
+        std::string known;
+        for (const results::LinkKind& k : kinds) known += (known.empty() ? "" : ", ") + std::string(k.name);
+        throw UsageError(section.at(*table) + "link `" + link.name + "` is none of: " + known);
+      }
+      link.one_node = kind->one_node;
       section.text("description", link.description);
       section.flag("one_node", link.one_node);
       section.number("ranks_per_node", link.ranks_per_node, 1);
@@ -219,9 +223,9 @@ std::vector<std::string> folders_of_profiles(const std::string& bin) {
 
 std::vector<MachineLink> every_link() {
   std::vector<MachineLink> links;
-  for (const char* name : known_links) {
+  for (const results::LinkKind& kind : results::link_kinds()) {
     links.emplace_back();
-    links.back().name = name;
+    links.back().name = kind.name;
   }
   return links;
 }

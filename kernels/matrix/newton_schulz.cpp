@@ -41,10 +41,10 @@ std::vector<std::string> newton_schulz_names() {
 
 const NewtonSchulz& newton_schulz(const std::string& name) {
   const auto found = all().find(name);
-  if (found == all().end())
-    throw UsageError("no Newton-Schulz polynomials are called '" + name +
-                     "'; there are muloco, muon and polar_express");
-  return found->second;
+  if (found != all().end()) return found->second;
+  std::string known;
+  for (const std::string& n : newton_schulz_names()) known += (known.empty() ? "" : ", ") + n;
+  throw UsageError("no Newton-Schulz polynomials are called '" + name + "'; there are: " + known);
 }
 
 template <typename T>

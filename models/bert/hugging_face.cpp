@@ -176,9 +176,7 @@ std::vector<std::string> load_hugging_face(const std::string& folder, const Bert
       missing.push_back(p->name());
       continue;
     }
-    Extents whole = extents_of(p->layout.global());
-    if (p->name() == "embedding.token") whole.rows = config.vocab;
-    if (p->name() == "head.bias") whole.columns = config.vocab;
+    const Extents whole = extents_of(p->layout.used());
     const auto parts = static_cast<std::int64_t>(names.size());
     for (const std::string& name : names) {
       const Extents have = extents_of(file->shape(name));

@@ -32,7 +32,7 @@ template <typename T>
 MaskedHead<T>::MaskedHead(const BertConfig& c, const LayerRuntime<T>& runtime)
     : dense(replicated_linear("head.dense", c.hidden, runtime), c.seed, 0.02, c.compute),
       norm("head.norm", c.hidden, Layout::replicated(), replicas_of(runtime), c.epsilon),
-      bias(ParameterLayout("head.bias", {padded_vocabulary(c.vocab, runtime.tensor->size())}, {}, replicas_of(runtime)), false),
+      bias(ParameterLayout("head.bias", {padded_vocabulary(c.vocab, runtime.tensor->size())}, {}, replicas_of(runtime)).padded_after(c.vocab), false),
       config_(c),
       layer_(static_cast<int>(c.layers) - 1),
       tensor_(*runtime.tensor),

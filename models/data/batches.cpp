@@ -121,7 +121,8 @@ const RegisterData text({"text",
                            if (options.validation_batch > 0) source.validation = std::make_unique<OtherRounds>(std::move(source.validation), request.global_batch, options.validation_batch);
                            for (auto* half : {&source.training, &source.validation}) *half = std::make_unique<OwningWindows>(corpus, std::move(*half));
                            return source;
-                         }});
+                         },
+                         true});
 
 }  // namespace
 

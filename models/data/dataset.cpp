@@ -25,6 +25,11 @@ std::vector<DataKind> data_kinds() {
   return all;
 }
 
+bool reads_default_text(const std::string& data) {
+  const auto found = registry().find(data.substr(0, data.find(':')));
+  return found != registry().end() && found->second.default_text;
+}
+
 DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch, const std::string& vocabulary) {
   const std::size_t colon = data.find(':');
   const std::string name = data.substr(0, colon);

@@ -63,12 +63,15 @@ struct DataSource {
 struct DataKind {
   std::string name, help;
   std::function<DataSource(const DataRequest&)> open;
+  bool default_text = false;  ///< without a path it is of this machine's default text (Corpus::open)
 };
 struct RegisterData {
   explicit RegisterData(DataKind kind);
 };
 /// By name.
 std::vector<DataKind> data_kinds();
+/// Of `data`, NAME[:options]; false for a name that nothing has.
+bool reads_default_text(const std::string& data);
 /// `data`: NAME[:options]. UsageError listing what there is.
 DataSource open_data(const std::string& data, const std::string& path, std::uint64_t seed, std::int64_t global_batch, const std::string& vocabulary = "");
 

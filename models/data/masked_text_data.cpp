@@ -75,7 +75,8 @@ const RegisterData masked_text({"masked_text",
                                   const Parameters given = parse_named(request.options.empty() ? "masked_text" : "masked_text:" + request.options, {schema}, "data").parameters;
                                   const MaskedRates rates{given.real("rate"), given.real("shorter")};
                                   return given.choice("tokens") == "pieces" ? in_pieces(request, rates, given.choice("case")) : in_bytes(request, rates);
-                                }});
+                                },
+                                true});
 
 }  // namespace
 }  // namespace thinwire

@@ -24,11 +24,11 @@ class Layouts {
   }
   ParameterLayout table(std::int64_t vocab, std::int64_t hidden, const SplitGroups& copies, const char* name = "embedding.token") const {
     const std::int64_t rows = grid_ ? grid_vocabulary(shape_, vocab) : padded_vocabulary(vocab, shape_.ranks());
-    if (!grid_) return {name, {rows, hidden}, tensor_group(), {}, copies};
+    if (!grid_) return ParameterLayout(name, {rows, hidden}, tensor_group(), {}, copies).padded_after(vocab);
     const ParameterLayout where = grid_linear(shape_, "embedding.token", rows, hidden, rank_, true).weight;
     SplitGroups replicas = where.replicas();
     replicas.insert(replicas.end(), copies.begin(), copies.end());
-    return {"embedding.token", {rows, hidden}, where.row_groups(), where.column_groups(), replicas};
+    return ParameterLayout("embedding.token", {rows, hidden}, where.row_groups(), where.column_groups(), replicas).padded_after(vocab);
   }
   ParameterLayout position(std::int64_t max_seq, std::int64_t hidden) const {
     if (!grid_) return {"embedding.position", {max_seq, hidden}, {}, {}, tensor_group()};

@@ -112,7 +112,7 @@ void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace&
                        const std::int32_t* lengths) {
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count, local = h / tensor_.size();
   const bool split_tokens = tensor_.sequence_parallel(), post = config_.post_norm;
-  const std::string projection = name_ + ".attention.projection", mlp = name_ + ".mlp.projection";
+  const std::string projection = name_ + attention_sum, mlp = name_ + mlp_sum;
 
   const T* qkv_input = x;
   if (!post) {
@@ -215,7 +215,7 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
   if (post) norm_backward(pass, norm2, data_of<T>(s.summed), s.norm2, own, work, d);
   const T* dy = dropping ? branch : d;
   clock_.run("mlp branch backward", index_, pass.micro, [&] { into_branch(".mlp.dropout", mlp_projection); });
-  dy = tensor_.sum_output_backward(pass, name_ + ".mlp.projection", index_, rows, h, dy, all_rows, clock_);
+  dy = tensor_.sum_output_backward(pass, name_ + mlp_sum, index_, rows, h, dy, all_rows, clock_);
   T* activated = shaped<T>(work.wide, {rows, 4 * local});  // recomputed: cheaper than keeping 4h per token and layer
   T* wide_gradient = shaped<T>(work.wide_gradient, {rows, 4 * local});
   clock_.run("mlp backward", index_, pass.micro, [&] {
@@ -231,7 +231,7 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
 
   dy = dropping ? branch : d;
   clock_.run("attention branch backward", index_, pass.micro, [&] { into_branch(".attention.dropout", attention_projection); });
-  dy = tensor_.sum_output_backward(pass, name_ + ".attention.projection", index_, rows, h, dy, all_rows, clock_);
+  dy = tensor_.sum_output_backward(pass, name_ + attention_sum, index_, rows, h, dy, all_rows, clock_);
   T* context_gradient = shaped<T>(work.narrow2, {rows, local});
   T* qkv_gradient = shaped<T>(work.wide, {rows, 3 * local});
   clock_.run("attention backward", index_, pass.micro, [&] {

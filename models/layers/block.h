@@ -66,11 +66,14 @@ class Block {
                 const std::int32_t* lengths = nullptr);
   void collect(ParameterList<T>& list);
   int index() const { return index_; }
+  /// As Unit::summed.
+  std::vector<std::string> summed() const { return {name_ + attention_sum, name_ + mlp_sum}; }
 
   LayerNorm<T> norm1, norm2;
   Linear<T> qkv, attention_projection, expand, mlp_projection;
 
  private:
+  static constexpr const char *attention_sum = ".attention.projection", *mlp_sum = ".mlp.projection";
   void drop(const PassContext& pass, const std::string& name, const T* x, T* y) const;
   /// The product of a row-parallel linear, before it is summed over the group; whole and with its bias on one rank.
   void project(const Linear<T>& linear, std::int64_t rows, const T* x, T* y) const;

@@ -18,11 +18,11 @@ std::int64_t padded_vocabulary(std::int64_t vocab, int ranks) {
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
-RowInitialiser token_rows(std::int64_t vocab, std::uint64_t seed) {
+RowInitialiser token_rows(std::uint64_t seed) {
   return [=](const ParameterLayout& layout, std::int64_t first_row, TensorView to) {
     initialise_normal(layout, seed, 0.02, to, first_row);
     const std::int64_t columns = layout.columns().count, rows = to.elements() / columns;
-    const std::int64_t valid = std::clamp<std::int64_t>(vocab - layout.rows().begin - first_row, 0, rows);
+    const std::int64_t valid = std::clamp<std::int64_t>(layout.used().rows() - layout.rows().begin - first_row, 0, rows);
     const TensorView padding = to.flat_slice(valid * columns, (rows - valid) * columns);
     fill_zero_bytes(padding.data(), padding.bytes());
   };
@@ -32,7 +32,7 @@ template <typename T>
 Parameter<T> token_table(std::int64_t vocab, std::int64_t hidden, std::uint64_t seed, const TensorParallel<T>& tensor,
                          const SplitGroups& copies, const std::string& name) {
   const SplitGroups rows = tensor.splits() ? SplitGroups{tensor.group()} : SplitGroups{};
-  return {ParameterLayout(name, {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies), true, token_rows(vocab, seed)};
+  return {ParameterLayout(name, {padded_vocabulary(vocab, tensor.size()), hidden}, rows, {}, copies).padded_after(vocab), true, token_rows(seed)};
 }
 
 template <typename T>

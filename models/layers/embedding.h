@@ -16,7 +16,7 @@ std::int64_t padded_vocabulary(std::int64_t vocab, int ranks);
 
 /// Normal(0, 0.02), and 0 in the rows of the padding, which is no part of a checkpoint: a codec that sees it together with rows of the
 /// vocabulary must see the same after a restart.
-RowInitialiser token_rows(std::int64_t vocab, std::uint64_t seed);
+RowInitialiser token_rows(std::uint64_t seed);
 
 /// The token table [padded vocab, hidden], of which a rank of the tensor group holds a block of rows. `copies`: ranks of other
 /// stages that hold it too.

@@ -38,7 +38,7 @@ Parameter<T> grid_token_table(TensorGrid<T>& grid, std::int64_t vocab, std::int6
   const ParameterLayout where = grid_linear(grid.shape(), "embedding.token", rows, hidden, grid.rank(), true).weight;
   SplitGroups replicas = where.replicas();
   replicas.insert(replicas.end(), copies.begin(), copies.end());
-  return {ParameterLayout("embedding.token", {rows, hidden}, where.row_groups(), where.column_groups(), replicas), true, token_rows(vocab, seed)};
+  return {ParameterLayout("embedding.token", {rows, hidden}, where.row_groups(), where.column_groups(), replicas).padded_after(vocab), true, token_rows(seed)};
 }
 
 template <typename T>

@@ -40,6 +40,7 @@ ParameterLayout::ParameterLayout(std::string name, Shape global, SplitGroups row
                                  SplitGroups column_groups, SplitGroups replicas)
     : name_(std::move(name)),
       global_(global),
+      used_(global),
       row_groups_(std::move(row_groups)),
       column_groups_(std::move(column_groups)),
       replicas_(std::move(replicas)),
@@ -50,6 +51,13 @@ ParameterLayout ParameterLayout::absent() const {
   ParameterLayout other = *this;
   other.rows_ = other.columns_ = {};
   other.held_ = false;
+  return other;
+}
+
+ParameterLayout ParameterLayout::padded_after(std::int64_t used) const {
+  TW_ASSERT(used > 0 && used <= global_[0], name_);
+  ParameterLayout other = *this;
+  other.used_ = global_.rank() == 1 ? Shape{used} : Shape{used, global_.columns()};
   return other;
 }
 

@@ -62,9 +62,14 @@ class ParameterLayout {
   /// The same layout on a rank that holds nothing of it (the diagonal form of 3-D vectors: a piece lies only
   /// where two indices agree).
   ParameterLayout absent() const;
+  /// The same layout where only the first `used` rows of a matrix, or elements of a vector, are the model's: the rest is padding, so that
+  /// the axis divides (a vocabulary). It holds no values that count, and files leave it out.
+  ParameterLayout padded_after(std::int64_t used) const;
 
   const std::string& name() const { return name_; }
   const Shape& global() const { return global_; }
+  /// global() without its padding.
+  const Shape& used() const { return used_; }
   Shape local() const;
   AxisRange rows() const { return rows_; }
   AxisRange columns() const { return columns_; }
@@ -79,7 +84,7 @@ class ParameterLayout {
 
  private:
   std::string name_;
-  Shape global_{0};
+  Shape global_{0}, used_{0};
   SplitGroups row_groups_, column_groups_, replicas_;
   AxisRange rows_, columns_;
   bool held_ = true;

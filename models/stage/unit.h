@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "models/layout/parameter.h"
 
@@ -14,6 +15,8 @@ struct Unit {
   /// What its passes read. A tied table is listed by both units that use it; its home is the first of them in the order of the forward pass,
   /// whose backward pass completes the gradient.
   ParameterList<T> parameters;
+  /// Names of the tensors [rows, hidden] that its forward pass sums over the tensor ranks: a codec that is trained with the model has weights for each.
+  std::vector<std::string> summed = {};
 };
 
 }  // namespace thinwire

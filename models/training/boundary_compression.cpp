@@ -16,7 +16,7 @@ const CompressRule& backward_rule(const TrainConfig& c) {
   if (c.device != DeviceKind::host) refuse("its codecs work on the host; use --device host.");
   if (c.mesh.tp != 1) refuse("tensor parallelism of " + std::to_string(c.mesh.tp) + "; it is for 1.");
   if (sends_positions_first(c)) refuse("the released form of powersgd, whose view of a message is the pipeline's; it is for --form fair.");
-  if (c.schedule != "1f1b") refuse("schedule '" + c.schedule + "'; it is for 1f1b.");
+  if (!schedule_traits(c.schedule).epilogue) refuse("schedule '" + c.schedule + "'; it is for 1f1b.");
   if (c.dtype != DType::f32 || c.comm_dtype != DType::f32) refuse("training and wire type must be f32, which rounds nothing else on the way.");
   if (c.model.layers % c.mesh.pp != 0)
     refuse(std::to_string(c.model.layers) + " layers do not divide into " + std::to_string(c.mesh.pp) + " stages.");

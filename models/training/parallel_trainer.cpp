@@ -282,10 +282,9 @@ class Trainer3d final : public ParallelTrainer {
     ChannelPair *forward = pairs_->tensor_forward, *boundary_forward = pairs_->boundary.forward;
     for (auto& chunk : chunks_) {
       const ModelPart& part = chunk->part();
-      for (int l = part.first_layer; l < part.end_layer(); ++l)
-        if (forward && forward->codes(l, at_.pp, settled))
-          for (const char* linear : {".attention.projection", ".mlp.projection"})
-            sums.push_back(tensor_id("layer" + std::to_string(l) + linear));
+      for (const Unit<T>& unit : chunk->units())
+        if (forward && forward->codes(unit.layer, at_.pp, settled))
+          for (const std::string& summed : unit.summed) sums.push_back(tensor_id(summed));
       const auto add_boundary = [&](int boundary, int sender) {
         if (boundary_forward->codes(boundary, sender, settled)) boundaries.push_back(tensor_id("boundary" + std::to_string(boundary)));
       };

@@ -18,23 +18,6 @@ PAYS = 1.05
 # Largest relative L2 error of a result that the tables call "low error". No statement about training.
 LOW_ERROR = 0.1
 
-TRAFFIC_NAMES = {
-    "tp_forward": "tensor-parallel forward sum",
-    "tp_backward": "tensor-parallel backward sum",
-    "pp_forward": "stage-boundary activation",
-    "pp_backward": "stage-boundary gradient",
-    "dp_gradient": "data-parallel gradient",
-    "embedding": "embedding gradient",
-    "param_all_gather": "sharded weights, gather",
-    "grad_reduce_scatter": "sharded gradients, scatter",
-    "outer_gradient": "replicas' exchange every so many steps",
-    "optimizer": "exchange inside the update",
-    "tp_weight": "grid weights",
-    "tp_weight_gradient": "grid weight gradients",
-    "codec": "codec alone",
-    "control": "dense collectives",
-}
-ACTIVATION_CLASSES = ("tp_forward", "pp_forward", "tp_backward", "pp_backward")
 STATUSES = ("OK", "MISTRUSTED", "SKIPPED", "FAILED", "TIMEOUT", "WRONG")
 FAMILY_ORDER = ("none", "cast", "autoencoder", "topk", "randomk", "quantize", "powersgd")
 STUDY_METHODS = ("none", "A1", "A2", "T1", "T2", "T3", "T4", "R1", "R2", "R3", "R4", "Q1", "Q2", "Q3")

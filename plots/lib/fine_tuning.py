@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from plots.lib import words
 
-CLAIMS = ("activation_compression.C2", "activation_compression.M1")  # M1: one task from scratch
+FIGURE = "fine_tuning_drop"  # claims whose figure it is are read: none is listed here
 SCRATCH = "from scratch"
 _OF_TASK = re.compile(r"^(\w+) of (\w+), (.*)$")
 
@@ -26,7 +26,7 @@ class TaskResult:
 def results(claims):
     """({task: TaskResult}, the tables that they are from). Claims of one comparison share their cells: the one with the most arms is taken."""
     found, tables = {}, {}
-    for table in claims.tables(*CLAIMS, name=" of "):
+    for table in claims.tables_of(FIGURE, name=" of "):
         match = _OF_TASK.match(table.name)
         if not match or match[1] in ("gain", "link") or (match[2] in tables and len(table.rows) <= len(tables[match[2]].rows)):
             continue
@@ -50,7 +50,7 @@ def results(claims):
 def ratios(claims):
     """{arm: bytes of the dense arm over its own}."""
     found = {}
-    for table in claims.tables(*CLAIMS, name="link bytes of a step's activations"):
+    for table in claims.tables_of(FIGURE, name="link bytes of a step's activations"):
         for arm, values in table.rows:
             found.setdefault(arm, table.number(values, "dense over sent"))
     return found

@@ -6,44 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from plots.lib import data, style, words
+from plots.lib import data, style, traffic_classes, words
 
-CLASS_ORDER = (
-    "tp_forward",
-    "tp_backward",
-    "pp_forward",
-    "pp_backward",
-    "dp_gradient",
-    "embedding",
-    "grad_reduce_scatter",
-    "param_all_gather",
-    "outer_gradient",
-    "optimizer",
-    "tp_weight",
-    "tp_weight_gradient",
-)
 STAGES = ("compute", "encode", "transfer", "decode", "wait")
 DENSE_NAMES = ("dense", "none", "uncompressed")
 # The same configuration of everything but compression and link: only such runs are compared.
 _SETTING = ("ranks", "tp", "pp", "dp", "layers", "hidden", "batch", "seq")
 _MIXED_COLOUR = "#882255"
 _DASHES = ((0, ()), (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
-_MARKERS = {
-    "tp_forward": "o",
-    "tp_backward": "8",
-    "pp_forward": "^",
-    "pp_backward": "v",
-    "dp_gradient": "s",
-    "embedding": "D",
-    "grad_reduce_scatter": "p",
-    "param_all_gather": "h",
-    "outer_gradient": "P",
-    "optimizer": "X",
-    "tp_weight": "<",
-    "tp_weight_gradient": ">",
-    "several": "*",
-    "": ".",
-}
+_MARKERS = {**traffic_classes.MARKERS, "several": "*", "": "."}
 
 
 @dataclass
@@ -172,7 +143,7 @@ def _plan(name, traffic):
 
 
 def class_rank(traffic):
-    return CLASS_ORDER.index(traffic) if traffic in CLASS_ORDER else len(CLASS_ORDER)
+    return traffic_classes.NAMES.index(traffic) if traffic in traffic_classes.NAMES else len(traffic_classes.NAMES)
 
 
 def _order(plan):

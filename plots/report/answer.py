@@ -1,7 +1,7 @@
 """The report's first heading: who reaches the loss first on which link, which methods pay without spoiling what they send, and the fastest at any error."""
 import numpy as np
 
-from plots.lib import data, words
+from plots.lib import data, traffic_classes, words
 from plots.lib.race import bits_per_second, link_words
 from plots.report import page, verdicts
 
@@ -79,7 +79,7 @@ def _headline(found):
     result = []
     for link in dict.fromkeys(v.link for v in found):
         parts = []
-        for v in (v for v in found if v.link == link and v.traffic in data.ACTIVATION_CLASSES):
+        for v in (v for v in found if v.link == link and v.traffic in traffic_classes.ACTIVATIONS):
             pay, low = [name for name in v.good if name in v.pays], v.low_error
             if not low:
                 parts.append(f"{v.traffic}: no method has so small an error")

@@ -66,7 +66,7 @@ def does_it_pay(collected):
 
 def rest(collected):
     """What follows it: the fastest at any error, rows by link, methods by name, training runs."""
-    from plots.lib import data, words
+    from plots.lib import data, traffic_classes, words
     from plots.report import verdicts
 
     found = verdicts.verdicts(collected)
@@ -76,7 +76,7 @@ def rest(collected):
         f"{v.link}, {v.traffic}: pay {words.listing(v.pays, 9) or 'none'}; never pay"
         f" {words.listing(v.never, 9) or 'none'}"
         for v in found
-        if v.traffic in data.ACTIVATION_CLASSES
+        if v.traffic in traffic_classes.ACTIVATIONS
     ]
     counts = [["link", "rate", "cells", "rows", "OK", "mistrusted", "skipped", "failed"]]
     for link, rate, cells, rows, status in verdicts.link_counts(collected):
@@ -107,7 +107,7 @@ def fine_tuned(claims):
 
     results, _ = fine_tuning.results(claims)
     if not results:
-        return [line for c in claims.ordered() if c.verdict == "SKIPPED" and c.id.startswith("activation_compression.") for line in ["", *textwrap.wrap(f"{c.id} SKIPPED: {c.because}", 118, subsequent_indent="  ")]]
+        return [line for c in claims.ordered() if c.verdict == "SKIPPED" and c.figure == fine_tuning.FIGURE for line in ["", *textwrap.wrap(f"{c.id} SKIPPED: {c.because}", 118, subsequent_indent="  ")]]
     ratios = fine_tuning.ratios(claims)
     mean = lambda result, arm: sum(result.arms[arm]) / len(result.arms[arm]) if arm in result.arms else float("nan")
     rows = [["activations", "times fewer bytes", *[f"{task}, {r.metric}" + ("" if r.counts else " (NO TEST)") for task, r in results.items()]]]

@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 
-from plots.lib import data, words
+from plots.lib import data, traffic_classes, words
 from plots.report import page, verdicts
 
 MISTRUSTED_LIMIT = 0.10
@@ -93,8 +93,7 @@ def summary(collected, options):
 def _classes(cells):
     """Rows per traffic class, and which classes no figure draws: nothing is left out in silence."""
     counts = {t or "no class": int(np.sum(cells["traffic"] == t)) for t in cells.distinct("traffic")}
-    drawn = set(data.ACTIVATION_CLASSES) | {"dp_gradient", "grad_reduce_scatter", "param_all_gather", "embedding", "codec", "control", "kernel", "training"}
-    hidden = [t for t in counts if t not in drawn]
+    hidden = [t for t in counts if t not in traffic_classes.WORDS]
     text = (
         f"Rows by traffic class: {words.listing([f'{n} {t}' for t, n in counts.items()], 12)}."
         if counts

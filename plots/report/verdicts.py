@@ -3,9 +3,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plots.lib import data
-
-CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "grad_reduce_scatter", "param_all_gather", "outer_gradient", "optimizer", "tp_weight", "tp_weight_gradient", "embedding")
+from plots.lib import data, traffic_classes
 
 
 @dataclass
@@ -43,7 +41,7 @@ def link_counts(collected):
 def verdicts(collected):
     """One Verdict per traffic class and link that has compressed rows with a valid timing, in the figures' order."""
     result = []
-    for traffic in CLASSES:
+    for traffic in traffic_classes.NAMES:
         cells = collected.cells.where(traffic=traffic)
         for link in data.links(cells):
             valid = data.timed(cells.where(link=link))

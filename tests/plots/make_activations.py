@@ -53,7 +53,7 @@ def fine_tuning():
         arms = {"dense": 1.0, **KEPT, "from scratch": 0.5 if counts else 0.98}
         rows = [(arm, [chance + above * kept + 0.01 * (i - 1) for i in range(3)]) for arm, kept in arms.items()]
         tables.append(made.table(f"{metric} of {task}, {name}", SEEDS, rows))
-    return made.claim("activation_compression.C2a", tables=tables)
+    return made.claim("activation_compression.C2a", figure="fine_tuning_drop", tables=tables)
 
 
 CORNER = {"dense": 0.7, "A2: auto-encoder, 9.8 %": 0.69, "T1: Top-K, 0.98 %": 0.56, "Q2: 4 bits": 0.7}
@@ -67,7 +67,7 @@ def corner():
         made.table(f"link bytes of a step's activations, {name}", ["MB", "dense over sent"], [(arm, [8.0 / RATIOS[arm], RATIOS[arm]]) for arm in CORNER]),
         made.table(f"accuracy of pol, {name}", ["seed 1"], [(arm, [reached]) for arm, reached in CORNER.items()]),
     ]
-    return made.claim("activation_compression.M1", verdict="DIRECTION ONLY", profile="quick", tables=tables)
+    return made.claim("activation_compression.M1", figure="fine_tuning_drop", verdict="DIRECTION ONLY", profile="quick", tables=tables)
 
 
 def changes():

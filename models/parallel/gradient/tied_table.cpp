@@ -38,7 +38,7 @@ TiedTable<T>::TiedTable(const OwnedPart<T>* table, const NamedChannels& channels
 template <typename T>
 MessageKey TiedTable<T>::key() const {
   MessageKey key;
-  key.tensor = tensor_id("embedding.token");
+  key.tensor = tensor_id(table_->parameter->name());
   key.step = step_;
   return key;
 }

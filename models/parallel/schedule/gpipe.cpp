@@ -4,6 +4,7 @@
 #include "models/parallel/schedule/patterns.h"
 
 namespace thinwire::schedules {
+namespace {
 
 void fill_gpipe(Schedule& s) {
   for (int stage = 0; stage < s.stages; ++stage) {
@@ -12,4 +13,7 @@ void fill_gpipe(Schedule& s) {
   }
 }
 
+const RegisterSchedule gpipe("gpipe", fill_gpipe);
+
+}  // namespace
 }  // namespace thinwire::schedules

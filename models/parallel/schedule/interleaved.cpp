@@ -20,8 +20,6 @@ Slot forward_slot(const Schedule& s, int k) {
   return {k / group * s.stages + k % s.stages, k % group / s.stages};
 }
 
-}  // namespace
-
 void fill_interleaved(Schedule& s) {
   // With one chunk there is nothing to interleave, and filling twice as deep would only cost memory.
   if (s.virtual_stages == 1) return fill_one_forward_one_backward(s);
@@ -46,4 +44,7 @@ void fill_interleaved(Schedule& s) {
   }
 }
 
+const RegisterSchedule interleaved("interleaved", fill_interleaved, {.virtual_stages = true, .rounds_of_stages = true});
+
+}  // namespace
 }  // namespace thinwire::schedules

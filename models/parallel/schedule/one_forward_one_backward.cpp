@@ -20,4 +20,8 @@ void fill_one_forward_one_backward(Schedule& s) {
   }
 }
 
+namespace {
+const RegisterSchedule one_forward_one_backward("1f1b", fill_one_forward_one_backward, {.epilogue = true});
+}
+
 }  // namespace thinwire::schedules

@@ -1,4 +1,4 @@
-// The orders of computation that make_schedule knows, and the messages around each computation.
+// How a file adds an order of computation that make_schedule knows, and the messages around each computation.
 #pragma once
 
 #include "models/parallel/schedule/schedule.h"
@@ -11,10 +11,12 @@ namespace thinwire::schedules {
 void add_forward(Schedule& schedule, int stage, int micro, int chunk, int slice = 0);
 void add_backward(Schedule& schedule, int stage, int micro, int chunk, int slice = 0);
 
-// Each fills schedule.stage of a schedule whose extents are set and sound.
-void fill_gpipe(Schedule& schedule);
+/// `fill` writes schedule.stage of a schedule whose extents are set and sound.
+struct RegisterSchedule {
+  RegisterSchedule(const char* name, void (*fill)(Schedule&), const ScheduleTraits& traits = {});
+};
+
+/// 1F1B, which interleaving is where a stage has one chunk.
 void fill_one_forward_one_backward(Schedule& schedule);
-void fill_interleaved(Schedule& schedule);
-void fill_terapipe(Schedule& schedule);
 
 }  // namespace thinwire::schedules

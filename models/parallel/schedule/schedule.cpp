@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <map>
 
 #include "core/error.h"
 #include "models/parallel/schedule/patterns.h"
@@ -11,48 +11,49 @@ namespace thinwire {
 namespace {
 
 struct Pattern {
-  std::string name;
   void (*fill)(Schedule&);
+  ScheduleTraits traits;
 };
 
-const std::vector<Pattern>& patterns() {
-  static const std::vector<Pattern> all = {{"gpipe", schedules::fill_gpipe},
-                                           {"1f1b", schedules::fill_one_forward_one_backward},
-                                           {"interleaved", schedules::fill_interleaved},
-                                           {"terapipe", schedules::fill_terapipe}};
+std::map<std::string, Pattern>& patterns() {
+  static std::map<std::string, Pattern> all;
+  return all;
+}
+
+std::string listed(const std::vector<std::string>& names, const char* between) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : between) + name;
   return all;
 }
 
 const Pattern& pattern_named(const std::string& name) {
-  const auto found = std::ranges::find(patterns(), name, &Pattern::name);
-  if (found != patterns().end()) return *found;
-  std::string known;
-  for (const std::string& n : schedule_names()) known += (known.empty() ? "" : ", ") + n;
-  throw UsageError("unknown pipeline schedule '" + name + "'; there are: " + known);
+  const auto found = patterns().find(name);
+  if (found != patterns().end()) return found->second;
+  throw UsageError("unknown pipeline schedule '" + name + "'; there are: " + listed(schedule_names(), ", "));
 }
 
-void require_extents(const std::string& name, int stages, int micro_batches, int virtual_stages, int slices) {
+void require_extents(const std::string& name, const ScheduleTraits& traits, int stages, int micro_batches, int virtual_stages, int slices) {
   const std::array<std::pair<const char*, int>, 4> extents = {
       {{"stages", stages}, {"micro-batches", micro_batches}, {"virtual stages", virtual_stages}, {"slices", slices}}};
   for (const auto& [what, value] : extents)
     if (value < 1)
       throw UsageError("pipeline schedule " + name + ": " + what + " must be at least 1, not " +
                        std::to_string(value));
-  if (virtual_stages > 1 && name != "interleaved")
+  if (virtual_stages > 1 && !traits.virtual_stages)
     throw UsageError("pipeline schedule " + name + " has one virtual stage per stage, not " +
-                     std::to_string(virtual_stages) + "; use schedule interleaved, or 1 virtual stage");
+                     std::to_string(virtual_stages) + "; use schedule " + listed(schedules_that(&ScheduleTraits::virtual_stages), " or ") + ", or 1 virtual stage");
   if (virtual_stages > 1 && stages == 1)
     throw UsageError(
-        "pipeline schedule interleaved: " + std::to_string(virtual_stages) +
+        "pipeline schedule " + name + ": " + std::to_string(virtual_stages) +
         " virtual stages need at least 2 stages, not 1; raise the stages or use 1 virtual stage");
-  if (slices > 1 && name != "terapipe")
+  if (slices > 1 && !traits.token_slices)
     throw UsageError("pipeline schedule " + name + " runs whole micro-batches, not " + std::to_string(slices) +
                      " slices of them; a slice needs what those in front of it left behind, and its gradient what those behind it did: "
-                     "use schedule terapipe, or 1 slice");
-  if (name == "interleaved" && micro_batches % stages != 0)
-    throw UsageError("pipeline schedule interleaved: micro-batches (" + std::to_string(micro_batches) +
+                     "use schedule " + listed(schedules_that(&ScheduleTraits::token_slices), " or ") + ", or 1 slice");
+  if (traits.rounds_of_stages && micro_batches % stages != 0)
+    throw UsageError("pipeline schedule " + name + ": micro-batches (" + std::to_string(micro_batches) +
                      ") must be a multiple of stages (" + std::to_string(stages) +
-                     "); change one of them or use 1f1b");
+                     "); change one of them or use another schedule");
 }
 
 }  // namespace
@@ -103,18 +104,31 @@ std::string describe(const Instruction& i) {
   return text;
 }
 
+schedules::RegisterSchedule::RegisterSchedule(const char* name, void (*fill)(Schedule&), const ScheduleTraits& traits) {
+  TW_ASSERT(patterns().emplace(name, Pattern{fill, traits}).second, "two schedules of one name");
+}
+
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    std::ranges::transform(patterns(), std::back_inserter(all), &Pattern::name);
+    for (const auto& [name, pattern] : patterns()) all.push_back(name);
     return all;
   }();
   return names;
 }
 
+const ScheduleTraits& schedule_traits(const std::string& name) { return pattern_named(name).traits; }
+
+std::vector<std::string> schedules_that(bool ScheduleTraits::* can) {
+  std::vector<std::string> names;
+  for (const auto& [name, pattern] : patterns())
+    if (pattern.traits.*can) names.push_back(name);
+  return names;
+}
+
 Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages, int slices) {
   const Pattern& pattern = pattern_named(name);
-  require_extents(name, stages, micro_batches, virtual_stages, slices);
+  require_extents(name, pattern.traits, stages, micro_batches, virtual_stages, slices);
   Schedule schedule{name, stages, micro_batches, virtual_stages, slices, {}, {}};
   schedule.stage.resize(static_cast<std::size_t>(stages));
   pattern.fill(schedule);

@@ -56,13 +56,24 @@ struct Schedule {
   UnitCounts units = {};                        ///< of a lowered schedule; else empty
 };
 
-/// Names that make_schedule knows.
+/// What a schedule can do beside running whole micro-batches through one chunk of layers per stage, and what it asks for.
+struct ScheduleTraits {
+  bool virtual_stages = false;    ///< several chunks of layers on a stage
+  bool token_slices = false;      ///< slices of micro-batches (token_slices.h)
+  bool rounds_of_stages = false;  ///< micro-batches go round in groups of P: their number must be a multiple of it
+  bool epilogue = false;          ///< its cool-down is 1F1B's, the last min(M, P - stage) gradients of a step: what Optimus-CC calls the epilogue
+};
+
+/// Names that make_schedule knows, in order; each is a file of this folder that registers itself (patterns.h).
 const std::vector<std::string>& schedule_names();
+/// UsageError naming those there are for another name.
+const ScheduleTraits& schedule_traits(const std::string& name);
+/// Names of those that can do it, in order.
+std::vector<std::string> schedules_that(bool ScheduleTraits::* can);
 
 /// gpipe: Huang et al. 2019 (arXiv 1811.06965), section 2.3; 1f1b: Narayanan et al. 2021 (arXiv 2104.04473),
 /// section 2.2.1; interleaved: ibid., section 2.2.2; terapipe: Li et al. 2021 (arXiv 2102.07988), section 3. Throws UsageError for
-/// an unknown name, an extent below 1, virtual stages with another schedule than interleaved or with one stage only, interleaved with
-/// micro-batches that are no multiple of the stages, and slices with another schedule than terapipe.
+/// an unknown name, an extent below 1, virtual stages with one stage only, and whatever the schedule's traits do not allow.
 Schedule make_schedule(const std::string& name, int stages, int micro_batches, int virtual_stages = 1, int slices = 1);
 
 /// Position in the model, 0 .. P*V-1, of a stage's chunk: chunk * P + stage. Forward of position p receives

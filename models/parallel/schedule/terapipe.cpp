@@ -4,6 +4,7 @@
 #include "models/parallel/schedule/patterns.h"
 
 namespace thinwire::schedules {
+namespace {
 
 void fill_terapipe(Schedule& s) {
   for (int stage = 0; stage < s.stages; ++stage) {
@@ -14,4 +15,7 @@ void fill_terapipe(Schedule& s) {
   }
 }
 
+const RegisterSchedule terapipe("terapipe", fill_terapipe, {.token_slices = true});
+
+}  // namespace
 }  // namespace thinwire::schedules

@@ -159,7 +159,7 @@ void require_datasets(const h5::Group& file, const PieceCatalogue& wanted, DType
   for (const auto& [name, dataset] : wanted.datasets()) {
     if (!file.has(name)) throw CorruptData(path + ": it has no " + name + "; " + remedy);
     const h5::DatasetInfo info = file.info(name);
-    if (!holds(name, info.extents, dataset.global) || info.dtype != dtype)
+    if (!has_shape(info.extents, dataset.global) || info.dtype != dtype)
       throw CorruptData(path + ": " + name + " has " + std::to_string(info.elements()) + " elements of " +
                         (info.dtype ? std::string(name_of(*info.dtype)) : "an unknown type") + " where this model has " + dataset.global.to_string() + " of " +
                         std::string(name_of(dtype)) + "; " + remedy);
@@ -169,7 +169,7 @@ void require_datasets(const h5::Group& file, const PieceCatalogue& wanted, DType
 }  // namespace
 
 void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::string& path) {
-  std::vector<Piece> own = pieces_to_save(trainer, config.model.vocab);
+  std::vector<Piece> own = pieces_to_save(trainer);
   const PieceCatalogue catalogue = PieceCatalogue::gather(world, own);
   run_in_agreement(world, [&] {
     const CodecStates states = trainer.codec_state();
@@ -249,7 +249,7 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
   if (length > 0) world.broadcast(names.data(), length, 0)->wait();
 
   std::vector<Piece> own;
-  run_in_agreement(world, [&] { own = pieces_to_load(trainer, config.model.vocab, CheckpointContents::parse(names), config.reset_replica_state); });
+  run_in_agreement(world, [&] { own = pieces_to_load(trainer, CheckpointContents::parse(names), config.reset_replica_state); });
   const PieceCatalogue wanted = PieceCatalogue::gather(world, own);
   std::vector<std::byte> packed;
   run_in_agreement(world, [&] {
@@ -278,7 +278,7 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
     Tensor whole;
     for (const auto& [name, dataset] : wanted.datasets()) {
       whole.reshape(dataset.global, config.dtype);
-      read_dataset(*file, name, whole.view());
+      file->read_into(name, whole.view());
       exchange.distribute(name, dataset, whole.view());
     }
     if (report.codec_state == CodecStateUse::reset) log_warning(path + ": its codec state is not used; all codecs start anew at step " + std::to_string(report.steps));

@@ -9,24 +9,22 @@ namespace {
 
 constexpr std::int64_t message_bytes = 16 << 20;
 constexpr int piece_tag = 71, catalogue_tag = 72;
-constexpr const char *table_of_tokens = ".token", *per_replica = "per_replica/";  // names of such tables end so
-constexpr const char* bias_of_tokens = "head.bias";
+constexpr const char* per_replica = "per_replica/";
 
 std::int64_t rows_per_message(std::int64_t row_bytes) {
   return std::max<std::int64_t>(1, message_bytes / std::max<std::int64_t>(1, row_bytes));
 }
 
 /// Nothing when the slot's values hold nothing of the dataset. A piece is a rectangle: values that begin or end inside a row make up to three.
-void add_piece(std::vector<Piece>& pieces, const std::string& folder, const StateSlot& slot, std::int64_t vocab) {
+void add_piece(std::vector<Piece>& pieces, const std::string& folder, const StateSlot& slot) {
   const ParameterLayout& layout = slot.layout;
   const std::int64_t columns = layout.columns().count, elements = columns == 0 ? 0 : slot.value.elements();
-  const bool is_table = layout.name().ends_with(table_of_tokens), is_bias = layout.name() == bias_of_tokens;
   std::int64_t row = slot.first_row, column = slot.first_column;
   for (std::int64_t done = 0; done < elements;) {
     const std::int64_t left = elements - done, whole = column == 0 ? left / columns : 0, count = whole > 0 ? columns : std::min(columns - column, left), rows = std::max<std::int64_t>(1, whole);
-    Piece p{folder + "/" + layout.name(), layout.global(), {layout.rows().begin + row, rows}, {layout.columns().begin + column, count}, {}};
-    if (is_table) p.global = {vocab, layout.global().columns()}, p.rows.count = std::clamp<std::int64_t>(vocab - p.rows.begin, 0, rows);
-    if (is_bias) p.global = {vocab}, p.columns.count = std::clamp<std::int64_t>(vocab - p.columns.begin, 0, count);
+    Piece p{folder + "/" + layout.name(), layout.used(), {layout.rows().begin + row, rows}, {layout.columns().begin + column, count}, {}};
+    p.rows.count = std::clamp<std::int64_t>(p.global.rows() - p.rows.begin, 0, rows);
+    p.columns.count = std::clamp<std::int64_t>(p.global.columns() - p.columns.begin, 0, count);
     p.local = slot.value.flat_slice(done, p.rows.count * p.columns.count).reshaped({p.rows.count, p.columns.count});
     if (p.rows.count > 0 && p.columns.count > 0) pieces.push_back(p);
     done += rows * count, row += rows, column = 0;
@@ -65,37 +63,37 @@ struct EntryRows {
 
 }  // namespace
 
-std::vector<Piece> pieces_to_save(ParallelTrainer& trainer, std::int64_t vocab) {
+std::vector<Piece> pieces_to_save(ParallelTrainer& trainer) {
   std::vector<Piece> pieces;
   const DataCoordinates at = trainer.mesh().data_coordinates();
   for (const StateSlot& slot : trainer.state_slots()) {
     if (slot.copy || !slot.layout.counts_in_norm()) continue;
     switch (slot.owner) {
       case Owner::replicated:
-        if (at.replica == 0 && at.within_replica == 0) add_piece(pieces, slot.name, slot, vocab);
+        if (at.replica == 0 && at.within_replica == 0) add_piece(pieces, slot.name, slot);
         break;
       case Owner::sharded:
-        if (at.replica == 0) add_piece(pieces, slot.name, slot, vocab);
+        if (at.replica == 0) add_piece(pieces, slot.name, slot);
         break;
       case Owner::per_replica:
-        add_piece(pieces, replica_folder(slot), slot, vocab);
+        add_piece(pieces, replica_folder(slot), slot);
         break;
     }
   }
   return pieces;
 }
 
-std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const CheckpointContents& file, bool reset_replica_state) {
+std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, const CheckpointContents& file, bool reset_replica_state) {
   std::vector<Piece> pieces;
   for (const StateSlot& slot : trainer.state_slots()) {
     if (slot.owner == Owner::per_replica) {
       const auto found = file.replicas.find(slot.name);
       const int there = found == file.replicas.end() ? 0 : found->second;
-      if (there == slot.replicas) add_piece(pieces, replica_folder(slot), slot, vocab);
+      if (there == slot.replicas) add_piece(pieces, replica_folder(slot), slot);
       if (there == slot.replicas) continue;
       if (reset_replica_state) {
         const auto shared = std::ranges::find_if(slot.sources, [&](const std::string& source) { return file.datasets.contains(source + "/" + slot.layout.name()); });
-        if (shared != slot.sources.end()) add_piece(pieces, *shared, slot, vocab);
+        if (shared != slot.sources.end()) add_piece(pieces, *shared, slot);
         continue;
       }
       throw UsageError(slot.name + " is state that each replica has of its own: the checkpoint has it of " + std::to_string(there) + " replicas, this run has " +
@@ -107,23 +105,15 @@ std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, 
         folder = source;
         break;
       }
-    add_piece(pieces, folder, slot, vocab);
+    add_piece(pieces, folder, slot);
   }
   return pieces;
 }
 
-bool holds(const std::string& dataset, const std::vector<std::int64_t>& have, const Shape& wanted) {
-  if (wanted.rank() == 1 && have.size() == 1 && dataset.ends_with(std::string("/") + bias_of_tokens)) return have[0] >= wanted[0];
+bool has_shape(const std::vector<std::int64_t>& have, const Shape& wanted) {
   std::vector<std::int64_t> extents;
   for (int i = 0; i < wanted.rank(); ++i) extents.push_back(wanted[i]);
   return have == extents;
-}
-
-void read_dataset(const h5::Group& file, const std::string& dataset, TensorView to) {
-  if (file.info(dataset).elements() == to.elements())
-    file.read_into(dataset, to);
-  else
-    file.read_rows(dataset, 0, to.elements(), to);
 }
 
 std::string CheckpointContents::text() const {

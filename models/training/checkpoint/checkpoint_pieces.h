@@ -29,18 +29,14 @@ struct CheckpointContents {
   static CheckpointContents parse(const std::string& text);
 };
 
-/// Whether a dataset of these extents gives a parameter of this shape: they are equal, or the dataset is a bias of tokens with its padding behind it, as files
-/// of older programs have it.
-bool holds(const std::string& dataset, const std::vector<std::int64_t>& have, const Shape& wanted);
-/// Reads one that does, without padding.
-void read_dataset(const h5::Group& file, const std::string& dataset, TensorView to);
+bool has_shape(const std::vector<std::int64_t>& extents, const Shape& wanted);
 
-/// The pieces that this rank contributes to a checkpoint: each element of each dataset comes from exactly one rank. Rows of the token
-/// table, and elements of a bias of tokens, beyond `vocab` are padding and belong to no dataset.
-std::vector<Piece> pieces_to_save(ParallelTrainer& trainer, std::int64_t vocab);
+/// The pieces that this rank contributes to a checkpoint: each element of each dataset comes from exactly one rank. Padding
+/// (ParameterLayout::used) belongs to no dataset.
+std::vector<Piece> pieces_to_save(ParallelTrainer& trainer);
 /// The pieces that this rank needs: replicas and copies, too. UsageError for state that replicas hold apart where the file has it of another
 /// number of replicas, unless `reset_replica_state`: then those slots begin as what replicas share (StateSlot::sources), or are left as they are.
-std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, std::int64_t vocab, const CheckpointContents& file, bool reset_replica_state);
+std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, const CheckpointContents& file, bool reset_replica_state);
 
 /// The pieces of all ranks as rank 0 sees them: by dataset, in the order in which they travel.
 class PieceCatalogue {

@@ -33,9 +33,9 @@ void load_weights(const std::string& path, Stage<T>& model) {
     std::string name = "full_precision_weights/" + p->name();
     if (!file.has(name)) name = "weights/" + p->name();
     if (!file.has(name)) throw CorruptData(path + ": it has no " + name + "; take another checkpoint");
-    if (!holds(name, file.info(name).extents, p->shape()))
+    if (!has_shape(file.info(name).extents, p->layout.used()))
       throw CorruptData(path + ": " + name + " has " + std::to_string(file.info(name).elements()) + " elements where this model has " + p->shape().to_string() + "; take another checkpoint");
-    read_dataset(file, name, p->value.view());
+    file.read_into(name, p->value.view());
   }
 }
 

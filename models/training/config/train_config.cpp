@@ -112,7 +112,7 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
         !stack.codec->traits().gather)
       throw UsageError("codec " + rule.codec + " has no payload of its own, so protocol " +
                        name_of(rule.protocol) + " cannot carry it; use rounds");
-    if (rule.epilogue_only && (c.stages() < 2 || c.schedule != "1f1b" || c.virtual_stages != 1))
+    if (rule.epilogue_only && (c.stages() < 2 || !schedule_traits(c.schedule).epilogue || c.virtual_stages != 1))
       throw UsageError("epilogue_only means the last backward messages of a 1f1b pipeline of two stages or more, not interleaved; here --pp is " +
                        str(c.mesh.pp) + ", --boundary-stages " + str(c.boundary_stages) + ", --schedule " + c.schedule + ", --virtual-stages " + str(c.virtual_stages));
     const bool activation = pipeline || traffic == TrafficClass::tp_forward || traffic == TrafficClass::tp_backward;
@@ -254,7 +254,7 @@ void check_boundary_stages(const TrainConfig& c) {
     refuse("here are tp " + str(c.mesh.tp) + " x pp " + str(c.mesh.pp) + " x dp " + str(c.mesh.dp) + " ranks; give --tp 1 --pp 1 --dp 1, or a pipeline of ranks without it");
   if (c.token_slices != "1") refuse("its messages are of whole sequences; leave out --token-slices " + c.token_slices);
   if (c.virtual_stages != 1) refuse("its stages hold one chunk each; leave out --virtual-stages " + str(c.virtual_stages));
-  if (c.schedule != "1f1b") refuse("leave out --schedule " + c.schedule);
+  if (!schedule_traits(c.schedule).epilogue) refuse("leave out --schedule " + c.schedule);
   if (c.device != DeviceKind::host) refuse("its messages stay on the host; use --device host");
   if (c.compute != ComputeMode::real) refuse("it is for losses, and its times are nobody's; use --compute real");
   if (c.dtype == DType::f32 && c.comm_dtype != DType::f32)

@@ -244,7 +244,7 @@ std::vector<TrainOption> make_table() {
       option("train.epsilon", "epsilon", OnResume::told, "AdamW: added to the root", "", TW_MEMBER(trainer.adamw.epsilon)),
       option("train.clip", "clip", OnResume::told, "largest global norm of the gradient", "", TW_MEMBER(trainer.max_norm)),
       option("parallel.schedule", "schedule", OnResume::codec_state, "pipeline schedule", "", TW_MEMBER(schedule),
-             {"1f1b", "gpipe", "interleaved", "terapipe"}),
+             schedule_names()),
       option("parallel.token_slices", "token-slices", OnResume::codec_state,
              "cut sequences along their tokens (schedule terapipe, which it chooses where none is given): so many equal slices, or their lengths: 32,16,16", "",
              TW_MEMBER(token_slices)),
@@ -407,8 +407,7 @@ TrainConfig make_train_config(const TrainValues& values) {
     if (config.vocabulary.empty()) config.vocabulary = own;
     refuse_other_pieces(config.vocabulary, own);
   }
-  // Only one schedule runs slices.
-  if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = "terapipe";
+  if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = schedules_that(&ScheduleTraits::token_slices).front();
   if (config.model.max_seq == 0) config.model.max_seq = config.seq;
   if (config.trainer.schedule.total == 0) config.trainer.schedule.total = config.steps;
   std::erase_if(config.compress, [](const auto& entry) { return !entry.second.active(); });

@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 
-from plots.lib import data, pareto, style, words
+from plots.lib import data, pareto, style, traffic_classes, words
 from plots.lib.figure import Figure, Heading, Source
 
 # Largest vNMSE that `bench_codec --all` calls tolerable, too: the square of the figures' low relative L2 error.
@@ -75,7 +75,7 @@ def draw(drawing, collected):
 def _panels(cells):
     """(title, points) per class of captured tensors, and per tensor where there is no class."""
     names = [
-        f"{data.TRAFFIC_NAMES.get(kind, kind)} ({kind})" if kind else os.path.basename(tensor) or "unnamed tensor"
+        f"{traffic_classes.words_of(kind)} ({kind})" if kind else os.path.basename(tensor) or "unnamed tensor"
         for kind, tensor in zip(cells["tensor_class"], cells["tensor"])
     ]
     cells = cells.with_column("panel", names)

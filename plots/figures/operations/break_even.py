@@ -1,10 +1,9 @@
 """The predicted break-even bandwidth of each cell against what was measured on the rated links."""
 import numpy as np
 
-from plots.lib import data, style, words
+from plots.lib import data, style, traffic_classes, words
 from plots.lib.figure import Figure, Source
 
-CLASSES = (*data.ACTIVATION_CLASSES, "dp_gradient", "grad_reduce_scatter", "param_all_gather", "outer_gradient", "optimizer", "embedding")
 COLUMNS = (
     "what",
     "link",
@@ -44,7 +43,7 @@ NEVER = 0.0
     columns=COLUMNS,
 )
 def draw(drawing, collected):
-    cells = collected.cells.where(traffic=CLASSES)
+    cells = collected.cells.where(traffic=traffic_classes.NAMES)
     usable = data.timed(cells)
     usable = usable.where(
         np.isfinite(usable["break_even_gbps"])

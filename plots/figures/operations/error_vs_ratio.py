@@ -1,7 +1,7 @@
 """Relative L2 error of the result against the link ratio, per codec and traffic class, with the Pareto front."""
 import numpy as np
 
-from plots.lib import data, pareto, style, words
+from plots.lib import data, pareto, style, traffic_classes, words
 from plots.lib.figure import Figure, Heading, Source
 
 USUAL = ("tp_forward", "pp_forward", "dp_gradient", "embedding")
@@ -56,13 +56,13 @@ def draw(drawing, collected):
     late = []
     for panel, (traffic, points) in zip(axes.flat, panels.items()):
         if not points:
-            reason = data.why_none(collected.cells.where(traffic=traffic), data.TRAFFIC_NAMES[traffic])
+            reason = data.why_none(collected.cells.where(traffic=traffic), traffic_classes.words_of(traffic))
             style.empty_panel(panel, reason)
             drawing.gaps.append(f"{traffic}: {reason}")
         else:
             late.append((panel, *_panel(panel, points)))
             drawing.seen.append(_seen(traffic, points))
-        panel.set_title(f"{data.TRAFFIC_NAMES[traffic]} ({traffic})")
+        panel.set_title(f"{traffic_classes.words_of(traffic)} ({traffic})")
         drawing.rows += points
     for panel in axes.flat[len(classes) :]:
         panel.set_visible(False)

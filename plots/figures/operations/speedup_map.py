@@ -4,7 +4,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
-from plots.lib import data, style, words
+from plots.lib import data, style, traffic_classes, words
 from plots.lib.figure import Figure, Source
 
 COLUMNS = (
@@ -72,7 +72,7 @@ def draw(drawing, collected):
             )
             boxes = _boxes(here, names, columns[traffic])
             if not boxes:
-                reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
+                reason = data.why_none(here, f"{traffic_classes.words_of(traffic)} on {link}")
                 style.empty_panel(panel, reason)
                 drawing.gaps.append(f"{link}, {traffic}: {reason}")
                 continue

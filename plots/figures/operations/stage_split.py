@@ -3,7 +3,7 @@ import itertools
 
 import numpy as np
 
-from plots.lib import data, style, words
+from plots.lib import data, style, traffic_classes, words
 from plots.lib.figure import Figure, Source
 
 STAGES = ("encode", "transfer", "decode")
@@ -65,7 +65,7 @@ def draw(drawing, collected):
             bars = _bars(usable.where(link=link, traffic=traffic), chosen[traffic]) if chosen[traffic] else []
             name = style.link_name(link, data.rate_of(collected.cells, link)) if len(classes) < 3 else link
             if not bars:
-                reason = data.why_none(here, f"{data.TRAFFIC_NAMES[traffic]} on {link}")
+                reason = data.why_none(here, f"{traffic_classes.words_of(traffic)} on {link}")
                 style.empty_panel(panel, reason)
                 drawing.gaps.append(f"{link}, {traffic}: {reason}")
                 panel.set_title(f"{name}: {traffic}")

@@ -264,6 +264,15 @@ TEST(Bert, ALogitThatIsNoNumberPredictsNoClass) {
   for (const double said : model.stage->predicted(*model.saved)) EXPECT_TRUE(std::isnan(said));
 }
 
+// By these names a codec that is trained with the model has weights for each sum over tensor ranks.
+TEST(Bert, NamesTheSumsOfItsLayersAndOfNothingElse) {
+  Model model("task=pretraining");
+  for (const Unit<double>& unit : model.stage->units()) {
+    const bool is_layer = unit.layer >= 0 && unit.layer < sizes().layers;
+    EXPECT_EQ(unit.summed, is_layer ? (std::vector<std::string>{unit.name + ".attention.projection", unit.name + ".mlp.projection"}) : std::vector<std::string>{}) << unit.name;
+  }
+}
+
 TEST(Bert, RefusesWhatItCannot) {
   TensorParallel<double> tensor;
   ComputeClock clock;

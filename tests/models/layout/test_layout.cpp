@@ -107,6 +107,18 @@ TEST(ParameterLayouts, ValuesDoNotDependOnTheLayout) {
     }
 }
 
+TEST(ParameterLayouts, PaddingIsWhatLiesBeyondTheModelsOwnExtentOnEveryRank) {
+  const SplitGroups second{{"tensor", 2, 1}};
+  const ParameterLayout plain("table", {16, 8}, second, {}), padded = plain.padded_after(13);
+  EXPECT_EQ(plain.used(), plain.global());
+  EXPECT_EQ(padded.used(), (Shape{13, 8}));
+  EXPECT_EQ(padded.global(), plain.global()) << "it is held all the same";
+  EXPECT_EQ(padded.local(), plain.local());
+  EXPECT_EQ(padded.rows(), plain.rows());
+  EXPECT_EQ(padded.absent().used(), padded.used());
+  EXPECT_EQ(ParameterLayout("bias", {16}, {}, second).padded_after(13).used(), Shape{13});
+}
+
 TEST(ActivationLayouts, EveryElementIsHeldByEquallyManyRanks) {
   const Shape global{72, 3, 72};
   for (const Scheme& s : schemes())

@@ -229,20 +229,43 @@ TEST(Schedule, OneStageSendsNothing) {
 }
 
 TEST(Schedule, CoolDownSendsTheLastGradientsOfAStep) {
-  for (const auto& [p, m] : {std::pair{4, 16}, {2, 8}, {4, 2}, {8, 32}, {3, 3}, {5, 1}}) {
-    const Schedule s = make_schedule("1f1b", p, m);
-    for (int stage = 0; stage < p; ++stage) {
-      std::vector<int> epilogue, wanted;
-      const auto& list = s.stage[static_cast<std::size_t>(stage)];
-      for (int k = 0; k < static_cast<int>(list.size()); ++k)
-        if (list[static_cast<std::size_t>(k)].kind == Kind::send_backward &&
-            phase_of(s, stage, k) == Phase::cool_down)
-          epilogue.push_back(list[static_cast<std::size_t>(k)].micro);
-      if (stage > 0)
-        for (int micro = m - std::min(p - stage, m); micro < m; ++micro) wanted.push_back(micro);
-      EXPECT_EQ(epilogue, wanted) << label(s) << " stage " << stage;
+  for (const std::string& name : schedules_that(&ScheduleTraits::epilogue))
+    for (const auto& [p, m] : {std::pair{4, 16}, {2, 8}, {4, 2}, {8, 32}, {3, 3}, {5, 1}}) {
+      const Schedule s = make_schedule(name, p, m);
+      for (int stage = 0; stage < p; ++stage) {
+        std::vector<int> epilogue, wanted;
+        const auto& list = s.stage[static_cast<std::size_t>(stage)];
+        for (int k = 0; k < static_cast<int>(list.size()); ++k)
+          if (list[static_cast<std::size_t>(k)].kind == Kind::send_backward &&
+              phase_of(s, stage, k) == Phase::cool_down)
+            epilogue.push_back(list[static_cast<std::size_t>(k)].micro);
+        if (stage > 0)
+          for (int micro = m - std::min(p - stage, m); micro < m; ++micro) wanted.push_back(micro);
+        EXPECT_EQ(epilogue, wanted) << label(s) << " stage " << stage;
+      }
     }
+}
+
+TEST(Schedule, WhatAScheduleCanAndAsksForIsWhatItsTraitsSay) {
+  const auto makes = [](const std::string& name, int micro_batches, int chunks, int slices) {
+    try {
+      (void)make_schedule(name, 4, micro_batches, chunks, slices);
+      return true;
+    } catch (const UsageError&) {
+      return false;
+    }
+  };
+  for (const std::string& name : schedule_names()) {
+    const ScheduleTraits& can = schedule_traits(name);
+    EXPECT_TRUE(makes(name, 8, 1, 1)) << name;
+    EXPECT_EQ(makes(name, 8, 2, 1), can.virtual_stages) << name;
+    EXPECT_EQ(makes(name, 8, 1, 2), can.token_slices) << name;
+    EXPECT_EQ(makes(name, 6, 1, 1), !can.rounds_of_stages) << name;
   }
+  EXPECT_EQ(schedules_that(&ScheduleTraits::virtual_stages), std::vector<std::string>{"interleaved"});
+  EXPECT_EQ(schedules_that(&ScheduleTraits::token_slices), std::vector<std::string>{"terapipe"});
+  EXPECT_EQ(schedules_that(&ScheduleTraits::epilogue), std::vector<std::string>{"1f1b"});
+  EXPECT_THROW((void)schedule_traits("2f2b"), UsageError);
 }
 
 TEST(Schedule, PhasesFollowEachOther) {

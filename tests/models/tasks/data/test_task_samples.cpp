@@ -147,6 +147,10 @@ TEST(TaskSamples, WhatIsMissingIsAskedFor) {
   refused([&] { return glue.open("name=rt"); }, "did you mean");
   refused([&] { return glue.open("name=rte,fold=3"); }, "fold");
   refused([&] { return open_data("task:name=rte", "", 1, 1, glue.vocabulary()); }, "--text");
+  EXPECT_FALSE(reads_default_text("task:name=rte")) << "it asks for its files";
+  EXPECT_TRUE(reads_default_text("text:windows=3"));
+  EXPECT_TRUE(reads_default_text("masked_text"));
+  EXPECT_FALSE(reads_default_text("no_such_data"));
   refused([&] { return open_data("task:name=rte", glue.path(), 1, 1, ""); }, "--vocabulary");
   refused([&] { return glue.open("name=cola"); }, glue.path() + "/CoLA/train.tsv");
   refused([&] { return glue.open().training->batch(0, 0, 1, 7); }, "--seq");

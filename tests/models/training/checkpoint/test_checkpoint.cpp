@@ -39,8 +39,8 @@ class FakeTrainer final : public ParallelTrainer {
     const SplitGroup tensor{"tensor", c.mesh.tp, at.tp};
     const SplitGroups split = c.mesh.tp > 1 ? SplitGroups{tensor} : SplitGroups{};
     const bool ends = mesh_.first_stage() || mesh_.last_stage();
-    if (ends) add(ParameterLayout("embedding.token", {padded_vocabulary(vocab, c.mesh.tp), hidden}, split, {}), c.mesh.pp > 1 && !mesh_.first_stage(), false);
-    if (mesh_.last_stage()) add(ParameterLayout("head.bias", {padded_vocabulary(vocab, c.mesh.tp)}, {}, split));
+    if (ends) add(ParameterLayout("embedding.token", {padded_vocabulary(vocab, c.mesh.tp), hidden}, split, {}).padded_after(vocab), c.mesh.pp > 1 && !mesh_.first_stage(), false);
+    if (mesh_.last_stage()) add(ParameterLayout("head.bias", {padded_vocabulary(vocab, c.mesh.tp)}, {}, split).padded_after(vocab));
     if (mesh_.first_stage()) add(ParameterLayout("embedding.position", {4, hidden}, {}, {}, split));
     for (std::int64_t l = at.pp * layers / c.mesh.pp; l < (at.pp + 1) * layers / c.mesh.pp; ++l) {
       const std::string name = "layer" + std::to_string(l) + ".";
@@ -244,33 +244,6 @@ TEST_F(Checkpoint, TheFileHoldsEachParameterOnceAtItsOwnSize) {
   EXPECT_EQ(file.info("second_moment/layer3.row").extents, (std::vector<std::int64_t>{hidden, 4 * hidden}));
   EXPECT_EQ(file.info("weights/layer0.column.bias").extents, (std::vector<std::int64_t>{3 * hidden}));
   EXPECT_FALSE(file.has("full_precision_weights"));
-}
-
-// Older programs saved the bias of tokens with its padding, which depends on the tensor ranks.
-TEST_F(Checkpoint, ABiasOfTokensThatWasSavedWithItsPaddingIsReadWithoutIt) {
-  EXPECT_TRUE(holds("weights/head.bias", {vocab}, Shape{vocab}));
-  EXPECT_TRUE(holds("weights/head.bias", {16}, Shape{vocab}));
-  EXPECT_FALSE(holds("weights/head.bias", {vocab - 1}, Shape{vocab}));
-  EXPECT_FALSE(holds("weights/head.bias", {1, vocab}, Shape{vocab}));
-  EXPECT_FALSE(holds("weights/layer0.column.bias", {16}, Shape{vocab}));
-  EXPECT_FALSE(holds("weights/head.dense.bias", {16}, Shape{vocab}));
-  EXPECT_TRUE(holds("weights/embedding.token", {vocab, hidden}, Shape{vocab, hidden}));
-  EXPECT_FALSE(holds("weights/embedding.token", {16, hidden}, Shape{vocab, hidden}));
-  if (world().rank() != 0) return;
-  std::filesystem::create_directories(folder_);
-  const std::string path = folder_ + "/older.h5";
-  std::vector<double> saved(16, 0);
-  for (std::size_t i = 0; i < vocab; ++i) saved[i] = 1 + static_cast<double>(i);
-  {
-    h5::File file = h5::File::create(path);
-    file.create_group("weights").write_vector<double>("head.bias", saved);
-  }
-  const h5::File file = h5::File::open_read(path);
-  for (const std::int64_t wanted : {vocab, std::int64_t{16}}) {
-    std::vector<double> read(static_cast<std::size_t>(wanted));
-    read_dataset(file, "weights/head.bias", TensorView(read.data(), Shape{wanted}));
-    EXPECT_EQ(read, std::vector<double>(saved.begin(), saved.begin() + wanted));
-  }
 }
 
 TEST_F(Checkpoint, AFileCutAnywhereOrChangedAnywhereIsRefused) {
