@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from plots.lib import words
 
-FIGURE = "fine_tuning_drop"  # claims whose figure it is are read: none is listed here
+# Tables that only such claims have: by them they are known, and none is listed here.
+_GAINS = ("gain of pre-training", "gain over the commonest label")
 SCRATCH = "from scratch"
 _OF_TASK = re.compile(r"^(\w+) of (\w+), (.*)$")
 
@@ -23,10 +24,14 @@ class TaskResult:
     counts: bool = False
 
 
+def _tables(claims, name):
+    return [table for table in claims.tables("", name=name) if any(other.name.startswith(_GAINS) for other in table.claim.tables)]
+
+
 def results(claims):
     """({task: TaskResult}, the tables that they are from). Claims of one comparison share their cells: the one with the most arms is taken."""
     found, tables = {}, {}
-    for table in claims.tables_of(FIGURE, name=" of "):
+    for table in _tables(claims, " of "):
         match = _OF_TASK.match(table.name)
         if not match or match[1] in ("gain", "link") or (match[2] in tables and len(table.rows) <= len(tables[match[2]].rows)):
             continue
@@ -41,7 +46,7 @@ def results(claims):
     for task, of in tables.items():
         for table in of.claim.tables:
             values = table.row(task)
-            if values and table.name.startswith(("gain of pre-training", "gain over the commonest label")):
+            if values and table.name.startswith(_GAINS):
                 found[task].chance, found[task].gain = table.number(values, "chance"), table.number(values, "gain")
                 found[task].counts = table.number(values, "counts") == 1
     return found, list(tables.values())
@@ -50,7 +55,7 @@ def results(claims):
 def ratios(claims):
     """{arm: bytes of the dense arm over its own}."""
     found = {}
-    for table in claims.tables_of(FIGURE, name="link bytes of a step's activations"):
+    for table in _tables(claims, "link bytes of a step's activations"):
         for arm, values in table.rows:
             found.setdefault(arm, table.number(values, "dense over sent"))
     return found

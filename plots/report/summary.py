@@ -107,7 +107,7 @@ def fine_tuned(claims):
 
     results, _ = fine_tuning.results(claims)
     if not results:
-        return [line for c in claims.ordered() if c.verdict == "SKIPPED" and c.figure == fine_tuning.FIGURE for line in ["", *textwrap.wrap(f"{c.id} SKIPPED: {c.because}", 118, subsequent_indent="  ")]]
+        return [line for c in claims.ordered() if c.verdict == "SKIPPED" and c.basis == "training" for line in ["", *textwrap.wrap(f"{c.id} SKIPPED: {c.because}", 118, subsequent_indent="  ")]]
     ratios = fine_tuning.ratios(claims)
     mean = lambda result, arm: sum(result.arms[arm]) / len(result.arms[arm]) if arm in result.arms else float("nan")
     rows = [["activations", "times fewer bytes", *[f"{task}, {r.metric}" + ("" if r.counts else " (NO TEST)") for task, r in results.items()]]]

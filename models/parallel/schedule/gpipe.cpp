@@ -13,7 +13,7 @@ void fill_gpipe(Schedule& s) {
   }
 }
 
-const RegisterSchedule gpipe("gpipe", fill_gpipe);
+[[gnu::init_priority(1000)]] const RegisterSchedule gpipe("gpipe", fill_gpipe);
 
 }  // namespace
 }  // namespace thinwire::schedules

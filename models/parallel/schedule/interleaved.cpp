@@ -44,7 +44,7 @@ void fill_interleaved(Schedule& s) {
   }
 }
 
-const RegisterSchedule interleaved("interleaved", fill_interleaved, {.virtual_stages = true, .rounds_of_stages = true});
+[[gnu::init_priority(1000)]] const RegisterSchedule interleaved("interleaved", fill_interleaved, {.virtual_stages = true, .rounds_of_stages = true});
 
 }  // namespace
 }  // namespace thinwire::schedules

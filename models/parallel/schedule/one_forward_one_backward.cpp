@@ -21,7 +21,7 @@ void fill_one_forward_one_backward(Schedule& s) {
 }
 
 namespace {
-const RegisterSchedule one_forward_one_backward("1f1b", fill_one_forward_one_backward, {.epilogue = true});
+[[gnu::init_priority(1000)]] const RegisterSchedule one_forward_one_backward("1f1b", fill_one_forward_one_backward, {.epilogue = true});
 }
 
 }  // namespace thinwire::schedules

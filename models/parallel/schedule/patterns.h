@@ -12,6 +12,7 @@ void add_forward(Schedule& schedule, int stage, int micro, int chunk, int slice 
 void add_backward(Schedule& schedule, int stage, int micro, int chunk, int slice = 0);
 
 /// `fill` writes schedule.stage of a schedule whose extents are set and sound.
+/// Declared with [[gnu::init_priority(1000)]]: claims walk schedules for the arms of their rules while a program starts, in whatever order it was linked.
 struct RegisterSchedule {
   RegisterSchedule(const char* name, void (*fill)(Schedule&), const ScheduleTraits& traits = {});
 };

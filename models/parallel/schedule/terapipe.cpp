@@ -15,7 +15,7 @@ void fill_terapipe(Schedule& s) {
   }
 }
 
-const RegisterSchedule terapipe("terapipe", fill_terapipe, {.token_slices = true});
+[[gnu::init_priority(1000)]] const RegisterSchedule terapipe("terapipe", fill_terapipe, {.token_slices = true});
 
 }  // namespace
 }  // namespace thinwire::schedules

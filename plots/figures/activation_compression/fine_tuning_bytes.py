@@ -25,7 +25,7 @@ def draw(drawing, claims):
     counting = {task: r for task, r in results.items() if r.counts}
     if not counting or not ratios:
         what = "metrics of fine-tuned models on a task that counts"
-        return drawing.skipped(claims.why_none_of(fine_tuning.FIGURE, what=what))
+        return drawing.skipped(claims.why_none_of("fine_tuning_drop", what=what))
     figure, axes = style.canvas(1, len(counting), height=3.4, legend_rows=2, foot=claim_drawing.origin_note(tables), sharey=True)
     drawing.figure = figure
     handles = {}

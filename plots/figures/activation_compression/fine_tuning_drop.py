@@ -27,7 +27,7 @@ MOST = 30  # points; more is drawn alike
 def draw(drawing, claims):
     results, tables = fine_tuning.results(claims)
     if not results:
-        return drawing.skipped(claims.why_none_of(fine_tuning.FIGURE, what="metrics of fine-tuned models"))
+        return drawing.skipped(claims.why_none_of("fine_tuning_drop", what="metrics of fine-tuned models"))
     tasks, arms = list(results), list(next(iter(results.values())).arms)
     drops = np.full((len(arms), len(tasks)), math.nan)
     figure, axes = style.canvas(1, 1, height=1.1 + 0.42 * len(arms), foot=claim_drawing.origin_note(tables))
