@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
     program.summary =
         "the step of a pipeline of sleeping ranks: what a schedule's boundary messages cost on a link";
     program.options = {
-        {"schedule", "1f1b", "any of train_gpt's; stages have one chunk"},
+        {"schedule", "1f1b", "a schedule of train_gpt; every stage has one chunk of layers"},
         {"micro-batches", "8", "of a step"},
         {"bytes", "65536", "of a message between stages, forward"},
         {"backward-bytes", "0", "and backward; 0: the same"},

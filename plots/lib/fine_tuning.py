@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from plots.lib import words
 
-# Tables that only such claims have: by them they are known, and none is listed here.
+# Claims with such a table that are drawn (they name a figure) are those: none is listed here.
 _GAINS = ("gain of pre-training", "gain over the commonest label")
 SCRATCH = "from scratch"
 _OF_TASK = re.compile(r"^(\w+) of (\w+), (.*)$")
@@ -25,7 +25,7 @@ class TaskResult:
 
 
 def _tables(claims, name):
-    return [table for table in claims.tables("", name=name) if any(other.name.startswith(_GAINS) for other in table.claim.tables)]
+    return [table for table in claims.tables("", name=name) if table.claim.figure and any(other.name.startswith(_GAINS) for other in table.claim.tables)]
 
 
 def results(claims):

@@ -102,7 +102,7 @@ def training(collected):
 
 
 def fine_tuned(claims):
-    """What coded activations cost on tasks of sentences, a line for each arm and a column for each task; nothing where no such claim was judged, and why where it was SKIPPED."""
+    """What coded activations cost on tasks of sentences, a line for each arm and a column for each task; nothing where no such claim was judged, and which trainings of claims were SKIPPED, and why."""
     from plots.lib import fine_tuning
 
     results, _ = fine_tuning.results(claims)

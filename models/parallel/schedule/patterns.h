@@ -17,7 +17,7 @@ struct RegisterSchedule {
   RegisterSchedule(const char* name, void (*fill)(Schedule&), const ScheduleTraits& traits = {});
 };
 
-/// 1F1B, which interleaving is where a stage has one chunk.
+/// 1F1B; schedule interleaved is the same where a stage has one chunk.
 void fill_one_forward_one_backward(Schedule& schedule);
 
 }  // namespace thinwire::schedules

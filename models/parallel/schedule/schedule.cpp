@@ -105,7 +105,7 @@ std::string describe(const Instruction& i) {
 }
 
 schedules::RegisterSchedule::RegisterSchedule(const char* name, void (*fill)(Schedule&), const ScheduleTraits& traits) {
-  TW_ASSERT(patterns().emplace(name, Pattern{fill, traits}).second, "two schedules of one name");
+  TW_ASSERT(patterns().emplace(name, Pattern{fill, traits}).second, std::string("two schedules are called ") + name);
 }
 
 const std::vector<std::string>& schedule_names() {

@@ -34,7 +34,8 @@ void load_weights(const std::string& path, Stage<T>& model) {
     if (!file.has(name)) name = "weights/" + p->name();
     if (!file.has(name)) throw CorruptData(path + ": it has no " + name + "; take another checkpoint");
     if (!has_shape(file.info(name).extents, p->layout.used()))
-      throw CorruptData(path + ": " + name + " has " + std::to_string(file.info(name).elements()) + " elements where this model has " + p->shape().to_string() + "; take another checkpoint");
+      throw CorruptData(path + ": " + name + " has " + std::to_string(file.info(name).elements()) + " elements where this model has " + p->layout.used().to_string() + "; take another checkpoint");
+    TW_ASSERT(p->layout.used() == p->shape(), p->name());  // a whole model has no padding
     file.read_into(name, p->value.view());
   }
 }

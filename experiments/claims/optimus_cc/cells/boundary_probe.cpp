@@ -27,7 +27,7 @@ TrainConfig probe_config(int seed, int steps) {
   c.model.seed = static_cast<std::uint64_t>(seed);
   c.mesh.pp = probe_stages;
   c.seq = 64, c.micro_batch = 8, c.global_batch = 64, c.steps = steps;
-  c.trainer.schedule.peak = 0.003;  // the probe's own: half of the training arms'
+  c.trainer.schedule.peak = 0.003;  // as the arms of training claims
   c.trainer.schedule.total = steps;
   c.comm_dtype = DType::f32;
   c.compress[TrafficClass::pp_backward].codec = "powersgd:rank=2+lep";

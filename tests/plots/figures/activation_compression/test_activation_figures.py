@@ -55,6 +55,12 @@ class ActivationFigures(unittest.TestCase):
         both = self.drawn("fine_tuning_drop", [made.fine_tuning(), made.corner()])
         self.assertEqual(len(both.rows), (1 + len(made.KEPT)) * len(made.TASKS) + len(made.CORNER))
 
+    def test_a_claim_of_fine_tuned_models_that_names_no_figure_is_not_drawn(self):
+        other = {**made.fine_tuning(), "id": "activation_compression.C12", "figure": ""}
+        self.assertEqual(self.drawn("fine_tuning_drop", [other]).rows, [])
+        for claims in ([other, made.corner()], [made.corner(), other]):
+            self.assertEqual(len(self.drawn("fine_tuning_drop", claims).rows), len(made.CORNER))
+
     def test_accuracy_against_bytes_shows_the_tasks_that_count(self):
         drawing = self.drawn("fine_tuning_bytes", [made.fine_tuning()])
         self.assertEqual({r["task"] for r in drawing.rows}, {"acc", "par", "sim"})
