@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -71,6 +72,21 @@ CellParameters with_defaults(const BenchProgram& program, const std::map<std::st
   return parameters;
 }
 
+/// The greatest severity of any rank (0: all is well), and the first rank that has it.
+struct Worst {
+  std::int32_t severity = 0;
+  int rank = 0;
+};
+Worst worst_of(Communicator& world, std::int32_t severity) {
+  Worst worst;
+  world.all_reduce(&severity, &worst.severity, 1, DType::i32, ReduceOp::max)->wait();
+  const std::int32_t candidate = severity == worst.severity ? -world.rank() : -world.size();
+  std::int32_t first = 0;
+  world.all_reduce(&candidate, &first, 1, DType::i32, ReduceOp::max)->wait();
+  worst.rank = -first;
+  return worst;
+}
+
 /// All ranks learn the worst outcome and the first rank's words about it.
 struct Agreement {
   std::int32_t severity = 0;
@@ -78,16 +94,24 @@ struct Agreement {
 };
 Agreement agree(Communicator& world, std::int32_t severity, const std::string& reason) {
   Agreement result;
-  world.all_reduce(&severity, &result.severity, 1, DType::i32, ReduceOp::max)->wait();
+  const Worst worst = worst_of(world, severity);
+  result.severity = worst.severity;
   if (result.severity == 0) return result;
-  const std::int32_t candidate = severity == result.severity ? -world.rank() : -world.size();
-  std::int32_t speaker = 0;
-  world.all_reduce(&candidate, &speaker, 1, DType::i32, ReduceOp::max)->wait();
   std::int64_t length = static_cast<std::int64_t>(reason.size());
-  world.broadcast(&length, sizeof length, -speaker)->wait();
-  result.reason = -speaker == world.rank() ? reason : std::string(static_cast<std::size_t>(length), ' ');
-  if (length > 0) world.broadcast(result.reason.data(), length, -speaker)->wait();
+  world.broadcast(&length, sizeof length, worst.rank)->wait();
+  result.reason = worst.rank == world.rank() ? reason : std::string(static_cast<std::size_t>(length), ' ');
+  if (length > 0) world.broadcast(result.reason.data(), length, worst.rank)->wait();
   return result;
+}
+
+/// A command line that is refused on one rank or on all: the first of the ranks whose refusal weighs most says why and ends the job; the
+/// others wait for that. One that left by itself could have the launcher end the job before a word is out.
+void one_refuses_for_all(const std::exception_ptr& refusal, std::int32_t status, Communicator& world) {
+  const Worst worst = worst_of(world, status);
+  if (worst.severity == 0) return;
+  if (worst.rank == world.rank()) std::rethrow_exception(refusal);
+  world.barrier();  // in which the end of the job reaches this rank
+  throw RuntimeFailure("rank " + std::to_string(worst.rank) + " refused the command line and did not end the job");
 }
 
 int run_cells(const BenchProgram& program, const CommandLine& line, const std::optional<Launch>& launch, int argc, char** argv, Communicator& world) {
@@ -201,21 +225,26 @@ bool guarded(BenchContext& context, const Cell& cell, const std::function<void()
 int run_bench(int argc, char** argv, const BenchProgram& program) {
   std::optional<CommandLine> line;
   std::optional<Launch> launch;
+  std::exception_ptr refusal;
+  std::int32_t status = 0;
   try {
     line = parse_command_line(argc, argv, program);
     if (!line || (program.prepare && !program.prepare(*line))) return 0;
     if (!line->cells_file.empty()) launch = read_launch_file(line->cells_file);
   } catch (const Error& error) {
-    // All ranks read the same command line: one of them says what is wrong with it.
-    if (Environment::launch_rank().value_or(0) != 0) return error.exit_status();
-    throw;
+    if (Environment::launch_size().value_or(1) < 2) throw;
+    refusal = std::current_exception();
+    status = error.exit_status();
   }
   // A rank may see another machine file or another processor than rank 0: each speaks for itself.
-  line->product_library = launch ? product_library_of(*launch) : product_library_of_command(line->product_library);
-  take_product_library(line->product_library, argv);
+  if (!refusal) {
+    line->product_library = launch ? product_library_of(*launch) : product_library_of_command(line->product_library);
+    take_product_library(line->product_library, argv);
+  }
   MpiEnvironment mpi(&argc, &argv);
   const std::unique_ptr<Communicator> world = mpi.world();
   set_log_rank(world->rank());
+  one_refuses_for_all(refusal, status, *world);
   require_one_choice(line->product_library, *world);
   return run_cells(program, *line, launch, argc, argv, *world);
 }

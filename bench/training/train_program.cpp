@@ -71,7 +71,7 @@ bool prepare(CommandLine& line) {
   for (const TrainOption& option : train_options())
     if (follows_others(option.flag) && option.get(config) != option.get(train_defaults())) line.values.try_emplace(option.flag, option.get(config));
   if (!answers) {
-    // Before MPI starts this is one message; afterwards it would end in mpirun's words about an aborted job.
+    // What the command line alone decides is refused before a device or a library is taken for it.
     if (const std::optional<int> launched = Environment::launch_size()) require_ranks(config.mesh, *launched);
     if (const std::string reason = why_unavailable(config.device); !reason.empty()) throw EnvironmentError("--device cuda: " + reason);
     if (config.model.compute == nn::ComputeType::bf16 && config.device == DeviceKind::host)

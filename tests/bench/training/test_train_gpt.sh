@@ -34,6 +34,14 @@ expect_status 2
 expect_output "mpirun -n 4"
 expect_equal "$(grep -c 'needs 4 ranks' <<<"$output")" 1 "number of messages"
 
+property "what any rank refuses is told, once, however slow the others are"
+run timeout 60 mpirun --oversubscribe --bind-to none -n 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || sleep 1; exec "$0" --hiden 3' "$program"
+expect_status 2
+expect_equal "$(grep -c 'did you mean --hidden' <<<"$output")" 1 "messages of three ranks that refuse the same, the first of them last"
+run timeout 60 mpirun --oversubscribe --bind-to none -n 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || set -- "$2"; exec "$0" --tp 3 --pp 1 --hidden 96 --heads 3 --config "$1"' "$program" "$work/none.toml" "$work/run.toml"
+expect_status 3
+expect_equal "$(grep -c "rank 1.*$work/none.toml" <<<"$output")" 1 "messages where one of three refuses"
+
 property "contradictions are refused with both numbers"
 run "$program" --layers 6 --pp 4
 expect_status 2
