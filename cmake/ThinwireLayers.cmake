@@ -6,9 +6,10 @@
 # must survive the linker: the layer is an object library behind an interface.
 # The objects of all layers are in the property THINWIRE_LAYER_OBJECTS, what they link beside layers in THINWIRE_OUTSIDE: tests
 # share one library of them (ThinwireTests.cmake).
+# -Og compiles a claim in two thirds of the time that -O1 takes.
 function(thinwire_cold target)
   if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   endif()
 endfunction()
 

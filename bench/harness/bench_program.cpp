@@ -231,15 +231,13 @@ int run_bench(int argc, char** argv, const BenchProgram& program) {
     line = parse_command_line(argc, argv, program);
     if (!line || (program.prepare && !program.prepare(*line))) return 0;
     if (!line->cells_file.empty()) launch = read_launch_file(line->cells_file);
+    // A rank may see another machine file or another processor than rank 0: each takes its own.
+    line->product_library = launch ? product_library_of(*launch) : product_library_of_command(line->product_library);
+    take_product_library(line->product_library, argv);
   } catch (const Error& error) {
     if (Environment::launch_size().value_or(1) < 2) throw;
     refusal = std::current_exception();
     status = error.exit_status();
-  }
-  // A rank may see another machine file or another processor than rank 0: each speaks for itself.
-  if (!refusal) {
-    line->product_library = launch ? product_library_of(*launch) : product_library_of_command(line->product_library);
-    take_product_library(line->product_library, argv);
   }
   MpiEnvironment mpi(&argc, &argv);
   const std::unique_ptr<Communicator> world = mpi.world();

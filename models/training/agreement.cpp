@@ -56,9 +56,11 @@ void complain_once(const Communicator& world, const std::function<void()>& body)
   try {
     body();
   } catch (const Error&) {
-    if (world.rank() != 0) sleep_until_ns(now_ns() + 2'000'000'000);
+    if (world.rank() != 0) leave_it_to_another();
     throw;
   }
 }
+
+void leave_it_to_another() { sleep_until_ns(now_ns() + 20'000'000'000); }
 
 }  // namespace thinwire

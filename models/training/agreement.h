@@ -14,4 +14,7 @@ void run_in_agreement(Communicator& world, const std::function<void()>& body);
 /// Runs `body`, which fails on all ranks alike or on none: rank 0 is heard, for the others give it time to end the job before they throw.
 void complain_once(const Communicator& world, const std::function<void()>& body);
 
+/// Gives the rank that knows more the time to end the job: it does within milliseconds, or a second or two on a busy machine.
+void leave_it_to_another();
+
 }  // namespace thinwire

@@ -312,7 +312,7 @@ class Trainer3d final : public ParallelTrainer {
     } catch (const Diverged& e) {
       throw Diverged(std::string(e.what()).substr(diverged_mark.size()) + " Seen at " + where + ".");
     }
-    sleep_until_ns(now_ns() + 2'000'000'000);
+    leave_it_to_another();
     throw Diverged("Loss or gradient is not finite on another rank; " + where + " stops with it.");
   }
 

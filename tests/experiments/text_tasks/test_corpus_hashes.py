@@ -1,4 +1,4 @@
-# labels: unit
+# labels: unit, slow
 # timeout: 900
 """Each collection of the corpus, made alone from the packages' versions of docs/papers/text_tasks.md, has the bytes that the page states. Those of which a
 package is missing or of another version are passed over; skipped when these are all."""
