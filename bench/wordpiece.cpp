@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "models/data/corpus.h"
@@ -39,12 +40,8 @@ void learn(const Options& options) {
 
 void encode(const Options& options) {
   const text::WordPiece wordpiece(text::Vocabulary::read(options.vocabulary), options.letters(), options.learning.longest_word);
-  for (std::string line; std::getline(std::cin, line);) {
-    std::string out;
-    for (const auto id : wordpiece.encode(line))
-      out += (out.empty() ? "" : " ") + (options.pieces ? wordpiece.vocabulary().piece(id) : std::to_string(id));
-    std::puts(out.c_str());
-  }
+  const auto shown = [&](const auto id) { return options.pieces ? wordpiece.vocabulary().piece(id) : std::to_string(id); };
+  for (std::string line; std::getline(std::cin, line);) std::puts(joined(wordpiece.encode(line), " ", shown).c_str());
 }
 
 int run(int argc, char** argv) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 #include "experiments/cli/command.h"
@@ -37,10 +38,8 @@ void require_known_command(const std::string& name) {
   std::vector<std::string> names;
   for (const Subcommand& known : subcommands) names.emplace_back(known.name);
   if (name.starts_with("-") || std::find(names.begin(), names.end(), name) != names.end()) return;
-  std::string list;
-  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
   throw UsageError("sweep " + name + ": there is no such command; did you mean `sweep " + nearest_name(name, names.data(), names.data() + names.size()) +
-                   "`? (" + list + ")");
+                   "`? (" + joined(names) + ")");
 }
 
 int dispatch(int argc, char** argv) {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "core/joined.h"
 #include "core/process/environment.h"
 #include "core/sha256.h"
 #include "results/build_info.h"
@@ -145,9 +146,7 @@ std::string shell_quoted(const std::string& argument) {
 }
 
 std::string shell_command(const std::vector<std::string>& arguments) {
-  std::string line;
-  for (const std::string& argument : arguments) line += (line.empty() ? "" : " ") + shell_quoted(argument);
-  return line;
+  return joined(arguments, " ", shell_quoted);
 }
 
 std::string hashed_hostname() {

@@ -17,6 +17,7 @@
 #include "bench/harness/timing.h"
 #include "core/clock.h"
 #include "core/formulas.h"
+#include "core/joined.h"
 #include "core/statistics.h"
 #include "kernels/codec/message.h"
 #include "kernels/matrix/product.h"
@@ -226,8 +227,7 @@ bool prepare(CommandLine& line) {
   if (!line.run_options.contains("all")) return true;
   if (!line.cells_file.empty() || line.values.contains("codec")) throw UsageError("--all stands beside --codec or --cells: it runs every codec with its defaults and its presets; leave one out");
   const auto form = line.values.find("form");
-  std::string& list = line.values["codec"];
-  for (const std::string& expression : preset_expressions(form == line.values.end() ? Form::fair : parse_form(form->second))) list += (list.empty() ? "" : " ") + expression;
+  line.values["codec"] = joined(preset_expressions(form == line.values.end() ? Form::fair : parse_form(form->second)), " ");
   line.values.try_emplace("max-time", "0.5");
   return true;
 }

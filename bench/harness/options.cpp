@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "core/joined.h"
 #include "core/process/environment.h"
 #include "kernels/codec/registry.h"
 #include "results/files/tuned_products.h"
@@ -23,11 +24,7 @@ void list_parameters(std::ostringstream& text, const std::vector<ParameterSpec>&
   for (const ParameterSpec& p : parameters) {
     text << "      " << p.name << "=" << p.default_value;
     if (p.kind == ParameterSpec::Kind::integer || p.kind == ParameterSpec::Kind::real) text << "  (" << p.minimum << " .. " << p.maximum << ")";
-    if (!p.choices.empty()) {
-      text << "  (";
-      for (std::size_t i = 0; i < p.choices.size(); ++i) text << (i ? "|" : "") << p.choices[i];
-      text << ")";
-    }
+    if (!p.choices.empty()) text << "  (" << joined(p.choices, "|") << ")";
     text << "  " << p.help << "\n";
   }
 }
@@ -65,7 +62,7 @@ std::string list_of_codecs() {
     text << "  " << codec->name << (codec->has_released_form ? " [fair, released]" : "") << (has_cuda(codec->name) ? " [cuda]" : "") << ": " << codec->summary << "\n      source: " << codec->source << "\n";
     text << "      wire: " << codec->wire << "\n      traits: " << text_of(make_codec(codec->name).codec->traits()) << "\n";
     list_parameters(text, codec->parameters);
-    for (std::size_t i = 0; i < codec->presets.size(); ++i) text << (i ? ", " : "      presets: ") << codec->presets[i] << (i + 1 < codec->presets.size() ? "" : "\n");
+    if (!codec->presets.empty()) text << "      presets: " << joined(codec->presets) << "\n";
   }
   text << "Wrappers:\n";
   for (const WrapperInfo* wrapper : all_wrappers()) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -17,13 +18,10 @@ const std::array<std::string, 6> protocol_names = {"automatic", "dense",    "rou
 
 template <std::size_t N>
 std::size_t index_of(std::string_view name, const std::array<std::string, N>& names, const char* what) {
-  std::string list;
-  for (std::size_t i = 0; i < N; ++i) {
+  for (std::size_t i = 0; i < N; ++i)
     if (names[i] == name) return i;
-    list += (i ? ", " : "") + names[i];
-  }
   throw UsageError(std::string(what) + " '" + std::string(name) + "' does not exist; did you mean '" +
-                   nearest_name(name, names.data(), names.data() + N) + "'? There are: " + list);
+                   nearest_name(name, names.data(), names.data() + N) + "'? There are: " + joined(names));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/joined.h"
+
 namespace thinwire {
 namespace {
 
@@ -47,11 +49,7 @@ std::vector<std::vector<int>> groups_along(const MeshShape& shape, Axis axis) {
 
 std::string list_of(const std::vector<std::vector<int>>& groups) {
   std::string text;
-  for (const auto& group : groups) {
-    text += " [";
-    for (std::size_t i = 0; i < group.size(); ++i) text += (i ? " " : "") + std::to_string(group[i]);
-    text += "]";
-  }
+  for (const auto& group : groups) text += " [" + joined(group, " ", [](int rank) { return std::to_string(rank); }) + "]";
   return text;
 }
 

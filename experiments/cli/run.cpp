@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/process/log.h"
 #include "experiments/archive/archive.h"
 #include "experiments/run/leases.h"
@@ -23,10 +24,8 @@ namespace {
 std::size_t choice_among(const std::vector<std::string>& known, const std::string& option, const std::string& name) {
   const auto found = std::find(known.begin(), known.end(), name);
   if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
-  std::string list;
-  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
   throw UsageError(option + " " + name + ": there is no such value; did you mean " + nearest_name(name, known.data(), known.data() + known.size()) +
-                   "? (" + list + ")");
+                   "? (" + joined(known) + ")");
 }
 
 RunHooks hooks_of(CellLeases& leases) {

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "results/files/files.h"
 #include "results/link_kind.h"
 #include "results/provenance.h"
@@ -123,8 +124,7 @@ Command command_for(const RunPaths& paths, const std::string& id, const Launch& 
   else
     command.arguments = launcher_words(machine, link, shape);
   if (!machine.gpu_of_local_rank.empty()) {
-    std::string gpus;
-    for (const int gpu : machine.gpu_of_local_rank) gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu);
+    const std::string gpus = joined(machine.gpu_of_local_rank, ",", [](int gpu) { return std::to_string(gpu); });
     command.arguments.insert(command.arguments.end(), {paths.bin + "/sweep", "rank", "--gpus", gpus});
   }
   for (const std::string& argument :

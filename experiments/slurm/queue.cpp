@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/process/environment.h"
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/process/log.h"
 #include "experiments/run/process.h"
 #include "results/files/files.h"
@@ -17,12 +18,6 @@ namespace thinwire::sweep {
 namespace {
 
 constexpr double answer_limit = 30;  // seconds; a controller under load may be slow
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
-}
 
 std::string slurm_time(double seconds) {
   const std::time_t time = static_cast<std::time_t>(seconds);
@@ -134,7 +129,7 @@ QueueAnswer ask_queue(const std::vector<std::string>& names, double since) {
   for (std::size_t from = 0; from < names.size(); from += 500) {
     const std::vector<std::string> some(names.begin() + static_cast<std::ptrdiff_t>(from),
                                         names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), from + 500)));
-    const auto queue = output_of({"squeue", "--noheader", "--all", "--array", "--states=all", "--name=" + joined(some),
+    const auto queue = output_of({"squeue", "--noheader", "--all", "--array", "--states=all", "--name=" + joined(some, ","),
                                   "--format=%i|%j|%T|%r"}, answer_limit);
     if (queue) {
       answer.answered = true;
@@ -142,7 +137,7 @@ QueueAnswer ask_queue(const std::vector<std::string>& names, double since) {
     }
     // A site without accounting answers with an error: then the queue alone is asked.
     const auto database = output_of({"sacct", "--noheader", "--allocations", "--parsable2", "--starttime=" + slurm_time(since),
-                                     "--name=" + joined(some), "--format=JobID,JobName%200,State,ExitCode"}, answer_limit);
+                                     "--name=" + joined(some, ","), "--format=JobID,JobName%200,State,ExitCode"}, answer_limit);
     if (database)
       for (JobRecord& record : parse_sacct(*database)) in_database.push_back(std::move(record));
   }

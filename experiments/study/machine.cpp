@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "results/files/files.h"
 #include "results/link_kind.h"
 #include "thinwire_version.h"
@@ -72,10 +73,8 @@ class Section {
     for (const auto& [key, node] : table_) {
       const std::string name(key.str());
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-      std::string valid;
-      for (const std::string& k : known_) valid += (valid.empty() ? "" : ", ") + k;
       throw UsageError(at(node) + "unknown key `" + name + "` in " + name_ + "; did you mean `" +
-                       nearest_name(name, known_.data(), known_.data() + known_.size()) + "`? Valid: " + valid);
+                       nearest_name(name, known_.data(), known_.data() + known_.size()) + "`? Valid: " + joined(known_));
     }
   }
 
@@ -196,11 +195,8 @@ class MachineReader {
       section.text("name", link.name);
       const auto kinds = results::link_kinds();
       const auto kind = std::ranges::find(kinds, link.name, &results::LinkKind::name);
-      if (kind == kinds.end()) {
-        std::string known;
-        for (const results::LinkKind& k : kinds) known += (known.empty() ? "" : ", ") + std::string(k.name);
-        throw UsageError(section.at(*table) + "link `" + link.name + "` is none of: " + known);
-      }
+      if (kind == kinds.end())
+        throw UsageError(section.at(*table) + "link `" + link.name + "` is none of: " + joined(kinds, ", ", &results::LinkKind::name));
       link.one_node = kind->one_node;
       section.text("description", link.description);
       section.flag("one_node", link.one_node);
@@ -239,11 +235,8 @@ const MachineLink* Machine::link_of(const std::string& link) const {
 
 Shape shape_of(const Machine& machine, const std::string& link, int ranks, int omp_threads) {
   const MachineLink* how = machine.link_of(link);
-  if (how == nullptr) {
-    std::string has;
-    for (const MachineLink& l : machine.links) has += (has.empty() ? "" : ", ") + l.name;
-    throw UsageError("machine `" + machine.name + "` has no link `" + link + "` (it has: " + has + ")");
-  }
+  if (how == nullptr)
+    throw UsageError("machine `" + machine.name + "` has no link `" + link + "` (it has: " + joined(machine.links, ", ", &MachineLink::name) + ")");
   const int most = how->ranks_per_node > 0 ? how->ranks_per_node : machine.ranks_per_node;
   Shape shape;
   shape.ranks = ranks;
@@ -290,12 +283,10 @@ Machine read_machine(const std::string& name_or_file, const std::string& bin) {
     }
   }
   const std::vector<std::string> names(known.begin(), known.end());
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   if (names.empty())
     throw EnvironmentError("no machine profiles are installed beside " + bin + "; name a file: --machine ./FILE.toml");
   throw UsageError("--machine " + name_or_file + ": no such profile; did you mean " +
-                   nearest_name(name_or_file, names.data(), names.data() + names.size()) + "? There are: " + list +
+                   nearest_name(name_or_file, names.data(), names.data() + names.size()) + "? There are: " + joined(names) +
                    "; or name a file: ./FILE.toml");
 }
 

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <unordered_map>
 
+#include "core/joined.h"
+
 namespace thinwire::sweep {
 
 using results::RecordState;
@@ -13,12 +15,6 @@ using results::RecordState;
 namespace {
 
 constexpr std::size_t widest_list = 90;
-
-std::string joined(const std::vector<std::string>& texts, const char* between) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : between) + text;
-  return all;
-}
 
 // Values of one name of an axis, as many as fit; at least one.
 std::string values_of(const Axis& axis, std::size_t name) {

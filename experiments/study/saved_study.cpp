@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/sha256.h"
 #include "results/files/files.h"
 
@@ -43,9 +44,7 @@ std::string find_saved_study(const std::string& out) {
     throw UsageError(out + ": no study was started in this folder; name one: sweep run STUDY --out DIR");
   if (found.size() == 1) return found.front();
   std::sort(found.begin(), found.end());
-  std::string list;
-  for (const std::string& path : found) list += (list.empty() ? "" : ", ") + path;
-  throw UsageError(out + " holds several studies; name one of them: " + list);
+  throw UsageError(out + " holds several studies; name one of them: " + joined(found));
 }
 
 }  // namespace thinwire::sweep

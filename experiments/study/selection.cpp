@@ -1,6 +1,7 @@
 #include "experiments/study/selection.h"
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/process/log.h"
 #include "results/provenance.h"
 
@@ -45,10 +46,8 @@ std::vector<PlannedCell> cells_to_run(std::span<const PlannedCell> cells, std::s
   if (others.empty()) return todo;
   std::set<std::string> changed;
   for (const PlannedCell& cell : others) changed.insert(cell.program);
-  std::string programs;
-  for (const std::string& program : changed) programs += (programs.empty() ? "" : ", ") + program;
   const std::string what = std::to_string(others.size()) + " of " + std::to_string(cells.size()) + " cells in " + out +
-                           " were measured by another build of " + programs;
+                           " were measured by another build of " + joined(changed);
   if (choice.if_code_changed == IfCodeChanged::error)
     throw UsageError(what + "; measure them again with --if-code-changed redo, let them stand beside new ones with --if-code-changed keep, or " +
                      "choose another folder with --out");

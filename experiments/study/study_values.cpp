@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire::sweep {
 
@@ -27,10 +28,8 @@ void require_known(const std::string& file, const toml::table& table, const std:
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string list;
-    for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
     throw UsageError(at(file, node) + ": unknown key `" + name + "` in " + section + "; did you mean `" +
-                     nearest_name(name, known.data(), known.data() + known.size()) + "`? Valid: " + list);
+                     nearest_name(name, known.data(), known.data() + known.size()) + "`? Valid: " + joined(known));
   }
 }
 

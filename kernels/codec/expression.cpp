@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/joined.h"
 #include "kernels/codec/registry.h"
 
 namespace thinwire {
@@ -14,12 +15,6 @@ std::string text_of(double value) {
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   std::string text(buffer, end);
   std::erase(text, '+');  // 1e+20 -> 1e20: '+' separates wrappers
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 

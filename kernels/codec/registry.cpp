@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/device/placement.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -121,12 +122,9 @@ Parameters in_run(const CodecExpression::Part& part, const std::vector<Parameter
 std::unique_ptr<Codec> make_here(const CodecExpression& expression, const Parameters& parameters, const CodecInfo& info, Form form) {
   if (placement().on_host()) return info.make(parameters, form);
   const auto cuda = cuda_makers().find(info.name);
-  if (cuda == cuda_makers().end()) {
-    std::string with;
-    for (const auto& [name, maker] : cuda_makers()) with += (with.empty() ? "" : ", ") + name;
+  if (cuda == cuda_makers().end())
     throw UsageError("codec '" + expression.canonical() + "' has no CUDA implementation, so it cannot serve tensors on " + name_of(placement().device) +
-                     "; those have one: " + with + " (docs/adding-a-codec.md)");
-  }
+                     "; those have one: " + joined_keys(cuda_makers()) + " (docs/adding-a-codec.md)");
   std::unique_ptr<Codec> host;
   {
     const PlacementScope on_the_host{Device{}};

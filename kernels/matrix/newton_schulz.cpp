@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "kernels/nn/gemm/gemm.h"
 
 namespace thinwire {
@@ -42,9 +43,7 @@ std::vector<std::string> newton_schulz_names() {
 const NewtonSchulz& newton_schulz(const std::string& name) {
   const auto found = all().find(name);
   if (found != all().end()) return found->second;
-  std::string known;
-  for (const std::string& n : newton_schulz_names()) known += (known.empty() ? "" : ", ") + n;
-  throw UsageError("no Newton-Schulz polynomials are called '" + name + "'; there are: " + known);
+  throw UsageError("no Newton-Schulz polynomials are called '" + name + "'; there are: " + joined_keys(all()));
 }
 
 template <typename T>

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/clock.h"
+#include "core/joined.h"
 #include "core/process/log.h"
 #include "core/statistics.h"
 #include "models/capture/capture_configuration.h"
@@ -242,10 +243,8 @@ class CaptureRun {
       file_.set_attribute(object, "unigram_entropy", corpus_.unigram_entropy());
       file_.set_attribute(object, "bigram_entropy", corpus_.bigram_entropy());
     }
-    std::string left_out;
-    for (const PlannedSlot& p : plan.left_out)
-      left_out += (left_out.empty() ? "" : ", ") + p.slot.traffic + "/" + p.slot.tensor + "/" + p.slot.point;
-    file_.set_attribute("", "left_out", left_out);
+    const auto place = [](const PlannedSlot& p) { return p.slot.traffic + "/" + p.slot.tensor + "/" + p.slot.point; };
+    file_.set_attribute("", "left_out", joined(plan.left_out, ", ", place));
     file_.set_attribute("", "text", corpus_.source());
     file_.set_attribute("", "validation_loss", summary_.validation_loss);
     file_.set_attribute("", "parameters", options_.model.parameters());

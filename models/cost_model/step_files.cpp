@@ -6,6 +6,7 @@
 #include <toml++/toml.h>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "results/files/files.h"
 
 namespace thinwire {
@@ -44,10 +45,8 @@ class Section {
   std::string text(const char* key, const std::string& otherwise, const std::vector<std::string>& choices = {}) {
     if (!taken(key, false)) return otherwise;
     const auto value = table_.get(key)->value<std::string>();
-    std::string list;
-    for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
     if (!table_.get(key)->is_string()) refuse(key, "is no text");
-    if (!choices.empty() && std::find(choices.begin(), choices.end(), *value) == choices.end()) refuse(key, "= \"" + *value + "\" is none of " + list);
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), *value) == choices.end()) refuse(key, "= \"" + *value + "\" is none of " + joined(choices));
     return *value;
   }
   /// A number, or [low, high].

@@ -1,6 +1,7 @@
 #include "models/data/batch.h"
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -8,10 +9,10 @@ namespace {
 template <typename Value>
 const std::vector<Value>& values_of(const Batch& batch, const std::string& name, const char* type) {
   const auto found = batch.fields.find(name);
-  std::string known;
-  for (const auto& [other, field] : batch.fields) known += (known.empty() ? "" : ", ") + other;
-  if (found == batch.fields.end())
+  if (found == batch.fields.end()) {
+    const std::string known = joined_keys(batch.fields);
     throw UsageError("the data have no field `" + name + "`, only " + (known.empty() ? "none" : known) + "; choose a dataset that fits the model (--data)");
+  }
   const auto* values = std::get_if<std::vector<Value>>(&found->second.values);
   if (values == nullptr) throw UsageError("field `" + name + "` of the data is not of type " + type);
   return *values;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/sha256.h"
 #include "core/statistics.h"
 
@@ -45,12 +46,6 @@ std::vector<fs::path> files_below(const fs::path& root, const Wanted& wanted) {
   std::vector<fs::path> paths;
   for (const std::string& r : relative) paths.push_back(root / r);
   return paths;
-}
-
-std::string joined(const std::vector<fs::path>& paths) {
-  std::string text;
-  for (const fs::path& p : paths) text += read_text(p);
-  return text;
 }
 
 /// Folder of the newest Python 3 standard library, or empty.
@@ -123,7 +118,7 @@ Corpus Corpus::from_path(const std::string& path) {
   if (!fs::is_directory(status)) return Corpus(read_text(path), path, 1);
   const auto paths =
       files_below(path, [](const fs::path& p, bool) { return p.filename().string().front() != '.'; });
-  return Corpus(joined(paths), path, static_cast<std::int64_t>(paths.size()));
+  return Corpus(joined(paths, "", read_text), path, static_cast<std::int64_t>(paths.size()));
 }
 
 Corpus Corpus::python_standard_library() {
@@ -140,7 +135,7 @@ Corpus Corpus::python_standard_library() {
       if (name == skipped) return false;
     return true;
   });
-  return Corpus(joined(paths), "Python standard library (" + root.filename().string() + ")",
+  return Corpus(joined(paths, "", read_text), "Python standard library (" + root.filename().string() + ")",
                 static_cast<std::int64_t>(paths.size()));
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -34,11 +35,7 @@ DataSource open_data(const std::string& data, const std::string& path, std::uint
   const std::size_t colon = data.find(':');
   const std::string name = data.substr(0, colon);
   const auto found = registry().find(name);
-  if (found == registry().end()) {
-    std::string known;
-    for (const auto& [other, kind] : registry()) known += (known.empty() ? "" : ", ") + other;
-    throw UsageError("--data " + data + ": there is no data of this name; there is " + known);
-  }
+  if (found == registry().end()) throw UsageError("--data " + data + ": there is no data of this name; there is " + joined_keys(registry()));
   return found->second.open({colon == std::string::npos ? "" : data.substr(colon + 1), path, vocabulary, seed, global_batch});
 }
 

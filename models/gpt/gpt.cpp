@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/joined.h"
 #include "kernels/nn/elementwise.h"
 #include "models/layers/token_dropout.h"
 
@@ -237,12 +238,9 @@ void Gpt<T>::backward(const Batch& batch, Activations& saved, TrafficObserver<T>
 
 template <typename T>
 Parameter<T>& Gpt<T>::parameter(const std::string& name) {
-  std::string known;
-  for (Parameter<T>* p : parameters_) {
+  for (Parameter<T>* p : parameters_)
     if (p->name() == name) return *p;
-    known += " " + p->name();
-  }
-  throw UsageError("The model has no parameter '" + name + "'. It has:" + known);
+  throw UsageError("The model has no parameter '" + name + "'. It has: " + joined(parameters_, " ", &Parameter<T>::name));
 }
 
 template <typename T>

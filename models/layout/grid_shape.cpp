@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/joined.h"
+
 namespace thinwire {
 namespace {
 
@@ -43,9 +45,7 @@ std::string neighbours(int ranks, int power, int depth) {
 }
 
 std::string valid_for(int ranks) {
-  std::string text;
-  for (const GridShape& shape : grids_of(ranks)) text += (text.empty() ? "" : ", ") + shape.describe();
-  return text;
+  return joined(grids_of(ranks), ", ", &GridShape::describe);
 }
 
 GridShape parse_square(const std::string& text, int ranks) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -29,11 +30,7 @@ std::vector<Metric> metrics() {
 
 double metric_value(const std::string& name, Judged predicted, Judged wanted) {
   const auto found = registry().find(name);
-  if (found == registry().end()) {
-    std::string known;
-    for (const auto& [other, metric] : registry()) known += (known.empty() ? "" : ", ") + other;
-    throw UsageError("there is no metric '" + name + "'; there is " + known);
-  }
+  if (found == registry().end()) throw UsageError("there is no metric '" + name + "'; there is " + joined_keys(registry()));
   TW_ASSERT(predicted.size() == wanted.size() && !wanted.empty(), "a metric takes a prediction for each label, and one at least");
   for (std::size_t i = 0; i < predicted.size(); ++i)
     if (!std::isfinite(predicted[i]))

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "core/joined.h"
+
 namespace thinwire {
 namespace {
 
@@ -31,9 +33,7 @@ std::vector<ModelKind> model_kinds() {
 const ModelKind& model_kind(const std::string& model) {
   const auto found = registry().find(model.substr(0, model.find(':')));
   if (found != registry().end()) return found->second;
-  std::string known;
-  for (const auto& [name, kind] : registry()) known += (known.empty() ? "" : ", ") + name;
-  throw UsageError("--model " + model + ": there is no model of this name; there is " + known);
+  throw UsageError("--model " + model + ": there is no model of this name; there is " + joined_keys(registry()));
 }
 
 template <typename T>

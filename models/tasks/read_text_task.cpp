@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/sha256.h"
 #include "models/data/text/unicode.h"
 #include "models/tasks/text_task.h"
@@ -47,12 +48,6 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
 /// Where the columns that a task reads are in a file.
 struct Places {
   std::size_t label = 0, count = 0;
@@ -62,7 +57,7 @@ struct Places {
 Places places(const TextTask& task, const std::vector<std::string>& columns, const Row& header) {
   const auto place = [&](const std::string& name) {
     const auto found = std::find(columns.begin(), columns.end(), name);
-    if (found == columns.end()) header.refuse(header[0].data(), "the column '" + name + "' is missing; there is " + listed(columns));
+    if (found == columns.end()) header.refuse(header[0].data(), "the column '" + name + "' is missing; there is " + joined(columns));
     return static_cast<std::size_t>(found - columns.begin());
   };
   Places found;
@@ -116,7 +111,7 @@ TaskFile read_task_file(const TextTask& task, const std::string& folder, const s
       ++file.broken_rows;
     } else {
       const std::size_t last = std::min(row.size(), at.count + 1) - 1;
-      row.refuse(row[last].data(), std::to_string(row.size()) + " fields where there are " + std::to_string(at.count) + " columns: " + listed(columns));
+      row.refuse(row[last].data(), std::to_string(row.size()) + " fields where there are " + std::to_string(at.count) + " columns: " + joined(columns));
     }
   }
   if (file.examples.empty()) end_without_row();

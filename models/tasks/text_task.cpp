@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -74,9 +75,7 @@ std::vector<TextTask> text_tasks() {
 TextTask text_task(const std::string& name) {
   const auto found = registry().find(name);
   if (found != registry().end()) return found->second;
-  std::string known;
-  for (const auto& [other, task] : registry()) known += (known.empty() ? "" : ", ") + other;
-  throw UsageError("there is no task '" + name + "'; there is " + known);
+  throw UsageError("there is no task '" + name + "'; there is " + joined_keys(registry()));
 }
 
 }  // namespace thinwire

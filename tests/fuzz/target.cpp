@@ -11,6 +11,7 @@
 #include <typeinfo>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "tests/support/temporary_folder.h"
 
 namespace thinwire::fuzz {
@@ -44,12 +45,9 @@ const std::vector<Target>& targets() {
 }
 
 const Target& target(const std::string& name) {
-  std::string known;
-  for (const Target& one : registry()) {
+  for (const Target& one : registry())
     if (one.name == name) return one;
-    known += (known.empty() ? "" : ", ") + one.name;
-  }
-  throw UsageError("there is no fuzz target '" + name + "'; there is " + known);
+  throw UsageError("there is no fuzz target '" + name + "'; there is " + joined(registry(), ", ", &Target::name));
 }
 
 AtTheEnd::~AtTheEnd() {

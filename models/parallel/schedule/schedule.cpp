@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "models/parallel/schedule/patterns.h"
 
 namespace thinwire {
@@ -20,16 +21,10 @@ std::map<std::string, Pattern>& patterns() {
   return all;
 }
 
-std::string listed(const std::vector<std::string>& names, const char* between) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : between) + name;
-  return all;
-}
-
 const Pattern& pattern_named(const std::string& name) {
   const auto found = patterns().find(name);
   if (found != patterns().end()) return found->second;
-  throw UsageError("unknown pipeline schedule '" + name + "'; there are: " + listed(schedule_names(), ", "));
+  throw UsageError("unknown pipeline schedule '" + name + "'; there are: " + joined(schedule_names()));
 }
 
 void require_extents(const std::string& name, const ScheduleTraits& traits, int stages, int micro_batches, int virtual_stages, int slices) {
@@ -41,7 +36,7 @@ void require_extents(const std::string& name, const ScheduleTraits& traits, int 
                        std::to_string(value));
   if (virtual_stages > 1 && !traits.virtual_stages)
     throw UsageError("pipeline schedule " + name + " has one virtual stage per stage, not " +
-                     std::to_string(virtual_stages) + "; use schedule " + listed(schedules_that(&ScheduleTraits::virtual_stages), " or ") + ", or 1 virtual stage");
+                     std::to_string(virtual_stages) + "; use schedule " + joined(schedules_that(&ScheduleTraits::virtual_stages), " or ") + ", or 1 virtual stage");
   if (virtual_stages > 1 && stages == 1)
     throw UsageError(
         "pipeline schedule " + name + ": " + std::to_string(virtual_stages) +
@@ -49,7 +44,7 @@ void require_extents(const std::string& name, const ScheduleTraits& traits, int 
   if (slices > 1 && !traits.token_slices)
     throw UsageError("pipeline schedule " + name + " runs whole micro-batches, not " + std::to_string(slices) +
                      " slices of them; a slice needs what those in front of it left behind, and its gradient what those behind it did: "
-                     "use schedule " + listed(schedules_that(&ScheduleTraits::token_slices), " or ") + ", or 1 slice");
+                     "use schedule " + joined(schedules_that(&ScheduleTraits::token_slices), " or ") + ", or 1 slice");
   if (traits.rounds_of_stages && micro_batches % stages != 0)
     throw UsageError("pipeline schedule " + name + ": micro-batches (" + std::to_string(micro_batches) +
                      ") must be a multiple of stages (" + std::to_string(stages) +

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/joined.h"
 
 namespace thinwire {
 namespace {
@@ -153,9 +154,7 @@ std::vector<int> parse_slices(const std::string& text, int length) {
 }
 
 std::string format_slices(const std::vector<int>& slices) {
-  std::string text;
-  for (const int s : slices) text += (text.empty() ? "" : ",") + std::to_string(s);
-  return text;
+  return joined(slices, ",", [](int slice) { return std::to_string(slice); });
 }
 
 SlicePlan best_slices(const SliceTime& time, int length, int stages, const SliceSearch& search) {

@@ -1,5 +1,6 @@
 // `--data task:name=NAME`: a task of models/tasks to fine-tune on, from the files below --text, in the pieces of --vocabulary.
 #include "core/error.h"
+#include "core/joined.h"
 #include "core/random.h"
 #include "core/sha256.h"
 #include "kernels/codec/registry.h"
@@ -18,11 +19,8 @@ std::vector<std::string> names_of_tasks() {
 
 Parameters read_options(const std::string& options) {
   const std::vector<std::string> names = names_of_tasks();
-  if (!options.starts_with("name=") && options.find(",name=") == std::string::npos) {
-    std::string known;
-    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-    throw UsageError("--data task: which one? task:name=NAME; there is " + known);
-  }
+  if (!options.starts_with("name=") && options.find(",name=") == std::string::npos)
+    throw UsageError("--data task: which one? task:name=NAME; there is " + joined(names));
   const NamedSchema schema{"task",
                            {{.name = "name", .kind = Kind::choice, .default_value = names.front(), .choices = names},
                             {.name = "case", .kind = Kind::choice, .default_value = "dropped", .choices = {"dropped", "kept"}}}};

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "core/joined.h"
 #include "core/process/log.h"
 #include "core/sha256.h"
 #include "models/training/agreement.h"
@@ -127,17 +128,11 @@ void send_bytes(Communicator& world, const std::vector<std::byte>& bytes, int to
   if (size > 0) world.send(bytes.data(), size, to, state_tag)->wait();
 }
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
-  return text;
-}
-
 /// Rank 0: whether the file fits this run, and what becomes of its codec state. Throws what load_checkpoint promises.
 ResumeReport judge(const h5::Group& file, const TrainConfig& config, const std::string& corpus_hash, const std::string& path) {
   const SettingDifferences d = compare_settings(file, config, corpus_hash);
   if (!d.model.empty())
-    throw UsageError(path + ": this checkpoint is of another run: " + joined(d.model) + ". " +
+    throw UsageError(path + ": this checkpoint is of another run: " + joined(d.model, "; ") + ". " +
                      (d.other_text ? "Give the same text (--text), for the position in it is part of the checkpoint" : "Give the same values") +
                      ", or start anew without --resume.");
   ResumeReport report;
@@ -148,7 +143,7 @@ ResumeReport judge(const h5::Group& file, const TrainConfig& config, const std::
   if (!compresses) return report;
   report.codec_state = d.layout.empty() ? CodecStateUse::continued : CodecStateUse::reset;
   if (!d.layout.empty() && !config.reset_codec_state)
-    throw UsageError(path + ": what its codecs remember belongs to another layout or other rules: " + joined(d.layout) +
+    throw UsageError(path + ": what its codecs remember belongs to another layout or other rules: " + joined(d.layout, "; ") +
                      ". Give the same values, or --codec-state reset to start the codecs anew.");
   return report;
 }
@@ -282,7 +277,7 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
       exchange.distribute(name, dataset, whole.view());
     }
     if (report.codec_state == CodecStateUse::reset) log_warning(path + ": its codec state is not used; all codecs start anew at step " + std::to_string(report.steps));
-    if (!report.remarks.empty()) log_warning(path + ": the run goes on with other settings than it was saved with: " + joined(report.remarks));
+    if (!report.remarks.empty()) log_warning(path + ": the run goes on with other settings than it was saved with: " + joined(report.remarks, "; "));
   }
   world.barrier();
   trainer.state_loaded(report.steps);

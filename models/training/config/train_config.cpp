@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "kernels/codec/registry.h"
 #include "models/parallel/channels/number_ranges.h"
 #include "models/parallel/channels/row_exchange.h"
@@ -56,8 +57,8 @@ void check_data_traffic(const TrainConfig& c, TrafficClass traffic, const std::s
   std::set<TrafficClass> sent = parse_update(c.optimizer).classes(c);
   sent.insert(store_info(c.zero_stage).classes.begin(), store_info(c.zero_stage).classes.end());
   if (sent.contains(traffic)) return;
-  std::string list, stages;
-  for (const TrafficClass other : sent) list += (list.empty() ? "" : ", ") + name_of(other);
+  const std::string list = joined(sent, ", ", [](TrafficClass other) { return name_of(other); });
+  std::string stages;
   for (const StoreInfo* store : all_stores())
     if (store->classes.contains(traffic) || (store->shards_gradients && traffic == TrafficClass::grad_reduce_scatter))
       stages += (stages.empty() ? "; it exists with --zero-stage " : ", ") + str(store->zero_stage);

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/error.h"
+#include "core/joined.h"
 #include "models/stage/model_kind.h"
 
 namespace thinwire {
@@ -73,11 +74,9 @@ constexpr Kind kind_of() {
 
 const std::string& one_of(const std::string& text, const std::vector<std::string>& choices) {
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-  std::string list;
-  for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
   throw UsageError("`" + text + "` does not exist; did you mean `" +
                    nearest_name(text, choices.data(), choices.data() + choices.size()) +
-                   "`? There are: " + list);
+                   "`? There are: " + joined(choices));
 }
 
 // ---- building the table ----
