@@ -1,7 +1,7 @@
 // labels: mpi, parity
 // ranks: 8
 // timeout: 600
-// Eight steps of every kind of split follow the loss and the gradient norm of the single-device trainer: a pairwise cover of
+// Five steps of every kind of split follow the loss and the gradient norm of the single-device trainer: a pairwise cover of
 // meshes, schedules, micro-batches and switches, with dropout, clipping, a padded vocabulary and validation.
 #include "tests/models/training/parity_run.h"
 
@@ -10,15 +10,24 @@ namespace {
 
 using namespace testing;
 
+/// Two of warm-up and three behind it.
+TrainConfig short_config() {
+  TrainConfig c = parity_config();
+  c.steps = 5;
+  c.trainer.schedule.warmup = 2;
+  return c;
+}
+
 const Corpus& corpus() {
   static const Corpus text = Corpus::from_text(parity_text(), "parity");
   return text;
 }
 
 TEST(Parity, EveryPairOfChoicesFollowsTheSingleDeviceInDoublePrecision) {
-  const std::vector<ParityCase> cases = pairwise_cover(all_parity_cases());
-  const RunCurve reference = single_device_curve(parity_config(), corpus());
-  TrainConfig longer = parity_config();
+  std::vector<ParityCase> cases = pairwise_cover(all_parity_cases());
+  for (ParityCase& one : cases) one.config.steps = short_config().steps, one.config.trainer.schedule = short_config().trainer.schedule;
+  const RunCurve reference = single_device_curve(short_config(), corpus());
+  TrainConfig longer = short_config();
   longer.steps = 20;
   const RunCurve learns = single_device_curve(longer, corpus());
   ASSERT_LT(learns.loss.back(), learns.loss.front()) << "a reference that does not learn proves little";
@@ -33,9 +42,9 @@ TEST(Parity, EveryPairOfChoicesFollowsTheSingleDeviceInDoublePrecision) {
 
 TEST(Parity, SinglePrecisionStaysWithinItsBound) {
   // f32 sums in another order, over optimizer steps: 3e-7 was seen after 20 (docs/training.md); the bound leaves room for other libraries.
-  const RunCurve reference = single_device_curve(parity_config(), corpus());
+  const RunCurve reference = single_device_curve(short_config(), corpus());
   for (const MeshShape& mesh : {MeshShape{2, 2, 2}, MeshShape{8, 1, 1}, MeshShape{1, 8, 1}, MeshShape{1, 1, 8}}) {
-    TrainConfig c = parity_config();
+    TrainConfig c = short_config();
     c.dtype = DType::f32;
     c.mesh = mesh;
     const double d = distance(parallel_curve(world(), c, corpus()), reference);
