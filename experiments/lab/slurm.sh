@@ -133,7 +133,7 @@ SlurmctldHost=$me($controller)
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge.socket,cred_expire=5
+AuthInfo=socket=$folder/munge.socket,cred_expire=30
 CredType=cred/munge
 SlurmctldPort=$port
 SlurmdPort=$((port + 1))

@@ -87,7 +87,7 @@ CellLeases::CellLeases(const std::string& out, const std::string& key, const std
   results::make_folder(folder_);
   for (const Stopwatch watch;;) {
     if (is_mine()) return;
-    if (watch.seconds() > 20)  // the remains of a killed predecessor need a moment to end
+    if (watch.seconds() > 120)  // the remains of a killed predecessor need a moment to end, on a busy machine a long one
       throw EnvironmentError("another runner (" + read_lease(path_).who + ") works in " + out + " under the same name; wait for it");
     sleep_until_ns(now_ns() + 100'000'000);
   }

@@ -44,7 +44,7 @@ FolderLock::FolderLock(const std::string& out) {
       throw EnvironmentError(path + ": this file system does not lock files (" + std::strerror(error) +
                              "); choose another folder");
     }
-    if (is_alive(owner) || watch.seconds() > 20) {
+    if (is_alive(owner) || watch.seconds() > 120) {  // its remains end within seconds, or later on a busy machine
       close(file_);
       throw EnvironmentError("another sweep (process " + std::to_string(owner) + ") is running in " + out +
                              "; wait for it, or choose another folder with --out");

@@ -39,9 +39,15 @@ for program in train_gpt wordpiece export_model; do
   [ -x "$bin/$program" ] || die 3 "${bin:-build/bin}/$program is not built; run: cmake --build --preset default --target train_gpt wordpiece export_model"
 done
 mkdir -p "$out" || exit 3
-exec 9>"$out/lock"
-# What a killed run left of MPI's helpers ends within seconds.
-flock --timeout 20 9 || die 3 "another $self works in $out"
+exec 9>>"$out/lock"
+# What a killed run left of MPI's helpers ends within seconds, or later on a busy machine; a run that lives is not waited for.
+deadline=$((SECONDS + 120))
+until flock --nonblock 9; do
+  owner=$(cat "$out/lock")
+  { [ -z "$owner" ] || [ ! -e "/proc/$owner" ]; } && [ $SECONDS -lt $deadline ] || die 3 "another $self (process ${owner:-unknown}) works in $out"
+  sleep 0.2
+done
+echo $$ >"$out/lock"
 
 # part NAME COMMAND...: COMMAND writes the folder $out/NAME.partial, which becomes $out/NAME.
 part() {

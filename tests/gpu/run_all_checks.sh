@@ -91,7 +91,7 @@ fi
 for program in "$tests/gpu.test_device" "$bin/bench_device" "$bin/doctor"; do [ -x "$program" ] || skip "$program is not built"; done
 
 # doctor looks at much that a GPU does not need; here only its word on CUDA counts.
-${run[@]+"${run[@]}"} timeout 60 "$bin/doctor" --quick --out "$out" --json "$out/doctor.json" > "$out/logs/doctor.log" 2>&1 </dev/null
+${run[@]+"${run[@]}"} timeout 300 "$bin/doctor" --quick --out "$out" --json "$out/doctor.json" > "$out/logs/doctor.log" 2>&1 </dev/null
 seen=$(grep -E '^[a-z]+ +cuda ' "$out/logs/doctor.log")
 case $seen in
   *emulated*) [ $smoke = yes ] || skip "the device is emulated on the host: nothing here would be a GPU's number (--smoke goes through all parts in little)" ;;&

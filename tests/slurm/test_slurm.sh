@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: slurm
-# timeout: 600
+# timeout: 1800
 # processors: 1
 # first: yes
 # needs: sweep bench_collective bench_codec train_gpt
@@ -89,7 +89,7 @@ name = "train"
 program = "train_gpt"
 ranks = "dp"
 link = "shm"
-timeout = 60
+timeout = 600 # nothing is in the journal from a training's start to its end
 [grid.parameters]
 dp = 2
 hidden = 32
@@ -97,7 +97,7 @@ layers = 2
 heads = 4
 seq = 32
 global-batch = 4
-steps = 1500
+steps = 6000 # enough to be asked to stop in the midst of them
 eval-interval = 500
 "compress.dp_gradient" = "topk:fraction=0.1+ef"
 [grid.axes]
@@ -152,7 +152,7 @@ eventually 5 kill_newest "sweep task" || echo "   note: no task was there to be 
 run sweep status queue.toml --out out
 expect_output "without a record"
 for round in 1 2 3 4; do
-  eventually 200 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
+  eventually 600 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
   echo "   ended as: $(squeue --noheader --array --states=all --format=%T | sort | uniq -c | tr -s ' \n' ' ')"
   run sweep submit queue.toml --out out --machine machine.toml
   [[ $output != *"nothing to submit"* ]] || break
@@ -162,7 +162,7 @@ for round in 1 2 3 4; do
   echo "   round $round: ${left:-?} cells submitted again"
   [ $round -lt 2 ] || [ "${left:-0}" != 1 ] || break
 done
-eventually 200 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
+eventually 600 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
 
 property "the collected result has the cells, statuses and bytes of an undisturbed local run"
 run sweep collect --out local; expect_status 0
@@ -190,16 +190,16 @@ eventually 200 grep -qs cell_started out-train/journal/0001.jsonl || fail "the t
 run sweep run train.toml --out out-train
 expect_output "1 cells are left to job ${job}_0"
 scancel --signal=USR1 --batch "${job}_0"
-eventually 100 grep -q task_requeue out-train/slurm/0001/task-0-0.jsonl || fail "the task did not requeue itself: $(cat out-train/slurm/0001/*.log)"
+eventually 200 grep -q task_requeue out-train/slurm/0001/task-0-0.jsonl || fail "the task did not requeue itself: $(cat out-train/slurm/0001/*.log)"
 run sweep submit train.toml --out out-train --machine machine.toml; expect_output "nothing to submit"
-eventually 200 queue_is_empty || fail "the requeued task did not end: $(squeue; cat out-train/slurm/0001/*.log)"
+eventually 600 queue_is_empty || fail "the requeued task did not end: $(squeue; cat out-train/slurm/0001/*.log)"
 grep -q "goes on after step" out-train/journal/*.jsonl || fail "the training began anew"
 run /usr/bin/python3 - local-train/cells out-train/cells <<'PYTHON'
 import glob, os, sys, h5py
 for path in glob.glob(sys.argv[1] + "/*.h5"):
     a, b = (h5py.File(p) for p in (path, os.path.join(sys.argv[2], os.path.basename(path))))
     x, y = a["training_curve"][:], b["training_curve"][:]
-    assert len(x) == len(y) == 1500, (len(x), len(y))
+    assert len(x) == len(y) == 6000, (len(x), len(y))
     assert (x["step"] == y["step"]).all() and (x["loss"] == y["loss"]).all()
     assert (a["cells"]["link_bytes"] == b["cells"]["link_bytes"]).all()
 PYTHON

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: slurm
-# timeout: 300
+# timeout: 900
 # processors: 1
 # first: yes
 # needs: sweep bench_collective
@@ -37,8 +37,8 @@ run bash "$lab" up --folder "$work/lab" --nodes 4 --link netns:1gbit
 expect_status 0
 echo "   up after $((($(date +%s%N) - begin) / 1000000)) ms"
 export SLURM_CONF=$work/lab/slurm.conf
-run srun --nodes=4 --ntasks=4 hostname; expect_status 0
-expect_equal "$(sort <<<"$output" | tr '\n' ' ')" "lab0 lab1 lab2 lab3 " "hosts"
+hosts=$(srun --nodes=4 --ntasks=4 hostname 2>srun.log) || fail "srun ended with $?: $(cat srun.log)"  # a job that waits is told on stderr
+expect_equal "$(sort <<<"$hosts" | tr '\n' ' ')" "lab0 lab1 lab2 lab3 " "hosts"
 
 property "cells of the fabric run one rank to a node over links that hold their rate, cells of shared memory inside one node"
 cat >nodes.toml <<'STUDY'
@@ -58,7 +58,7 @@ operation = ["all_reduce", "all_gather"]
 algorithm = ["ring"]
 STUDY
 run "$bin/sweep" submit nodes.toml --out out --machine local-slurm; expect_status 0
-eventually 200 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
+eventually 600 queue_is_empty || fail "jobs are still in the queue: $(squeue)"
 run "$bin/sweep" status nodes.toml --out out; expect_status 0
 run "$bin/sweep" collect --out out; expect_status 0
 run /usr/bin/python3 - out/collected.h5 <<'PYTHON'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: resume
-# timeout: 300
+# timeout: 900
 # processors: 1
 # needs: train_gpt wordpiece export_model
 # experiments/text_tasks/pretrain.sh on a made-up text: killed in the middle it goes on and ends as if it had not been; what it exports is the model that it trained, on one rank and
@@ -65,6 +65,26 @@ expect_status 0
 expect_output "goes on after step 60 of 60"
 cmp "$work/straight/pretrained.h5" "$work/unwritten/pretrained.h5" || fail "trained again"
 cmp "$work/straight/bert/model.safetensors" "$work/unwritten/bert/model.safetensors" || fail "other weights"
+
+property "a folder in which another run is at work is refused; what a dead one left is waited for"
+mkdir "$work/taken"
+exec 8>"$work/taken/lock"
+flock -n 8 || fail "the folder is locked"
+echo $$ >"$work/taken/lock"
+run pretrain "$work/taken" 8>&-
+expect_status 3
+expect_output "another pretrain.sh (process $$) works in $work/taken"
+(sleep 1) 8>&- & # its number is that of nobody when it has ended
+gone=$!
+wait $gone
+echo $gone >"$work/taken/lock"
+pretrain "$work/taken" --steps 2 8>&- >"$work/taken.log" 2>&1 &
+waiting=$!
+sleep 1
+[ ! -e "$work/taken/vocab.txt" ] || fail "it did not wait for the lock"
+exec 8>&-
+wait $waiting || fail "it did not go on: $(cat "$work/taken.log")"
+[ -s "$work/taken/bert/model.safetensors" ] || fail "no model"
 
 property "on ranks, from a shell that knows nothing of MPI"
 bare_pretrain() { (unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_mpi_yield_when_idle HDF5_USE_FILE_LOCKING OMP_NUM_THREADS; pretrain "$@"); }
