@@ -57,7 +57,7 @@ class SweepCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.out = self.folder + "/out"
 
-    def study(self, acts, seconds=0.01, timeout=30, ranks=1, values=None, link="shm", corpora=None):
+    def study(self, acts, seconds=0.01, timeout=30, ranks=1, values=None, link="shm", corpora=None, meets=None):
         path = self.folder + "/study.toml"
         values = values or [f"v{i}" for i in range(len(acts))]
         corpora = corpora or [""] * len(acts)
@@ -65,6 +65,8 @@ class SweepCase(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(STUDY.format(ranks=ranks, link=link, timeout=timeout, seconds=seconds, values=quoted(values),
                                     acts=quoted(acts), corpora=quoted(corpora)))
+            if meets:
+                file.write(f"meets = {quoted(meets)}\n")
         return path
 
     def command(self, command, study, *more, out=None):
@@ -95,6 +97,20 @@ class SweepCase(unittest.TestCase):
         while len(glob.glob(self.out + "/cells/*.h5")) < count:
             self.assertLess(time.monotonic() - start, limit, "the sweep did not get going")
             time.sleep(0.01)
+
+    def wait_for_mark(self, name, content, limit=120):
+        """Until launch_player has written this into a file of the folder."""
+        start = time.monotonic()
+        while content not in self.mark(name):
+            self.assertLess(time.monotonic() - start, limit, f"no {content} in {name}")
+            time.sleep(0.01)
+
+    def mark(self, name):
+        try:
+            with open(self.out + "/" + name, encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
 
     def wait_for_no_player(self, limit):
         start = time.monotonic()

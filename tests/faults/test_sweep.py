@@ -1,5 +1,5 @@
 # labels: faults
-# timeout: 240
+# timeout: 900
 # processors: 1
 # first: yes
 """A sweep meets programs that die, hang, fail and lie, and people who interrupt it. tests/programs/launch_player.cpp plays the programs."""
@@ -45,8 +45,7 @@ class Killed(SweepCase):
     def test_sigkill_of_mpirun_fails_the_running_cell_and_leaves_no_rank_behind(self):
         study = self.study(["ok", "hang_once", "ok"], ranks=2)
         with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            self.wait_for_records(1)
-            time.sleep(0.3)
+            self.wait_for_mark("played-hang_oncev1", "x")
             mpirun = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True).stdout.split()
             self.assertEqual(len(mpirun), 1)
             os.kill(int(mpirun[0]), signal.SIGKILL)
@@ -59,7 +58,7 @@ class Killed(SweepCase):
     def test_interrupt_ends_the_ranks_and_keeps_what_is_finished(self):
         study = self.study(["ok", "ok", "hang_once", "ok"], ranks=2)
         with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            self.wait_for_records(2)
+            self.wait_for_mark("played-hang_oncev2", "x")
             process.send_signal(signal.SIGINT)
             error = process.communicate(timeout=60)[1]
         self.assertEqual(process.returncode, -signal.SIGINT)
@@ -71,9 +70,7 @@ class Killed(SweepCase):
 
     def test_a_killed_rank_fails_its_cell_only_and_the_next_run_mends_it(self):
         study = self.study(["ok", "kill_once", "ok"], ranks=2)
-        start = time.monotonic()
         result = self.sweep("run", study)
-        self.assertLess(time.monotonic() - start, 30)
         self.assertEqual(result.returncode, 6, result.stdout + result.stderr)
         self.assertEqual(self.statuses(), {"v0": "OK", self.failed_id(): "FAILED", "v2": "OK"})
         self.assertIn("signal", [text(r["reason"]) for r in self.rows() if r["status"] == b"FAILED"][0])
@@ -88,7 +85,7 @@ class Killed(SweepCase):
     def test_sigkill_of_one_rank_from_outside_fails_the_running_cell_only(self):
         study = self.study(["ok", "hang", "ok"], ranks=2)  # other ranks than 0 linger where a cell hangs
         with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            self.wait_for_records(1)
+            self.wait_for_mark("ran.txt", "v1\n")
             start = time.monotonic()
             while not (second := [p for p in players() if self.belongs(p) and self.rank(p) == "1"]):
                 self.assertLess(time.monotonic() - start, 60)
@@ -110,7 +107,7 @@ class Killed(SweepCase):
 
 class Misbehaving(SweepCase):
     def test_a_hanging_cell_times_out_and_the_others_go_on(self):
-        study = self.study(["ok", "hang", "ok"], timeout=10, ranks=2)
+        study = self.study(["ok", "hang", "ok"], timeout=30, ranks=2)
         result = self.sweep("run", study)
         self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
         self.assertEqual(self.count(), {"OK": 2, "TIMEOUT": 1})
@@ -146,7 +143,7 @@ class Misbehaving(SweepCase):
         self.assertIn("stopped after 3 failures in a row", result.stderr)
         self.assertEqual(len(glob.glob(self.out + "/cells/*.h5")), 3)
         # Failures that the program itself records, without dying of them, end its launch as well; here by the default of 20.
-        study = self.study(["failed_row"] * 200)
+        study = self.study(["failed_row"] * 200, seconds=0.1)
         result = self.sweep("run", study, out=self.out + "2")
         self.assertEqual(result.returncode, 6)
         self.assertIn("stopped after 20 failures in a row", result.stderr)

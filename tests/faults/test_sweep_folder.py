@@ -1,5 +1,5 @@
 # labels: faults
-# timeout: 240
+# timeout: 900
 # processors: 1
 # first: yes
 """A sweep meets damaged files, full and read-only disks, other runners, jumping clocks, new builds, and nonsense in study files."""
@@ -164,11 +164,15 @@ class DamagedFiles(SweepCase):
 
 class Surroundings(SweepCase):
     def test_a_second_runner_is_refused_and_the_first_completes(self):
-        study = self.study(["ok"] * 10, seconds=0.1)
+        values = [f"v{i}" for i in range(10)]
+        # One cell waits until the second runner has been refused, the others meet themselves.
+        study = self.study(["ok"] * 10, values=values, meets=["v0", "refused", *values[2:]], timeout=300)
         with subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
             self.wait_for_records(1)
             second = self.sweep("run", study)
-            self.assertEqual(first.wait(60), 0)
+            with open(self.out + "/started-refused", "wb"):
+                pass
+            self.assertEqual(first.wait(120), 0)
         self.assertEqual(second.returncode, 3)
         self.assertIn(f"process {first.pid}", second.stderr)
         self.assertEqual(self.count(), {"OK": 10})
@@ -177,7 +181,10 @@ class Surroundings(SweepCase):
     def test_runners_that_start_at_the_same_moment_lose_no_cell_and_run_none_twice(self):
         study = self.study(["ok"] * 10, seconds=0.05)
         runners = [subprocess.Popen(self.command("run", study), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(3)]
-        self.assertEqual(sorted(runner.wait(60) for runner in runners), [0, 3, 3])
+        # One that comes when all is done finds nothing to do.
+        codes = {runner.wait(120) for runner in runners}
+        self.assertIn(0, codes)
+        self.assertLessEqual(codes, {0, 3})
         self.assertEqual(self.count(), {"OK": 10})
         self.assertEqual(len({text(r["cell_id"]) for r in self.rows()}), 10)
         self.assertEqual(self.runs(), {f"v{i}": 1 for i in range(10)})
@@ -191,10 +198,10 @@ class Surroundings(SweepCase):
         environment = dict(os.environ, LD_PRELOAD=library)
         looks = subprocess.run(["date", "+%s"], env=environment, capture_output=True, text=True, check=True).stdout
         self.assertLess(abs(int(looks) - time.time()) % 86400, 100, "the clock does not jump as it should")
-        study = self.study(["ok", "hang", "ok"], timeout=8, seconds=0.2)
+        study = self.study(["ok", "hang", "ok"], timeout=30, seconds=0.2)
         start = time.monotonic()
-        result = subprocess.run(self.command("run", study), env=environment, capture_output=True, text=True, timeout=100, check=False)
-        self.assertGreater(time.monotonic() - start, 8)
+        result = subprocess.run(self.command("run", study), env=environment, capture_output=True, text=True, timeout=600, check=False)
+        self.assertGreater(time.monotonic() - start, 30)
         self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
         self.assertEqual(self.count(), {"OK": 2, "TIMEOUT": 1})
         stamps = []
@@ -202,7 +209,7 @@ class Surroundings(SweepCase):
             with open(path, encoding="utf-8") as file:
                 stamps.append([json.loads(line) for line in file])
         self.assertTrue(any(abs(a["time"] - b["time"]) > 40000 for s in stamps for a, b in zip(s, s[1:])), "the journals saw no jump")
-        self.assertTrue(all(0 <= entry["elapsed"] < 100 for s in stamps for entry in s))
+        self.assertTrue(all(0 <= entry["elapsed"] < 600 for s in stamps for entry in s))
 
     def test_a_read_only_result_folder_is_one_clear_error_and_can_still_be_read(self):
         study = self.study(["ok", "ok"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: smoke
-# timeout: 900
+# timeout: 3600
 # processors: 1
 # first: yes
 # needs: sweep

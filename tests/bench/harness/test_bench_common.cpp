@@ -197,9 +197,9 @@ TEST(Formulas, BoundIsReadAndWrittenBytesAtTwiceTheCopyRate) {
 TEST(Repetitions, AreEquallyManyOnAllRanksAndKeepEverySample) {
   Communicator* const comm = &testing::world();
   StopRule rule;
-  rule.min_seconds = 0.01;
-  rule.max_seconds = 0.5;  // enough for the fewest repetitions on a loaded machine
-  rule.noise = 0;  // never quiet enough: the budget ends it
+  rule.max_repetitions = 20;
+  rule.max_seconds = 600;  // not over before, on a loaded machine either
+  rule.noise = 0;          // never quiet enough: the number ends it
   RepetitionLoop loop(rule, comm);
   int warm = 0, measured = 0;
   while (loop.next()) {
@@ -210,8 +210,14 @@ TEST(Repetitions, AreEquallyManyOnAllRanksAndKeepEverySample) {
   const std::vector<double> counts = gather_samples(*comm, std::vector<double>{static_cast<double>(measured), static_cast<double>(warm)});
   for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_EQ(counts[i], counts[i % 2]);
   EXPECT_EQ(static_cast<int>(loop.samples().size()), measured);
-  EXPECT_GE(measured, rule.min_repetitions);
+  EXPECT_EQ(measured, rule.max_repetitions);
   EXPECT_GE(warm, rule.warmup_repetitions);
+}
+
+TEST(Repetitions, EndWithTheTimeButForTheFirst) {
+  StopRule rule;
+  rule.min_seconds = rule.max_seconds = 0;
+  EXPECT_EQ(measure(rule, [] {}).size(), 1u) << "fewer than min_repetitions, for the time is over";
 }
 
 TEST(Repetitions, FollowTheOptionsOfACell) {

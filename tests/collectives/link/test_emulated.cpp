@@ -307,7 +307,7 @@ TEST(EmulatedCommunicator, CarriesAChannel) {
 }
 
 TEST(EmulatedCommunicator, AnOmittedChannelWaitsForItsSenderAndForNothingElse) {
-  const auto comm = emulated("emulated:1mbit");  // a message of the tensor would take half a minute
+  const auto comm = emulated("emulated:0.01mbit");  // a message of the tensor would take an hour: waited for, it ends the test at its limit
   Channel channel(*comm, {.traffic = TrafficClass::pp_forward, .codec = "none", .comm_dtype = DType::f32});
   Channel sums(*comm, {.traffic = TrafficClass::dp_gradient, .codec = "powersgd:rank=2+ef", .comm_dtype = DType::f32});
   channel.omit(true);
@@ -315,20 +315,21 @@ TEST(EmulatedCommunicator, AnOmittedChannelWaitsForItsSenderAndForNothingElse) {
   std::vector<float> x(1 << 20, 3), y(x.size(), 7);
   const Shape shape{1024, 1024};
   const int me = comm->rank();
-  world().barrier();
-  const std::int64_t start = now_ns();
+  // One time for all, on the clock that ranks of one machine have in common.
+  const std::int64_t mine = now_ns();
+  std::int64_t start = 0;
+  world().all_reduce(&mine, &start, 1, DType::i64, ReduceOp::max)->wait();
   if (me == 0) {
     sleep_until_ns(start + 200'000'000);
     channel.send({x.data(), shape}, 1, key_of("x")).wait();
   }
   if (me == 1) {
     channel.receive({y.data(), shape}, 0, key_of("x")).wait();
-    EXPECT_GE(now_ns() - start, 100'000'000) << "the sender came 200 ms later; ranks may leave the barrier apart";
+    EXPECT_GE(now_ns() - start, 200'000'000) << "the sender came 200 ms later";
   }
   sums.all_reduce({x.data(), shape}, {y.data(), shape}, key_of("y")).wait();
   EXPECT_EQ(y[5], 7) << "nothing arrives";
   EXPECT_EQ(channel.meter().operations() + sums.meter().operations(), 0);
-  EXPECT_LT(now_ns() - start, 10'000'000'000);
 }
 
 }  // namespace

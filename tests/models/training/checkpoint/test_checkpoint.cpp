@@ -1,6 +1,6 @@
 // labels: mpi
 // ranks: 1,2,4
-// timeout: 120
+// timeout: 600
 // A checkpoint gives every element back on any layout, is there whole or not at all, and is refused with what differs. The trainer is
 // a stand-in whose every element is a known function of its place in the global parameter.
 #include <unistd.h>

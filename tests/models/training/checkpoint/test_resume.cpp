@@ -1,6 +1,6 @@
 // labels: mpi, resume
 // ranks: 4
-// timeout: 300
+// timeout: 900
 // A run that is saved and resumed ends bit-equal to one that was not interrupted, under every codec and wrapper on every class that
 // takes it; on another layout an uncompressed run goes on within rounding.
 #include <set>
