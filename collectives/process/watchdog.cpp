@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -48,10 +49,15 @@ void Watchdog::start(int rank) {
   if (limit == 0 || s.thread.joinable()) return;
   s.rank = rank;
   s.stopping = false;
-  s.thread = std::thread([&s, limit] {
+  s.thread = std::thread([&s, limit, last = now_ns()]() mutable {
     const auto period = std::chrono::duration<double>(std::clamp(limit / 8, 0.02, 1.0));
     std::unique_lock lock(s.mutex);
     while (!s.wake.wait_for(lock, period, [&s] { return s.stopping; })) {
+      // A whole process that was stopped (scontrol suspend, SIGSTOP, a debugger) could make no progress: what this thread slept too long does not count.
+      const std::int64_t now = now_ns(), overslept = now - last - std::chrono::duration_cast<std::chrono::nanoseconds>(period).count();
+      last = now;
+      if (overslept > 2'000'000'000)
+        for (Guard* guard : s.guards) guard->since_ns_ = std::min(now, guard->since_ns_ + overslept);
       if (s.guards.empty()) continue;
       const Guard& inner = *s.guards.back();
       if (static_cast<double>(now_ns() - inner.since_ns_) * 1e-9 < limit) continue;

@@ -8,10 +8,10 @@ CaptureRunOptions capture_preset(const std::string& profile) {
   o.trainer.schedule = {3e-4, 3e-5, 20, 0};
   if (profile == "smoke") {
     o.model.hidden = 128, o.model.heads = 4;
-    o.early_step = 5, o.late_step = 150;
-    o.tokens_per_step = 1024;
+    o.early_step = 5, o.late_step = 60;
+    o.tokens_per_step = 512;
     o.plan.shapes = {{8, 128}, {32, 512}};
-    o.plan.base_steps = 4;
+    o.plan.base_steps = 4, o.plan.replicas = 4, o.plan.other_micro = 1;
     o.trainer.schedule = {1.5e-3, 1e-4, 20, 0};
     o.plan.max_mib = 512;
   } else if (profile == "quick") {

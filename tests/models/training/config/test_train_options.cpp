@@ -81,9 +81,7 @@ std::string random_value(const TrainOption& option, std::mt19937_64& random) {
 }
 
 TEST(TrainOptions, APrintedConfigurationReadsBackTheSame) {
-  const std::uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(20260101);
   for (int round = 0; round < 200; ++round) {
     TrainValues values;
     for (const TrainOption& option : train_options())
