@@ -10,8 +10,8 @@ usage() {
   cat <<USAGE
 usage: ./run_tests.sh [--all | --full] [--skip-setup] [--jobs N] [--help]
 
-Installs what is missing, builds, and runs every test but those labelled slow or parity-full, which ask the
-same of more settings.
+Installs what is missing, builds, and runs every test but those labelled slow or parity-full: most of
+these ask the same of more settings.
 
   --all          the tests labelled slow, too (minutes)
   --full         the tests labelled slow or parity-full, too (hours)

@@ -1,11 +1,12 @@
 # thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [UNITY] [PRECOMPILE header] LINK lib...)
-# COLD: no code whose time is measured: compiled for a short build, not for speed. UNITY: several sources per compiler call.
+# COLD: no code whose time is measured: compiled at -Og for a short build, not for speed. UNITY: several sources per compiler call.
 # One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
 # EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
 # must survive the linker: the layer is an object library behind an interface.
 # The objects of all layers are in the property THINWIRE_LAYER_OBJECTS, what they link beside layers in THINWIRE_OUTSIDE: tests
 # share one library of them (ThinwireTests.cmake).
+# thinwire_cold(target): its own loops are too long to leave unoptimised, and their time is not measured.
 function(thinwire_cold target)
   if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)

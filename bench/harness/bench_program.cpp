@@ -153,7 +153,9 @@ int run_cells(const BenchProgram& program, const CommandLine& line, const std::o
                        [&](const Cell& cell, const std::string& text) { recorder.note(cell, text); },
                        line.run_options,
                        line.json == "-" ? stderr : stdout,
-                       launch ? launch->resume : ""};
+                       launch ? launch->resume : "",
+                       false,
+                       launch.has_value()};
   // Cells of one group stay in launch order; groups start in the order of their first cell.
   std::vector<std::pair<std::string, std::vector<Cell>>> groups;
   for (const Cell& cell : cells) {
@@ -227,15 +229,18 @@ int run_bench(int argc, char** argv, const BenchProgram& program) {
   std::optional<Launch> launch;
   std::exception_ptr refusal;
   std::int32_t status = 0;
+  bool answers = false;
   try {
     line = parse_command_line(argc, argv, program);
+    answers = line && program.answers && program.answers(*line);
+    if (answers && Environment::launch_rank().value_or(0) != 0) return 0;
     if (!line || (program.prepare && !program.prepare(*line))) return 0;
     if (!line->cells_file.empty()) launch = read_launch_file(line->cells_file);
     // A rank may see another machine file or another processor than rank 0: each takes its own.
     line->product_library = launch ? product_library_of(*launch) : product_library_of_command(line->product_library);
     take_product_library(line->product_library, argv);
   } catch (const Error& error) {
-    if (Environment::launch_size().value_or(1) < 2) throw;
+    if (answers || Environment::launch_size().value_or(1) < 2) throw;
     refusal = std::current_exception();
     status = error.exit_status();
   }

@@ -76,6 +76,8 @@ struct BenchContext {
   std::string resume = {};
   /// Set by a cell that ended early on request (core/process/stop_request.h) and saved its state: it has no record yet.
   bool stopped = false;
+  /// Cells come from a launch file: what goes wrong in one is a row of its own (guarded below), and the job goes on.
+  bool launched = false;
 };
 
 struct CommandLine;
@@ -86,6 +88,8 @@ struct BenchProgram {
   std::vector<BenchOption> options;
   std::vector<RunOption> run_options = {};
   bool has_timing_options = true;  ///< --repetitions, --min-time, --max-time
+  /// The command line asks for what rank 0 alone tells, without MPI; the others have nothing to do.
+  std::function<bool(const CommandLine&)> answers = {};
   /// Sees the command line before MPI starts; may change the cell's values (a file of parameters). False: all is answered.
   std::function<bool(CommandLine&)> prepare = {};
   /// Cells with equal keys are handed to run_group together (in launch order), so that one interleaved baseline

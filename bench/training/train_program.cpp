@@ -45,6 +45,10 @@ std::int64_t memory_limit_of(const std::string& text) {
   return std::llround(mib * (1 << 20));
 }
 
+bool answers(const CommandLine& line) {
+  return std::ranges::any_of(std::array{"print-config", "show-mesh", "show-memory"}, [&](const char* name) { return line.run_options.contains(name); });
+}
+
 /// --config, and the answers that need no training.
 bool prepare(CommandLine& line) {
   const auto asked = [&](const char* name) { return line.run_options.contains(name); };
@@ -59,7 +63,6 @@ bool prepare(CommandLine& line) {
     for (const auto& [flag, value] : read_train_file(line.run_options.at("config")))
       line.values.try_emplace(flag, value);
   }
-  const bool answers = asked("print-config") || asked("show-mesh") || asked("show-memory");
   CellParameters parameters;
   parameters.values = line.values;
   const TrainConfig config = train_config_of(parameters);
@@ -70,7 +73,7 @@ bool prepare(CommandLine& line) {
   // What follows from other settings is part of the cell, like what was given: later every option has a value.
   for (const TrainOption& option : train_options())
     if (follows_others(option.flag) && option.get(config) != option.get(train_defaults())) line.values.try_emplace(option.flag, option.get(config));
-  if (!answers) {
+  if (!answers(line)) {
     // What the command line alone decides is refused before a device or a library is taken for it.
     if (const std::optional<int> launched = Environment::launch_size()) require_ranks(config.mesh, *launched);
     if (const std::string reason = why_unavailable(config.device); !reason.empty()) throw EnvironmentError("--device cuda: " + reason);
@@ -78,7 +81,6 @@ bool prepare(CommandLine& line) {
       if (const std::string reason = nn::why_no_bf16_gemm(); !reason.empty()) throw UsageError("--products bf16 cannot be used on this processor: " + reason + ". Use --products f32.");
     return true;
   }
-  if (Environment::launch_rank().value_or(0) != 0) return false;
   if (asked("print-config")) std::fputs(print_config(config).c_str(), stdout);
   if (asked("show-mesh")) std::fputs(describe_mesh(config.mesh).c_str(), stdout);
   if (asked("show-memory")) std::fputs(describe_memory(config).c_str(), stdout);
@@ -120,6 +122,7 @@ BenchProgram train_program() {
       {"machine", "machine file (bench_collective --fit) whose link the step model takes, instead of a ping and the calibrated rate"},
       {"trace", "write the last step's timeline to this file (JSON; opens in Chrome or Perfetto)"}};
   program.has_timing_options = false;
+  program.answers = answers;
   program.prepare = prepare;
   program.run_group = [](BenchContext& context, std::span<const Cell> cells) {
     for (const Cell& cell : cells) run_training(context, cell);

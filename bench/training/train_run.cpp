@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "bench/harness/gather_texts.h"
@@ -80,10 +81,13 @@ class Training {
     if (world_.rank() == 0) warn_about_idle_rules(config_);
   }
 
+  /// What fails on all ranks alike: a launch makes a row of it (guarded), else one rank tells it.
+  void alike(const std::function<void()>& body) { context_.launched ? body() : complain_once(world_, body); }
+
   /// Nothing when the run ended early on request: its state is saved, and context.stopped is set.
   std::optional<Measured> run() {
     DataSource data;
-    complain_once(world_, [&] {
+    alike([&] {
       data = open_data(config_.data, config_.text, config_.model.seed, config_.global_batch, config_.vocabulary);
       if (const std::string& wanted = config_.data_sha256; !wanted.empty() && data.hash != wanted)
         throw UsageError("--data " + config_.data + " of --text " + config_.text + " is of SHA-256 " + data.hash + ", not the one that --data-sha256 " + wanted + " names");
@@ -99,7 +103,7 @@ class Training {
       const PlacementScope here(host ? Device() : Device{config_.device, NodeInfo::rank_here() % device_module().devices()});
       peak_ = product_peak(world_, config_.model.compute, peak->second);
     }
-    complain_once(world_, [&] { trainer_ = ParallelTrainer::make(world_, config_, std::move(data)); });
+    alike([&] { trainer_ = ParallelTrainer::make(world_, config_, std::move(data)); });
     const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_, metrics_) : std::string();
     if (!goes_on.empty()) note(goes_on);
     if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();

@@ -7,8 +7,9 @@
 namespace thinwire {
 
 /// THINWIRE_WATCHDOG = seconds without any progress before a wait counts as a hang (default 120; 0 = off).
-/// Time during which the whole process was stopped (scontrol suspend, SIGSTOP) does not count. When it fires, the process fails through fail_process with exit code 4 and a message that names the rank,
-/// the channel and the operation.
+/// Time during which the whole process was stopped (scontrol suspend, SIGSTOP) does not count. When it fires, the
+/// process fails through fail_process with exit code 4 and a message that names the rank, the channel and the
+/// operation.
 class Watchdog {
  public:
   static void start(int rank);

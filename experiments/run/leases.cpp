@@ -11,9 +11,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/process/log.h"
 #include "experiments/run/lock.h"
 #include "results/files/files.h"
 
@@ -85,8 +87,10 @@ void for_each_lease(const std::string& folder, Visit visit) {
 CellLeases::CellLeases(const std::string& out, const std::string& key, const std::string& who)
     : folder_(out + "/leases"), path_(folder_ + "/" + key + ".json"), who_(who) {
   results::make_folder(folder_);
+  bool told = false;
   for (const Stopwatch watch;;) {
     if (is_mine()) return;
+    if (!std::exchange(told, true)) log_info("waiting for another runner of the same name, " + read_lease(path_).who + ", or what it left running");
     if (watch.seconds() > 120)  // the remains of a killed predecessor need a moment to end, on a busy machine a long one
       throw EnvironmentError("another runner (" + read_lease(path_).who + ") works in " + out + " under the same name; wait for it");
     sleep_until_ns(now_ns() + 100'000'000);

@@ -42,7 +42,10 @@ mkdir -p "$out" || exit 3
 exec 9>>"$out/lock"
 # What a killed run left of MPI's helpers ends within seconds, or later on a busy machine; a run that lives is not waited for.
 deadline=$((SECONDS + 120))
+told=no
 until flock --nonblock 9; do
+  [ $told = yes ] || echo "$self: waiting for what another run left in $out" >&2
+  told=yes
   owner=$(cat "$out/lock")
   { [ -z "$owner" ] || [ ! -e "/proc/$owner" ]; } && [ $SECONDS -lt $deadline ] || die 3 "another $self (process ${owner:-unknown}) works in $out"
   sleep 0.2

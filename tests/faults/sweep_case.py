@@ -73,7 +73,7 @@ class SweepCase(unittest.TestCase):
         command = [SWEEP, command] + ([study] if study else []) + ["--out", out or self.out, "--bin", PLAYERS]
         return command + list(more)
 
-    def sweep(self, command, study, *more, out=None, limit=120):
+    def sweep(self, command, study, *more, out=None, limit=180):
         return subprocess.run(self.command(command, study, *more, out=out), capture_output=True, text=True, timeout=limit, check=False)
 
     def rows(self, out=None):

@@ -10,7 +10,7 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../../.." && pwd)
 program=${THINWIRE_BIN_DIR:?run by ctest}/train_gpt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-ranks() { local n=$1; shift; timeout 60 mpirun --oversubscribe --bind-to none -n "$n" "$program" "$@"; }
+ranks() { local n=$1; shift; timeout 300 mpirun --oversubscribe --bind-to none -n "$n" "$program" "$@"; }
 mkdir "$work/bert" "$work/glue"
 python3 "$root/tests/models/bert/make_hugging_face.py" "$work/bert" || fail "no checkpoint"
 python3 "$root/tests/models/tasks/make_small_glue.py" "$work/glue" || fail "no task"

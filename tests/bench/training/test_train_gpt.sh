@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # labels: mpi
-# timeout: 240
+# timeout: 900
 # needs: train_gpt
 # train_gpt from the outside: configuration, refusals, records, trace, timed compute, resuming, divergence.
 set -uo pipefail
@@ -9,7 +9,7 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../../.." && pwd)
 program=${THINWIRE_BIN_DIR:?run by ctest}/train_gpt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-ranks() { local n=$1; shift; timeout 60 mpirun --oversubscribe --bind-to none -n "$n" "$program" "$@"; }
+ranks() { local n=$1; shift; timeout 300 mpirun --oversubscribe --bind-to none -n "$n" "$program" "$@"; }
 # One line of a text that any machine has; long enough for sequences of 32 tokens.
 for i in $(seq 400); do echo "line $i of a text: $((i * 7919 % 1000)) tokens, $((i * 104729 % 997)) more"; done >"$work/text.txt"
 small=(--tp 2 --pp 2 --hidden 32 --layers 2 --heads 2 --seq 32 --global-batch 4 --eval-sequences 4 --text "$work/text.txt" --learning-rate 0.01 --warmup 2)
@@ -35,10 +35,10 @@ expect_output "mpirun -n 4"
 expect_equal "$(grep -c 'needs 4 ranks' <<<"$output")" 1 "number of messages"
 
 property "what any rank refuses is told, once, however slow the others are"
-run timeout 60 mpirun --oversubscribe --bind-to none -n 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || sleep 1; exec "$0" --hiden 3' "$program"
+run timeout 300 mpirun --oversubscribe --bind-to none -n 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || sleep 1; exec "$0" --hiden 3' "$program"
 expect_status 2
 expect_equal "$(grep -c 'did you mean --hidden' <<<"$output")" 1 "messages of three ranks that refuse the same, the first of them last"
-run timeout 60 mpirun --oversubscribe --bind-to none -n 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || set -- "$2"; exec "$0" --tp 3 --pp 1 --hidden 96 --heads 3 --config "$1"' "$program" "$work/none.toml" "$work/run.toml"
+run timeout 300 mpirun --oversubscribe --bind-to none -n 3 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || set -- "$2"; exec "$0" --tp 3 --pp 1 --hidden 96 --heads 3 --config "$1"' "$program" "$work/none.toml" "$work/run.toml"
 expect_status 3
 expect_equal "$(grep -c "rank 1.*$work/none.toml" <<<"$output")" 1 "messages where one of three refuses"
 

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 
-#include "core/clock.h"
 #include "tests/collectives/world.h"
 
 namespace thinwire {

@@ -19,41 +19,39 @@ namespace {
 
 std::string what(const void*) { return "a test"; }
 
-/// A child that waits under a watchdog of four seconds until a byte comes. Its exit status; `stopped` seconds of its wait it is stopped, then gets the byte;
-/// 0: it never gets one.
-int status_of_child(unsigned stopped) {
-  int ready[2], go[2];
-  if (pipe(ready) != 0 || pipe(go) != 0) return -1;
+/// A child that waits under a watchdog of four seconds until a byte comes. Its exit status. `stopped`: it stops itself first, and gets the byte seven seconds
+/// later; else it never gets one.
+int status_of_child(bool stopped) {
+  int go[2];
+  if (pipe(go) != 0) return -1;
   const pid_t child = fork();
   if (child == 0) {
+    close(go[1]);
     setenv("THINWIRE_WATCHDOG", "4", 1);
     Watchdog::start(0);
-    char byte = 1;
-    {
-      const Watchdog::Guard guard(what, nullptr);
-      if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1) _exit(99);
-      // Stopped as well while it read: the watchdog's thread must have had its turn after that.
-      sleep_until_ns(now_ns() + 1'000'000'000);
-    }
+    const Watchdog::Guard guard(what, nullptr);
+    if (stopped) raise(SIGSTOP);
+    char byte = 0;
+    if (read(go[0], &byte, 1) != 1) _exit(99);
+    sleep_until_ns(now_ns() + 1'000'000'000);  // in which the watchdog's thread has its turn
     _exit(0);
   }
-  char byte = 1;
-  if (read(ready[0], &byte, 1) != 1) return -1;
-  if (stopped > 0) {
-    kill(child, SIGSTOP);
-    sleep_until_ns(now_ns() + static_cast<std::int64_t>(stopped) * 1'000'000'000);
+  int status = 0;
+  if (stopped) {
+    if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status)) return -1;
+    sleep_until_ns(now_ns() + 7'000'000'000);
     kill(child, SIGCONT);
+    const char byte = 1;
     if (write(go[1], &byte, 1) != 1) return -1;
   }
-  int status = 0;
   waitpid(child, &status, 0);
-  for (const int end : {ready[0], ready[1], go[0], go[1]}) close(end);
+  close(go[0]), close(go[1]);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(Watchdog, EndsAProcessThatWaitsTooLong) { EXPECT_EQ(status_of_child(0), static_cast<int>(ExitCode::timeout)); }
+TEST(Watchdog, EndsAProcessThatWaitsTooLong) { EXPECT_EQ(status_of_child(false), static_cast<int>(ExitCode::timeout)); }
 
-TEST(Watchdog, DoesNotCountTheTimeInWhichTheProcessWasStopped) { EXPECT_EQ(status_of_child(7), 0); }
+TEST(Watchdog, DoesNotCountTheTimeInWhichTheProcessWasStopped) { EXPECT_EQ(status_of_child(true), 0); }
 
 }  // namespace
 }  // namespace thinwire

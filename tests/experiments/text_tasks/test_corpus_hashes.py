@@ -1,4 +1,5 @@
-# labels: unit, slow
+# labels: unit
+# slow: yes
 # timeout: 900
 """Each collection of the corpus, made alone from the packages' versions of docs/papers/text_tasks.md, has the bytes that the page states. Those of which a
 package is missing or of another version are passed over; skipped when these are all."""

@@ -1,4 +1,5 @@
-# labels: unit, slow
+# labels: unit
+# slow: yes
 # timeout: 600
 """The tasks of seed 1, made from the Debian packages, are byte for byte those of docs/papers/text_tasks.md. Skipped where the packages are not installed."""
 import os

@@ -1,9 +1,11 @@
 // labels: unit
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <set>
+#include <string>
 #include <type_traits>
 
 #include "core/error.h"
@@ -81,7 +83,10 @@ std::string random_value(const TrainOption& option, std::mt19937_64& random) {
 }
 
 TEST(TrainOptions, APrintedConfigurationReadsBackTheSame) {
-  std::mt19937_64 random(20260101);
+  const char* const given = std::getenv("THINWIRE_TEST_SEED");
+  const std::uint64_t seed = given != nullptr ? std::stoull(given) : 20260101;
+  SCOPED_TRACE("THINWIRE_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   for (int round = 0; round < 200; ++round) {
     TrainValues values;
     for (const TrainOption& option : train_options())
