@@ -65,7 +65,7 @@ function(thinwire_layer name)
   set_property(GLOBAL APPEND PROPERTY THINWIRE_OUTSIDE ${outside})
   set_property(GLOBAL APPEND PROPERTY THINWIRE_LAYERS thinwire_${name})
   if(ARG_COLD AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
-    target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>) # a claim compiles in two thirds of the time that -O1 takes
+    target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>) # why not -O1: docs/building.md
   endif()
   if(ARG_UNITY)
     set_target_properties(${compiled} PROPERTIES UNITY_BUILD ${THINWIRE_UNITY} UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_UNIQUE_ID unity_id)

@@ -7,8 +7,8 @@
 #                              NAME.lazy: on the emulated device, which works at once or as late as a device may; label emulated for gpu.
 #                              emulated-each, lazy-each: as many devices as ranks)
 #   // slow: lazy             (left to run_tests.sh --all, label slow: `yes` all entries of the file, else those of these devices, or of nN ranks)
-#   // processors: 1          (of ctest's -j jobs, how many it counts as; default: its ranks, but 2 where they are 3 or 4, which wait for each other
-#                              half of the time: another test fits beside them; scripts and programs labelled mpi, parity, faults, smoke, resume or
+#   // processors: 1          (of ctest's -j jobs, how many it counts as; default: its ranks, but 2 where they are 3 or 4, which wait for each other:
+#                              another test fits beside them; scripts and programs labelled mpi, parity, faults, smoke, resume or
 #                              slurm start ranks themselves and count as 2; else 1. 1: it waits more than it computes)
 #   // first: yes             (it takes long and others fit beside it: ctest -j starts it first)
 #   // optimised: yes         (its own loops over millions of numbers take longer than to optimise it: -O1, without the precompiled header of the others)
