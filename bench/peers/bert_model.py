@@ -29,13 +29,13 @@ class Block(nn.Module):
 class Bert(nn.Module):
     def __init__(self, vocab, hidden, layers, heads, seq):
         super().__init__()
-        self.token, self.position, self.type = nn.Embedding(vocab, hidden), nn.Embedding(seq, hidden), nn.Embedding(2, hidden)
+        self.token, self.position, self.token_type = nn.Embedding(vocab, hidden), nn.Embedding(seq, hidden), nn.Embedding(2, hidden)
         self.norm = nn.LayerNorm(hidden, eps=EPSILON)
         self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
         self.pooler, self.classifier = nn.Linear(hidden, hidden), nn.Linear(hidden, CLASSES)
 
     def forward(self, inputs, labels):
-        x = self.token(inputs) + self.position.weight[: inputs.shape[1]] + self.type.weight[0]
+        x = self.token(inputs) + self.position.weight[: inputs.shape[1]] + self.token_type.weight[0]
         x = functional.dropout(self.norm(x), DROPOUT, self.training)
         for block in self.blocks:
             x = block(x)

@@ -1,6 +1,6 @@
 """Trains the GPT of models/gpt/gpt.h, or fine-tunes the BERT of models/bert/bert.h, with PyTorch on CPU and prints tokens/s: the peer of bench/peers/run_peer.sh.
 
-The same models as train_gpt's (gpt_model.py, bert_model.py), f32, AdamW with decay of matrices only, clipping of the global norm. Prints one JSON
+The same models as train_gpt's (gpt_model.py, bert_model.py), f32 or under autocast in bf16 with f32 weights, AdamW with decay of matrices only, clipping of the global norm. Prints one JSON
 line. Exit code 77: PyTorch is not installed here.
 """
 
@@ -25,6 +25,7 @@ def main():
     for name, value in (("hidden", 512), ("layers", 8), ("heads", 8), ("vocab", 256), ("seq", 256), ("batch", 4), ("threads", 2), ("steps", 8), ("warmup", 3)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--model", choices=("gpt", "bert"), default="gpt")
+    parser.add_argument("--products", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
@@ -37,7 +38,8 @@ def main():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = run(inputs, wanted)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.products == "bf16"):
+            loss = run(inputs, wanted)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
@@ -51,7 +53,7 @@ def main():
         seconds.append(time.perf_counter() - begin)
     per_step = a.batch * a.seq
     median = statistics.median(seconds)
-    print(json.dumps({"program": "pytorch", "version": torch.__version__, "mode": a.mode, "threads": a.threads, "tokens_per_second": per_step / median,
+    print(json.dumps({"program": "pytorch", "version": torch.__version__, "mode": a.mode, "products": a.products, "threads": a.threads, "tokens_per_second": per_step / median,
                       "best_tokens_per_second": per_step / min(seconds), "step_ms": 1e3 * median, "steps": a.steps, "loss": loss}))
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Training speed on one machine against PyTorch on CPU: the same model, the same threads, in turn, in one run.
-#   bench/peers/run_peer.sh [--model gpt|bert] [--bin DIR] [--venv DIR] [--rounds N] [--threads N] [--out FILE.jsonl] [--install]
-# --model  gpt: pre-training, hidden 512, 8 layers, 4 x 256 tokens (the default); bert: fine-tuning a classifier, hidden 256, 4 layers, 32 x 128 tokens
+#   bench/peers/run_peer.sh [--model gpt|gpt_wide|bert] [--products f32|bf16] [--bin DIR] [--venv DIR] [--rounds N] [--threads N] [--out FILE.jsonl] [--install]
+# --model  gpt: pre-training, hidden 512, 8 layers, 4 x 256 tokens (the default); gpt_wide: hidden 1024, 4 layers, 4 x 256 tokens;
+#          bert: fine-tuning a classifier, hidden 256, 4 layers, 32 x 128 tokens
+# --products bf16: ours with --products bf16 and, beside it, in f32; PyTorch under autocast in bf16 (default: f32, both sides)
 # --bin    where capture_traffic and train_gpt lie (default: build/bin)
 # --venv   virtual environment with PyTorch, outside of the project (default: ~/.cache/thinwire-peers/pytorch)
 # --install makes it from PyPI when it is missing (about 5 GB: PyPI's wheel brings its CUDA libraries)
@@ -9,21 +11,24 @@
 # Exit 77 (skipped) with a reason when PyTorch is not there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=5 threads=2 out= install=false model=gpt
+bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=5 threads=2 out= install=false model=gpt products=f32
 while [ $# -gt 0 ]; do
   case $1 in
     --model) model=$2; shift 2 ;;
+    --products) products=$2; shift 2 ;;
     --bin) bin=$2; shift 2 ;;
     --venv) venv=$2; shift 2 ;;
     --rounds) rounds=$2; shift 2 ;;
     --threads) threads=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
     --install) install=true; shift ;;
-    -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "run_peer.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
   esac
 done
-case $model in gpt) ours=capture_traffic ;; bert) ours=train_gpt ;; *) echo "run_peer.sh: --model $model: gpt or bert" >&2; exit 2 ;; esac
+case $model in gpt) ours=capture_traffic ;; gpt_wide | bert) ours=train_gpt ;; *) echo "run_peer.sh: --model $model: gpt, gpt_wide or bert" >&2; exit 2 ;; esac
+case $products in f32) own_modes=f32 ;; bf16) own_modes="f32 bf16" ;; *) echo "run_peer.sh: --products $products: f32 or bf16" >&2; exit 2 ;; esac
+[ "$model-$products" != gpt-bf16 ] || { echo "run_peer.sh: gpt is timed by capture_traffic, in f32 only; --model gpt_wide is in bf16, too" >&2; exit 2; }
 [ -x "$bin/$ours" ] || { echo "run_peer.sh: $bin/$ours is missing; build it, or give --bin" >&2; exit 3; }
 if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
   if ! $install; then
@@ -41,6 +46,7 @@ trap 'rm -rf "$work"' EXIT
 lines=$work/lines
 case $model in
   gpt) shape=(--hidden 512 --layers 8 --heads 8) sizes=(--seq 256 --batch 4) ;;
+  gpt_wide) shape=(--hidden 1024 --layers 4 --heads 16) sizes=(--seq 256 --batch 4) ;;
   bert)
     shape=(--hidden 256 --layers 4 --heads 4 --vocab 16000) sizes=(--seq 128 --batch 32)
     /usr/bin/env python3 "$here/make_rows.py" "$work/rows" --seq 128 --vocab 16000
@@ -51,11 +57,13 @@ ours_gpt() {
   "${prefix[@]}" "$bin/capture_traffic" --profile-step --repetitions 5 "${shape[@]}" --dropout 0 --shapes 4x256 |
     awk -v threads="$threads" 'END { printf "{\"program\": \"thinwire\", \"mode\": \"f32\", \"threads\": %d, \"tokens_per_second\": %s, \"step_ms\": %s, \"products_share\": %s, \"products_gflops\": %s}\n", threads, $6, $2, $4, $5 }'
 }
-ours_bert() { # tokens per second of the median step, as its table says them
+# steps_of_train_gpt PRODUCTS OPTION...: tokens per second of the median step, as its table says them.
+steps_of_train_gpt() {
+  local type=$1
+  shift
   rm -rf "$work/run"
-  "${prefix[@]}" "$bin/train_gpt" --model bert:task=classification --data task:name=pol --text "$work/rows" --vocabulary "$work/rows/vocab.txt" "${shape[@]}" --seq 128 --global-batch 32 --micro-batch 32 \
-    --dropout 0.1 --steps 12 --out "$work/run" >/dev/null
-  /usr/bin/python3 - "$work/run" "$threads" <<'PY'
+  "${prefix[@]}" "$bin/train_gpt" "$@" "${shape[@]}" --products "$type" --steps 12 --out "$work/run" >/dev/null
+  /usr/bin/python3 - "$work/run" "$threads" "$type" <<'PY'
 import glob
 import json
 import sys
@@ -65,30 +73,42 @@ import h5py
 (record,) = glob.glob(sys.argv[1] + "/cells/*.h5")
 with h5py.File(record) as file:
     row = file["training_time"][0]
-    print(json.dumps({"program": "thinwire", "mode": "f32", "threads": int(sys.argv[2]), "tokens_per_second": float(row["tokens_per_second"]), "step_ms": float(row["step_ms"])}))
+    print(json.dumps({"program": "thinwire", "mode": sys.argv[3], "threads": int(sys.argv[2]), "tokens_per_second": float(row["tokens_per_second"]), "step_ms": float(row["step_ms"])}))
 PY
 }
+ours_gpt_wide() { steps_of_train_gpt "$1" --seq 256 --global-batch 4 --micro-batch 4; }
+ours_bert() {
+  steps_of_train_gpt "$1" --model bert:task=classification --data task:name=pol --text "$work/rows" --vocabulary "$work/rows/vocab.txt" --seq 128 --global-batch 32 --micro-batch 32 --dropout 0.1
+}
 for round in $(seq "$rounds"); do
-  "ours_$model" | tee -a "$lines"
+  for type in $own_modes; do "ours_$model" "$type" | tee -a "$lines"; done
   for mode in eager compile; do
-    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_steps.py" --model "$model" "${shape[@]}" "${sizes[@]}" --threads "$threads" --steps 5 --mode "$mode" |
+    "${prefix[@]}" "$venv/bin/python" "$here/pytorch_steps.py" --model "${model%_wide}" "${shape[@]}" "${sizes[@]}" --threads "$threads" --steps 5 --mode "$mode" --products "$products" |
       tee -a "$lines" || echo "round $round: PyTorch in mode $mode failed; it does not count" >&2
   done
 done
 [ -z "$out" ] || cp "$lines" "$out"
-/usr/bin/env python3 - "$lines" <<'PY'
+/usr/bin/env python3 - "$lines" "$products" <<'PY'
 import json
 import statistics
 import sys
 
+products = sys.argv[2]
 speeds = {}
 for line in open(sys.argv[1]):
     row = json.loads(line)
     speeds.setdefault((row["program"], row["mode"]), []).append(row["tokens_per_second"])
 for (program, mode), values in speeds.items():
     print(f"{program:9} {mode:8} median {statistics.median(values):7.0f} tokens/s, from {min(values):.0f} to {max(values):.0f} in {len(values)} rounds")
-ours = speeds.pop(("thinwire", "f32"))
-best = max(speeds, key=lambda key: statistics.median(speeds[key]))
-ratios = [a / b for a, b in zip(ours, speeds[best])]
-print(f"thinwire / PyTorch ({best[1]}, the faster): {statistics.median(ratios):.2f} (median over rounds; {min(ratios):.2f} to {max(ratios):.2f})")
+
+
+def compare(a, b, what):
+    ratios = [x / y for x, y in zip(speeds[a], speeds[b])]
+    print(f"{what}: {statistics.median(ratios):.2f} (median over rounds; {min(ratios):.2f} to {max(ratios):.2f})")
+
+
+best = max((key for key in speeds if key[0] == "pytorch"), key=lambda key: statistics.median(speeds[key]))
+compare(("thinwire", products), best, f"thinwire / PyTorch in {products} ({best[1]}, the faster)")
+if products == "bf16":
+    compare(("thinwire", "bf16"), ("thinwire", "f32"), "thinwire, bf16 / f32")
 PY

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "kernels/nn/device/device_dispatch.h"
+#include "kernels/simd/philox.h"
 #include "kernels/threads.h"
 
 namespace thinwire::nn {
@@ -136,6 +137,13 @@ void check_rate(double rate, const DropoutKey& key) {
     throw UsageError("Dropout rate " + std::to_string(rate) + " of '" + std::string(key.name) +
                      "' is not in [0, 1).");
 }
+
+/// y may be x.
+template <typename T>
+void drop(std::int64_t count, const std::uint32_t* words, std::uint32_t dropped_below, T factor, const T* x, T* y) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) y[i] = words[i] < dropped_below ? T{0} : x[i] * factor;
+}
 }  // namespace
 
 template <typename T>
@@ -147,16 +155,18 @@ void dropout(std::int64_t count, double rate, const DropoutKey& key, std::int64_
     return;
   }
   if (device::on_device()) return dropout_rows<T>(1, count, count, rate, key, first_index, x, y);
-  const Random random(key.seed, mix_stream(hash_name(key.name), key.step));
+  const std::uint64_t stream = mix_stream(hash_name(key.name), key.step);
   const auto dropped_below = static_cast<std::uint32_t>(rate * 0x1p32);
   const T factor = static_cast<T>(1.0 / (1.0 - rate));
   parallel_for(count, default_grain / 8, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t i = begin;
-    while (i < end) {  // one generator block gives four consecutive global indices
-      const std::int64_t index = first_index + i;
-      const auto bits = random.block(static_cast<std::uint64_t>(index) / 4);
-      for (std::int64_t lane = index % 4; lane < 4 && i < end; ++lane, ++i)
-        y[i] = bits[static_cast<std::size_t>(lane)] < dropped_below ? T{0} : x[i] * factor;
+    // One block of the generator has the words of four consecutive global indices.
+    constexpr std::int64_t blocks_at_once = 256;
+    std::uint32_t words[4 * blocks_at_once];
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t index = first_index + i, skipped = index % 4, count_here = std::min(end - i, 4 * blocks_at_once - skipped);
+      simd::philox_blocks(key.seed, stream, static_cast<std::uint64_t>(index) / 4, static_cast<std::size_t>((skipped + count_here + 3) / 4), words);
+      drop(count_here, words + skipped, dropped_below, factor, x + i, y + i);
+      i += count_here;
     }
   });
 }

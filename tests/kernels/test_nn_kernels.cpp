@@ -441,6 +441,18 @@ TEST(NnDropout, MasksDoNotDependOnHowTheBatchIsSplit) {
   EXPECT_NEAR(std::accumulate(whole.begin(), whole.end(), 0.0) / count, 1.0, 0.005);
 }
 
+TEST(NnDropout, AnElementIsDroppedByItsOwnWordOfTheGenerator) {
+  const DropoutKey key{7, "layer0.mlp.dropout", 3};
+  const Random random(key.seed, mix_stream(hash_name(key.name), key.step));
+  for (const std::int64_t first : {std::int64_t{0}, std::int64_t{3}, std::int64_t{0x3fffffff5}})  // the last: blocks' numbers leave 32 bits on the way
+    for (const std::int64_t count : {1, 6, 1021, 5000}) {
+      std::vector<double> x(static_cast<std::size_t>(count), 3.0), y(x.size());
+      dropout<double>(count, 0.25, key, first, x.data(), y.data());
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(y[static_cast<std::size_t>(i)], random.bits32(static_cast<std::uint64_t>(first + i)) < 0x40000000u ? 0.0 : 4.0) << first << " + " << i << " of " << count;
+    }
+}
+
 TEST(NnDropout, RateZeroCopiesAndRateOneIsRefused) {
   const std::vector<float> x = {1, 2, 3};
   std::vector<float> y(3);
