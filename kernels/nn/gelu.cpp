@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/error.h"
 #include "core/simd_targets.h"
+#include "kernels/convert.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/threads.h"
 
@@ -167,6 +169,47 @@ template void gelu_erf_forward<float>(std::int64_t, const float*, float*);
 template void gelu_erf_forward<double>(std::int64_t, const double*, double*);
 template void gelu_erf_backward<float>(std::int64_t, const float*, const float*, float*);
 template void gelu_erf_backward<double>(std::int64_t, const double*, const double*, double*);
+
+namespace {
+
+/// f(count, x in f32, first) piece by piece, each small enough for the first-level cache.
+template <typename F>
+void by_pieces(std::int64_t count, const BFloat16* x, const F& f) {
+  TW_ASSERT(!device::on_device());
+  parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t piece = 1024;
+    float wide[piece];
+    for (std::int64_t i = begin; i < end; i += piece) {
+      const auto n = static_cast<std::size_t>(std::min(piece, end - i));
+      convert(std::span(x + i, n), std::span(wide, n));
+      f(static_cast<std::int64_t>(n), wide, i);
+    }
+  });
+}
+
+/// `kernel`(count, x, y) of f32, on values in bf16.
+template <typename Kernel>
+void forward_rounded(std::int64_t count, const BFloat16* x, BFloat16* y, const Kernel& kernel) {
+  by_pieces(count, x, [&](std::int64_t n, float* wide, std::int64_t first) {
+    kernel(n, wide, wide);
+    convert(std::span<const float>(wide, static_cast<std::size_t>(n)), std::span(y + first, static_cast<std::size_t>(n)));
+  });
+}
+
+}  // namespace
+
+void gelu_forward(std::int64_t count, const BFloat16* x, BFloat16* y) {
+  forward_rounded(count, x, y, [](std::int64_t n, const float* from, float* to) { HWY_DYNAMIC_DISPATCH(forward_f32)(n, from, to); });
+}
+void gelu_erf_forward(std::int64_t count, const BFloat16* x, BFloat16* y) {
+  forward_rounded(count, x, y, [](std::int64_t n, const float* from, float* to) { HWY_DYNAMIC_DISPATCH(exact_forward_f32)(n, from, to); });
+}
+void gelu_backward(std::int64_t count, const BFloat16* x, const float* dy, float* dx) {
+  by_pieces(count, x, [&](std::int64_t n, const float* wide, std::int64_t first) { HWY_DYNAMIC_DISPATCH(backward_f32)(n, wide, dy + first, dx + first); });
+}
+void gelu_erf_backward(std::int64_t count, const BFloat16* x, const float* dy, float* dx) {
+  by_pieces(count, x, [&](std::int64_t n, const float* wide, std::int64_t first) { HWY_DYNAMIC_DISPATCH(exact_backward_f32)(n, wide, dy + first, dx + first); });
+}
 
 }  // namespace thinwire::nn
 #endif

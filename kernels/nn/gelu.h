@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "core/dtype.h"
+
 namespace thinwire::nn {
 
 /// y[i] = gelu(x[i]); y may be x.
@@ -14,6 +16,12 @@ void gelu_forward(std::int64_t count, const T* x, T* y);
 /// dx[i] = dy[i] * gelu'(x[i]); dx may be dy.
 template <typename T>
 void gelu_backward(std::int64_t count, const T* x, const T* dy, T* dx);
+
+/// Values stored in bf16, whose results are those of f32 rounded; gradients are f32. Host only (TW_ASSERT).
+void gelu_forward(std::int64_t count, const BFloat16* x, BFloat16* y);
+void gelu_backward(std::int64_t count, const BFloat16* x, const float* dy, float* dx);
+void gelu_erf_forward(std::int64_t count, const BFloat16* x, BFloat16* y);
+void gelu_erf_backward(std::int64_t count, const BFloat16* x, const float* dy, float* dx);
 
 /// The exact form, likewise. Host only: UsageError under a device placement.
 template <typename T>

@@ -196,7 +196,8 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   const std::optional<FlatSizes> flat = flat_sizes(c, chunks);
   const FlatSizes* flats = flat ? &*flat : nullptr;
   const RankParameters p = parameters_of(chunks, flats);
-  const PassMemory passes = passes_of(chunks, {c.micro_batch, c.seq, c.recompute});
+  const bool rounds = c.model.compute == nn::ComputeType::bf16 && c.dtype == DType::f32 && c.device == DeviceKind::host;
+  const PassMemory passes = passes_of(chunks, {c.micro_batch, c.seq, c.recompute, rounds});
   const bool grid = split.shape.kind != GridKind::one_d, pipeline = c.mesh.pp > 1;
   const bool sharded = c.shards_gradients();
 

@@ -2,6 +2,8 @@
 // memory with the counters of the allocator.
 #include "models/gpt/gpt_geometry.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "models/gpt/gpt.h"
 #include "models/layout/grid_sharding.h"
@@ -71,8 +73,9 @@ PassMemory memory_1d(const ModelConfig& c, const ModelPart& part, const TensorSp
   const bool split_tokens = split.sequence_parallel && t > 1;
   const std::int64_t own = split_tokens ? (rows + t - 1) / t : rows;
   const std::int64_t table = padded_vocabulary(c.vocab, static_cast<int>(t)) / t * h;  // of the head
-  // Two normed inputs; qkv, context and expanded; middle and output; moments and softmax sums.
-  const std::int64_t layer = rows * h * 2 + rows * (3 * h + h + 4 * h) / t + 2 * own * h + 4 * own + pass.batch * pass.seq * c.heads / t;
+  // Two normed inputs; qkv, context and expanded: these may be bf16. Middle and output; moments and softmax sums.
+  const std::int64_t multiplied = rows * h * 2 + rows * (3 * h + h + 4 * h) / t;
+  const std::int64_t layer = (pass.rounds ? multiplied / 2 : multiplied) + 2 * own * h + 4 * own + pass.batch * pass.seq * c.heads / t;
   // Under recomputation the results of tensor sums stay for the second pass, where there are such.
   const std::int64_t of_layer = pass.recompute ? own * h + (t > 1 ? 2 * rows * h : 0) : layer;
 
@@ -83,6 +86,7 @@ PassMemory memory_1d(const ModelConfig& c, const ModelPart& part, const TensorSp
   m.again = pass.recompute ? layer : 0;
   m.scratch = rows * 8 * h / t + own * h + rows * h;                    // wide, wide gradient, narrow, narrow2
   if (t > 1) m.scratch += rows * h + (split_tokens ? 2 * own * h : 0);  // partial sums
+  if (pass.rounds) m.scratch += (split_tokens ? 0 : own * h) + rows * 2 * h / t + rows * std::max(4 * h / t, h) / 2;  // what a norm gave, and rounded values
   if (part.head) m.kept = table + (t > 1 ? rows * 3 * (1 + t) : 0);     // table gradient, softmax statistics
   if (t > 1) m.converted = 3 * 2 * rows * h;                            // forward, backward and look-up channels: in and out
   return m;

@@ -1,7 +1,10 @@
 #include "models/layers/block.h"
 
 #include <cmath>
+#include <span>
+#include <type_traits>
 
+#include "kernels/convert.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
 #include "models/layers/token_dropout.h"
@@ -71,8 +74,9 @@ void Block<T>::attend(const PassContext& pass, const T* projected, T* context, T
 }
 
 template <typename T>
-void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T* dcontext, T* dqkv, const Tensor* cache, const std::int32_t* lengths) {
-  const T *projected = data_of<T>(s.qkv), *context = data_of<T>(s.context), *lse = data_of<T>(s.log_sum_exp);
+void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T* dcontext, T* dqkv, Workspace& work, const Tensor* cache,
+                               const std::int32_t* lengths) {
+  const T *projected = widened(s.qkv, work.wide_gradient), *context = widened(s.context, work.narrow), *lse = data_of<T>(s.log_sum_exp);
   const nn::AttentionShape whole{pass.batch, pass.seq, config_.heads / tensor_.size(), config_.hidden / config_.heads};
   if (config_.both_directions) return nn::padded_attention_backward<T>(whole, lengths, projected, context, lse, dcontext, dqkv);
   if (!pass.sliced()) return nn::attention_backward<T>(whole, projected, context, lse, dcontext, dqkv, config_.compute);
@@ -82,12 +86,57 @@ void Block<T>::attend_backward(const PassContext& pass, const Saved& s, const T*
 }
 
 template <typename T>
-void Block<T>::activate(std::int64_t count, const T* x, T* y) const {
-  config_.exact_gelu ? nn::gelu_erf_forward<T>(count, x, y) : nn::gelu_forward<T>(count, x, y);
+Operand<T> Block<T>::rounded(std::int64_t rows, std::int64_t columns, const T* x, Tensor& kept) const {
+  if constexpr (std::is_same_v<T, float>)
+    if (qkv.rounds()) {
+      BFloat16* to = shaped<BFloat16>(kept, {rows, columns});
+      const auto count = static_cast<std::size_t>(rows * columns);
+      convert(std::span(x, count), std::span(to, count));
+      return Operand<T>(to);
+    }
+  return x;
 }
 
 template <typename T>
-void Block<T>::activate_backward(std::int64_t count, const T* x, T* d) const {
+Operand<T> Block<T>::kept(const Tensor& tensor) const {
+  return tensor.dtype() == DType::bf16 ? Operand<T>(data_of<BFloat16>(tensor)) : Operand<T>(data_of<T>(tensor));
+}
+
+template <typename T>
+const T* Block<T>::widened(const Tensor& kept, Tensor& wide) const {
+  if constexpr (std::is_same_v<T, float>)
+    if (kept.dtype() == DType::bf16) {
+      T* to = shaped<T>(wide, kept.shape());
+      convert(kept.as<BFloat16>(), wide.as<float>());
+      return to;
+    }
+  return data_of<T>(kept);
+}
+
+template <typename T>
+Operand<T> Block<T>::activate(const Tensor& expanded, Workspace& work) const {
+  const std::int64_t count = expanded.elements();
+  if (expanded.dtype() == DType::bf16) {
+    const auto* x = data_of<BFloat16>(expanded);
+    BFloat16* y = shaped<BFloat16>(work.rounded, expanded.shape());
+    config_.exact_gelu ? nn::gelu_erf_forward(count, x, y) : nn::gelu_forward(count, x, y);
+    return Operand<T>(y);
+  }
+  const T* x = data_of<T>(expanded);
+  T* y = shaped<T>(work.wide, expanded.shape());
+  config_.exact_gelu ? nn::gelu_erf_forward<T>(count, x, y) : nn::gelu_forward<T>(count, x, y);
+  return y;
+}
+
+template <typename T>
+void Block<T>::activate_backward(const Tensor& expanded, T* d) const {
+  const std::int64_t count = expanded.elements();
+  if constexpr (std::is_same_v<T, float>)
+    if (expanded.dtype() == DType::bf16) {
+      const auto* x = data_of<BFloat16>(expanded);
+      return config_.exact_gelu ? nn::gelu_erf_backward(count, x, d, d) : nn::gelu_backward(count, x, d, d);
+    }
+  const T* x = data_of<T>(expanded);
   config_.exact_gelu ? nn::gelu_erf_backward<T>(count, x, d, d) : nn::gelu_backward<T>(count, x, d, d);
 }
 
@@ -100,11 +149,20 @@ const T* Block<T>::gathered(const PassContext& pass, const char* name, const T* 
 }
 
 template <typename T>
-void Block<T>::project(const Linear<T>& linear, std::int64_t rows, const T* x, T* y) const {
+void Block<T>::project(const Linear<T>& linear, std::int64_t rows, Operand<T> x, T* y) const {
   if (tensor_.splits())
     linear.partial(rows, x, y);
   else
     linear.forward(rows, x, y);
+}
+
+template <typename T>
+void Block<T>::multiply_columns(const Linear<T>& linear, std::int64_t rows, Operand<T> x, Tensor& y) const {
+  const Shape shape = {rows, linear.out()};
+  if (linear.rounds())
+    linear.forward(rows, x, shaped<BFloat16>(y, shape));
+  else
+    linear.forward(rows, x, shaped<T>(y, shape));
 }
 
 template <typename T>
@@ -114,44 +172,47 @@ void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace&
   const bool split_tokens = tensor_.sequence_parallel(), post = config_.post_norm;
   const std::string projection = name_ + attention_sum, mlp = name_ + mlp_sum;
 
-  const T* qkv_input = x;
+  // Own rows of split tokens, and values still to be rounded, are not what is kept of a product's input.
+  const bool rounds = qkv.rounds(), apart = split_tokens || rounds;
+  const auto input = [&](const char* name, const T* own_rows, Tensor& keep) -> Operand<T> {
+    const T* all = gathered(pass, name, own_rows, rounds ? work.partial : keep);
+    return all == x ? Operand<T>(x) : rounded(rows, h, all, keep);
+  };
+  const T* before_qkv = x;
   if (!post) {
-    T* normed1 = shaped<T>(split_tokens ? work.own : s.normed1, {own, h});
+    T* normed1 = shaped<T>(apart ? work.own : s.normed1, {own, h});
     clock_.run("attention norm", index_, pass.micro, [&] { norm1.forward(own, x, normed1, s.norm1); });
-    qkv_input = normed1;
+    before_qkv = normed1;
   }
-  qkv_input = gathered(pass, ".attention.qkv", qkv_input, s.normed1);
+  const Operand<T> qkv_input = input(".attention.qkv", before_qkv, s.normed1);
 
-  T* qkv_out = shaped<T>(s.qkv, {rows, 3 * local});
-  T* context = shaped<T>(s.context, {rows, local});
+  T* context = shaped<T>(rounds ? work.narrow : s.context, {rows, local});
   T* lse = shaped<T>(s.log_sum_exp, {pass.batch, config_.heads / tensor_.size(), pass.seq});
   T* middle = shaped<T>(s.middle, {own, h});
   T* partial = split_tokens ? shaped<T>(work.partial, {rows, h}) : middle;
   clock_.run("attention", index_, pass.micro, [&] {
-    qkv.forward(rows, qkv_input, qkv_out);
-    attend(pass, qkv_out, context, lse, cache, lengths);
+    multiply_columns(qkv, rows, qkv_input, s.qkv);
+    attend(pass, widened(s.qkv, work.wide), context, lse, cache, lengths);
     if (observer) observer->row_parallel(projection, rows, h, h, context, attention_projection.weight.w());
-    project(attention_projection, rows, context, partial);
+    project(attention_projection, rows, rounded(rows, local, context, s.context), partial);
   });
   tensor_.sum_output(pass, projection, index_, rows, h, partial, middle);
 
-  T* own_normed = shaped<T>(split_tokens ? work.own : s.normed2, {own, h});
+  T* own_normed = shaped<T>(apart ? work.own : s.normed2, {own, h});
   clock_.run("mlp norm", index_, pass.micro, [&] {
     if (tensor_.splits()) attention_projection.add_bias(own, middle);
     drop(pass, ".attention.dropout", middle, middle);
     nn::add_into<T>(own * h, x, middle);
     post ? norm1.forward(own, middle, own_normed, s.norm1) : norm2.forward(own, middle, own_normed, s.norm2);
   });
-  const T* expand_input = gathered(pass, ".mlp.expand", own_normed, s.normed2);
+  const Operand<T> expand_input = input(".mlp.expand", own_normed, s.normed2);
 
-  T* expanded = shaped<T>(s.expanded, {rows, 4 * local});
-  T* activated = shaped<T>(work.wide, {rows, 4 * local});
   T* sum = shaped<T>(post ? s.summed : s.output, {own, h});
   partial = split_tokens ? shaped<T>(work.partial, {rows, h}) : sum;
   clock_.run("mlp", index_, pass.micro, [&] {
-    expand.forward(rows, expand_input, expanded);
-    activate(rows * 4 * local, expanded, activated);
-    if (observer) observer->row_parallel(mlp, rows, 4 * h, h, activated, mlp_projection.weight.w());
+    multiply_columns(expand, rows, expand_input, s.expanded);
+    const Operand<T> activated = activate(s.expanded, work);
+    if (observer) observer->row_parallel(mlp, rows, 4 * h, h, rounds ? widened(work.rounded, work.wide) : activated.values, mlp_projection.weight.w());
     project(mlp_projection, rows, activated, partial);
   });
   tensor_.sum_output(pass, mlp, index_, rows, h, partial, sum);
@@ -165,15 +226,19 @@ void Block<T>::forward(const PassContext& pass, const T* x, Saved& s, Workspace&
 
 template <typename T>
 void Block<T>::column_backward(const PassContext& pass, const char* section, const char* weight_section, const std::string& tensor, Linear<T>& linear,
-                               const std::optional<NormBefore>& before, const T* x, const T* dy, Workspace& work, T* d) {
+                               const std::optional<NormBefore>& before, Operand<T> x, const T* dy, Workspace& work, T* d) {
   const std::int64_t rows = pass.rows(), h = config_.hidden, own = tensor_.own_rows(rows).count;
   T* partial = shaped<T>(work.narrow2, {rows, h});
   T* own_gradient = tensor_.sequence_parallel() ? shaped<T>(work.own, {own, h}) : partial;
-  clock_.run(section, index_, pass.micro, [&] { linear.input_gradient(rows, dy, partial); });
+  Operand<T> gradient = dy;
+  clock_.run(section, index_, pass.micro, [&] {
+    gradient = rounded(rows, linear.out(), dy, work.rounded_gradient);
+    linear.input_gradient(rows, gradient, partial);
+  });
   Operation sum = tensor_.start_sum_input_gradient(pass, tensor, index_, rows, h, partial, own_gradient);
   // The weight's gradient needs nobody: it is computed while the sum travels.
   clock_.run(weight_section, index_, pass.micro, [&] {
-    linear.weight_gradient(rows, x, dy);
+    linear.weight_gradient(rows, x, gradient);
     linear.bias_gradient(rows, dy);
   });
   tensor_.finish_sum_input_gradient(std::move(sum), pass, tensor, index_, rows, h, own_gradient);
@@ -216,17 +281,17 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
   const T* dy = dropping ? branch : d;
   clock_.run("mlp branch backward", index_, pass.micro, [&] { into_branch(".mlp.dropout", mlp_projection); });
   dy = tensor_.sum_output_backward(pass, name_ + mlp_sum, index_, rows, h, dy, all_rows, clock_);
-  T* activated = shaped<T>(work.wide, {rows, 4 * local});  // recomputed: cheaper than keeping 4h per token and layer
   T* wide_gradient = shaped<T>(work.wide_gradient, {rows, 4 * local});
   clock_.run("mlp backward", index_, pass.micro, [&] {
-    activate(rows * 4 * local, data_of<T>(s.expanded), activated);
-    mlp_projection.input_gradient(rows, dy, wide_gradient);
-    mlp_projection.weight_gradient(rows, activated, dy);
-    activate_backward(rows * 4 * local, data_of<T>(s.expanded), wide_gradient);
+    const Operand<T> activated = activate(s.expanded, work);  // recomputed: cheaper than keeping 4h per token and layer
+    const Operand<T> gradient = rounded(rows, h, dy, work.rounded_gradient);
+    mlp_projection.input_gradient(rows, gradient, wide_gradient);
+    mlp_projection.weight_gradient(rows, activated, gradient);
+    activate_backward(s.expanded, wide_gradient);
   });
   using Before = std::optional<NormBefore>;
   column_backward(pass, "expand backward", "expand weight", name_ + ".mlp.expand", expand, post ? Before{} : Before({norm2, data_of<T>(s.middle), s.norm2}),
-                  data_of<T>(s.normed2), wide_gradient, work, d);
+                  kept(s.normed2), wide_gradient, work, d);
   if (post) norm_backward(pass, norm1, data_of<T>(s.middle), s.norm1, own, work, d);
 
   dy = dropping ? branch : d;
@@ -235,11 +300,12 @@ void Block<T>::backward(const PassContext& pass, const T* x, const Saved& s, Wor
   T* context_gradient = shaped<T>(work.narrow2, {rows, local});
   T* qkv_gradient = shaped<T>(work.wide, {rows, 3 * local});
   clock_.run("attention backward", index_, pass.micro, [&] {
-    attention_projection.input_gradient(rows, dy, context_gradient);
-    attention_projection.weight_gradient(rows, data_of<T>(s.context), dy);
-    attend_backward(pass, s, context_gradient, qkv_gradient, cache, lengths);
+    const Operand<T> gradient = rounded(rows, h, dy, work.rounded_gradient);
+    attention_projection.input_gradient(rows, gradient, context_gradient);
+    attention_projection.weight_gradient(rows, kept(s.context), gradient);
+    attend_backward(pass, s, context_gradient, qkv_gradient, work, cache, lengths);
   });
-  const T* qkv_input = post && !tensor_.sequence_parallel() ? x : data_of<T>(s.normed1);
+  const Operand<T> qkv_input = post && !tensor_.sequence_parallel() ? Operand<T>(x) : kept(s.normed1);
   column_backward(pass, "qkv backward", "qkv weight", name_ + ".attention.qkv", qkv, post ? Before{} : Before({norm1, x, s.norm1}), qkv_input, qkv_gradient,
                   work, d);
 }

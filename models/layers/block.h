@@ -43,6 +43,8 @@ class Block {
  public:
   /// Activations of one micro-batch that the backward pass needs. `output` is the next block's input. normed1: input of qkv, which post-layernorm
   /// keeps only where it is gathered; normed2: of expand; middle: of the second norm, post-layernorm of the first; summed: then of the second.
+  /// Where products round to bf16 on the host, what they multiply and what qkv and expand give is kept in bf16 (normed1, qkv, context, normed2, expanded),
+  /// and the forward pass goes on with those values; the residual stream and the statistics are T.
   struct Saved {
     typename LayerNorm<T>::Saved norm1, norm2;
     Tensor normed1, qkv, context, log_sum_exp, middle, normed2, expanded, output, summed;
@@ -50,6 +52,7 @@ class Block {
   /// Scratch shared by all blocks of a model: contents live within one call.
   struct Workspace {
     Tensor wide, wide_gradient, narrow, narrow2, own, partial;
+    Tensor rounded, rounded_gradient;  ///< in bf16: GELU's output, and a gradient that two products read
   };
 
   /// `runtime` outlives the block.
@@ -76,13 +79,22 @@ class Block {
   static constexpr const char *attention_sum = ".attention.projection", *mlp_sum = ".mlp.projection";
   void drop(const PassContext& pass, const std::string& name, const T* x, T* y) const;
   /// The product of a row-parallel linear, before it is summed over the group; whole and with its bias on one rank.
-  void project(const Linear<T>& linear, std::int64_t rows, const T* x, T* y) const;
+  /// Into `y` as it is kept: T, or bf16 where products round.
+  void multiply_columns(const Linear<T>& linear, std::int64_t rows, Operand<T> x, Tensor& y) const;
+  void project(const Linear<T>& linear, std::int64_t rows, Operand<T> x, T* y) const;
   void attend(const PassContext& pass, const T* projected, T* context, T* log_sum_exp, Tensor* cache, const std::int32_t* lengths) const;
-  void attend_backward(const PassContext& pass, const Saved& saved, const T* dcontext, T* dqkv, const Tensor* cache, const std::int32_t* lengths);
+  void attend_backward(const PassContext& pass, const Saved& saved, const T* dcontext, T* dqkv, Workspace& work, const Tensor* cache, const std::int32_t* lengths);
+  /// What qkv gave, for attention: as kept, or widened into `wide`.
+  const T* widened(const Tensor& kept, Tensor& wide) const;
+  /// `x` of [rows, columns] as it is; rounded into `kept` where products round.
+  Operand<T> rounded(std::int64_t rows, std::int64_t columns, const T* x, Tensor& kept) const;
+  /// The same of a tensor that the forward pass kept: T, or bf16.
+  Operand<T> kept(const Tensor& tensor) const;
   /// All rows from the own ones: these themselves, or gathered into `all`.
   const T* gathered(const PassContext& pass, const char* name, const T* own, Tensor& all) const;
-  void activate(std::int64_t count, const T* x, T* y) const;
-  void activate_backward(std::int64_t count, const T* x, T* d) const;
+  /// GELU of what expand gave, into `wide` or, where that is bf16, into `rounded`.
+  Operand<T> activate(const Tensor& expanded, Workspace& work) const;
+  void activate_backward(const Tensor& expanded, T* d) const;
   nn::AttentionSlice slice_of(const PassContext& pass) const;
   /// A layernorm in front of a linear, with what it saw.
   struct NormBefore {
@@ -92,7 +104,7 @@ class Block {
   };
   /// Backward pass through a column-parallel linear of input `x`, and through the norm before it, if there is one: adds to d.
   void column_backward(const PassContext& pass, const char* section, const char* weight_section, const std::string& tensor, Linear<T>& linear,
-                       const std::optional<NormBefore>& before, const T* x, const T* dy, Workspace& work, T* d);
+                       const std::optional<NormBefore>& before, Operand<T> x, const T* dy, Workspace& work, T* d);
   /// Post-layernorm: d becomes the gradient of the norm's input.
   void norm_backward(const PassContext& pass, LayerNorm<T>& norm, const T* x, const typename LayerNorm<T>::Saved& saved, std::int64_t own,
                      Workspace& work, T* d);

@@ -25,6 +25,7 @@ struct TensorSplit {
 struct PassShape {
   std::int64_t batch = 1, seq = 1;
   bool recompute = false;  ///< layers keep their output alone, and run again before their backward pass
+  bool rounds = false;     ///< layers split in one dimension keep what they multiply in bf16 (block.h)
 
   std::int64_t rows() const { return batch * seq; }
 };

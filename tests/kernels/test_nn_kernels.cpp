@@ -15,6 +15,7 @@
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
 #include "kernels/nn/gemm/gemm.h"
+#include "kernels/nn/gemm/onednn_product.h"
 #include "kernels/nn/layernorm.h"
 #include "kernels/nn/optimizer.h"
 #include "kernels/nn/softmax.h"
@@ -134,7 +135,7 @@ TEST(NnGemm, Bf16RoundsOperandsAndSumsInF32) {
               expected[static_cast<std::size_t>(i * n + j)] =
                   sum + beta * expected[static_cast<std::size_t>(i * n + j)];
             }
-          detail::gemm_bf16(ta, tb, m, n, k, a.data(), b.data(), beta, c.data());
+          detail::gemm_bf16(ta, tb, m, n, k, a.data(), b.data(), {c.data(), beta});
           expect_near(c, expected, tolerance<float>, "bf16 gemm");
         }
 }

@@ -14,6 +14,7 @@
 #include "kernels/convert.h"
 #include "kernels/nn/device/device_dispatch.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/nn/gemm/bf16_product.h"
 #include "kernels/nn/gemm/onednn_product.h"
 #include "kernels/nn/gemm/packed_weight.h"
 #include "kernels/nn/gemm/product_library.h"
@@ -78,6 +79,13 @@ void round_matrix(const float* from, std::int64_t rows, std::int64_t columns, st
   for (std::int64_t r = 0; r < rows; ++r)
     convert(std::span(from + r * stride, static_cast<std::size_t>(columns)),
             std::span(to).subspan(static_cast<std::size_t>(r * columns), static_cast<std::size_t>(columns)));
+}
+
+/// As dense bf16: what it is already, or rounded into `space`.
+const BFloat16* rounded(const Bf16Operand& from, std::int64_t rows, std::int64_t columns, std::vector<BFloat16>& space) {
+  if (from.rounded != nullptr) return from.rounded;
+  round_matrix(from.values, rows, columns, from.stride, space);
+  return space.data();
 }
 
 void require_bf16() {
@@ -160,26 +168,33 @@ void gemm(ComputeType compute, Transpose trans_a, Transpose trans_b, std::int64_
   }
   require_bf16();
   if (device::on_device()) return multiply_on_device(compute, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  thread_local std::vector<BFloat16> rounded_a, rounded_b;
-  round_matrix(a, trans_a == Transpose::yes ? k : m, trans_a == Transpose::yes ? m : k, lda, rounded_a);
-  round_matrix(b, trans_b == Transpose::yes ? n : k, trans_b == Transpose::yes ? k : n, ldb, rounded_b);
-  const ProfiledCall profiled({trans_a, trans_b, m, n, k, beta != 0});
-  detail::gemm_bf16(trans_a, trans_b, m, n, k, rounded_a.data(), rounded_b.data(), beta, c);
+  gemm_bf16(trans_a, trans_b, m, n, k, {a, lda}, {b, ldb}, {c, beta});
 }
 
-void gemm_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t lda, const float* w, std::int64_t ldw,
-                 float beta, float* c) {
+void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const Bf16Operand& a, const Bf16Operand& b,
+               const Bf16Result& c) {
+  TW_ASSERT(!device::on_device());
+  require_bf16();
+  thread_local std::vector<BFloat16> space_a, space_b;
+  const bool ta = trans_a == Transpose::yes, tb = trans_b == Transpose::yes;
+  const BFloat16 *left = rounded(a, ta ? k : m, ta ? m : k, space_a), *right = rounded(b, tb ? n : k, tb ? k : n, space_b);
+  const ProfiledCall profiled({trans_a, trans_b, m, n, k, c.beta != 0});
+  detail::gemm_bf16(trans_a, trans_b, m, n, k, left, right, c);
+}
+
+void gemm_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const Bf16Operand& a, const float* w, std::int64_t ldw,
+                 const Bf16Result& c) {
   TW_ASSERT(PackedWeightsScope::current() != nullptr, "a packed product outside of a scope");
   require_bf16();
-  thread_local std::vector<BFloat16> rounded_a, rounded_w;
-  round_matrix(a, m, k, lda, rounded_a);
+  thread_local std::vector<BFloat16> space_a, rounded_w;
+  const BFloat16* left = rounded(a, m, k, space_a);
   const auto round_weight = [&]() -> const BFloat16* {
     const bool tw = trans_w == Transpose::yes;
     round_matrix(w, tw ? n : k, tw ? k : n, ldw, rounded_w);
     return rounded_w.data();
   };
-  const ProfiledCall profiled({Transpose::no, trans_w, m, n, k, beta != 0});
-  detail::gemm_bf16_packed(trans_w, m, n, k, rounded_a.data(), round_weight, w, *PackedWeightsScope::current(), beta, c);
+  const ProfiledCall profiled({Transpose::no, trans_w, m, n, k, c.beta != 0});
+  detail::gemm_bf16_packed(trans_w, m, n, k, left, round_weight, w, *PackedWeightsScope::current(), c);
 }
 
 template <typename T>

@@ -38,10 +38,6 @@ void gemm_with_bias(ComputeType compute, Transpose trans_a, Transpose trans_b, s
 std::string why_no_bf16_gemm();
 
 namespace detail {
-/// oneDNN bf16 product on any processor that oneDNN supports it on (AVX-512 and up), fast or not: what the
-/// tests check on machines without either. Operands are dense row-major bf16 as stored.
-void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
-               const BFloat16* a, const BFloat16* b, float beta, float* c);
 bool onednn_has_bf16();
 }  // namespace detail
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "core/device/placement.h"
@@ -29,19 +30,20 @@ thread_local PackedWeights* current_weights = nullptr;
 using Tag = dnnl::memory::format_tag;
 using Type = dnnl::memory::data_type;
 
-/// What a primitive is made for. `type` is the operands'; sums and C are f32.
+/// What a primitive is made for. `type` is the operands'; sums are f32, and so is C unless it is narrow.
 struct Key {
   Type type;
   bool trans_a, trans_b, adds;
   std::int64_t m, n, k, lda, ldb, ldc;
   int threads;
-  bool packs = false;  ///< B in the layout that the library chooses
-  auto tied() const { return std::tie(type, trans_a, trans_b, adds, m, n, k, lda, ldb, ldc, threads, packs); }
+  bool packs = false;           ///< B in the layout that the library chooses
+  bool narrow = false, biased = false;  ///< C in bf16; f32 added to each of its rows before
+  auto tied() const { return std::tie(type, trans_a, trans_b, adds, m, n, k, lda, ldb, ldc, threads, packs, narrow, biased); }
   bool operator<(const Key& other) const { return tied() < other.tied(); }
 };
 
 struct Product {
-  dnnl::memory::desc a, b, c;
+  dnnl::memory::desc a, b, bias, c;
   dnnl::matmul primitive;
 };
 
@@ -63,15 +65,15 @@ const Product& product_for(const Key& key) {
   if (const auto found = cache.find(key); found != cache.end()) return found->second;
   const dnnl::memory::desc a = operand(key.type, key.trans_a, key.m, key.k, key.lda),
                            b = key.packs ? dnnl::memory::desc({key.k, key.n}, key.type, Tag::any) : operand(key.type, key.trans_b, key.k, key.n, key.ldb),
-                           c = operand(Type::f32, false, key.m, key.n, key.ldc);
+                           bias({1, key.n}, Type::f32, dnnl::memory::dims{key.n, 1}), c = operand(key.narrow ? Type::bf16 : Type::f32, false, key.m, key.n, key.ldc);
   dnnl::primitive_attr attributes;
   if (key.adds) {
     dnnl::post_ops operations;
     operations.append_sum(1.0f);
     attributes.set_post_ops(operations);
   }
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), attributes, engine());
-  return cache.emplace(key, Product{a, description.weights_desc(), c, dnnl::matmul(description)}).first->second;
+  const dnnl::matmul::primitive_desc description(key.biased ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes, engine());
+  return cache.emplace(key, Product{a, description.weights_desc(), bias, c, dnnl::matmul(description)}).first->second;
 }
 
 dnnl::stream& stream() {
@@ -82,12 +84,14 @@ dnnl::stream& stream() {
 /// oneDNN's memory takes non-const pointers for inputs, too; it does not write to them.
 dnnl::memory at(const dnnl::memory::desc& where, const void* data) { return {where, engine(), const_cast<void*>(data)}; }
 
-/// `b_of` gives B's memory for the primitive; it may use oneDNN, too.
+/// `b_of` gives B's memory for the primitive; it may use oneDNN, too. `bias`: where the key says so.
 template <typename BOf>
-void multiply(const Key& key, const void* a, const BOf& b_of, float* c) {
+void multiply(const Key& key, const void* a, const BOf& b_of, void* c, const float* bias = nullptr) {
   try {
     const Product& p = product_for(key);
-    p.primitive.execute(stream(), {{DNNL_ARG_SRC, at(p.a, a)}, {DNNL_ARG_WEIGHTS, b_of(p)}, {DNNL_ARG_DST, at(p.c, c)}});
+    std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, at(p.a, a)}, {DNNL_ARG_WEIGHTS, b_of(p)}, {DNNL_ARG_DST, at(p.c, c)}};
+    if (key.biased) arguments.emplace(DNNL_ARG_BIAS, at(p.bias, bias));
+    p.primitive.execute(stream(), arguments);
     stream().wait();
   } catch (const dnnl::error& e) {
     const bool bf16 = key.type == Type::bf16;
@@ -121,19 +125,29 @@ void gemm_f32_onednn(Transpose trans_a, Transpose trans_b, std::int64_t m, std::
   multiply({Type::f32, trans_a == Transpose::yes, trans_b == Transpose::yes, beta == 1.0f, m, n, k, lda, ldb, ldc, omp_get_max_threads()}, a, [&](const Product& p) { return at(p.b, b); }, c);
 }
 
-void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
-               const BFloat16* a, const BFloat16* b, float beta, float* c) {
-  TW_ASSERT(beta == 0.0f || beta == 1.0f);
-  const bool ta = trans_a == Transpose::yes, tb = trans_b == Transpose::yes;
-  multiply({Type::bf16, ta, tb, beta == 1.0f, m, n, k, ta ? m : k, tb ? k : n, n, omp_get_max_threads()}, a, [&](const Product& p) { return at(p.b, b); }, c);
+namespace {
+
+/// Of a dense bf16 product.
+Key key_of(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const Bf16Result& c, bool packs) {
+  TW_ASSERT(c.beta == 0.0f || c.beta == 1.0f);
+  TW_ASSERT(c.narrow != nullptr ? c.wide == nullptr && c.beta == 0.0f : c.bias == nullptr);
+  return {Type::bf16, ta, tb, c.beta == 1.0f, m, n, k, ta ? m : k, tb ? k : n, n, omp_get_max_threads(), packs, c.narrow != nullptr, c.bias != nullptr};
+}
+void* data_of(const Bf16Result& c) { return c.narrow != nullptr ? static_cast<void*>(c.narrow) : c.wide; }
+
+}  // namespace
+
+void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const BFloat16* a, const BFloat16* b,
+               const Bf16Result& c) {
+  const Key key = key_of(trans_a == Transpose::yes, trans_b == Transpose::yes, m, n, k, c, false);
+  multiply(key, a, [&](const Product& p) { return at(p.b, b); }, data_of(c), c.bias);
 }
 
 void gemm_bf16_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const BFloat16* a,
-                      const std::function<const BFloat16*()>& round_weight, const float* w, PackedWeights& weights, float beta, float* c) {
-  TW_ASSERT(beta == 0.0f || beta == 1.0f);
+                      const std::function<const BFloat16*()>& round_weight, const float* w, PackedWeights& weights, const Bf16Result& c) {
   const bool tw = trans_w == Transpose::yes;
   const std::int64_t ldw = tw ? k : n;
-  const Key key{Type::bf16, false, tw, beta == 1.0f, m, n, k, k, ldw, n, omp_get_max_threads(), true};
+  const Key key = key_of(false, tw, m, n, k, c, true);
   PackedWeights::Kept& kept = *weights.kept;
   const auto weight = [&](const Product& p) {
     PackedWeights::Kept::Weight& own = kept.weights[{w, tw}];
@@ -147,7 +161,7 @@ void gemm_bf16_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::in
     ++kept.packed;
     return own.memory;
   };
-  multiply(key, a, weight, c);
+  multiply(key, a, weight, data_of(c), c.bias);
 }
 
 }  // namespace detail

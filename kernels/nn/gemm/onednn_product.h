@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "kernels/nn/gemm/bf16_product.h"
 #include "kernels/nn/gemm/gemm.h"
 #include "kernels/nn/gemm/packed_weight.h"
 
@@ -20,9 +21,14 @@ std::string onednn_version();
 void gemm_f32_onednn(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t lda,
                      const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
 
-/// C [m, n] = A op(W) + beta C; A [m, k] dense. `round_weight` makes W in dense bf16 as stored; it is called only where `weights` keeps none of this
+/// op(A) op(B) on any processor that oneDNN supports bf16 on (AVX-512 and up), fast or not: what the tests check on machines without either. Operands are
+/// dense row-major bf16 as stored.
+void gemm_bf16(Transpose trans_a, Transpose trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const BFloat16* a, const BFloat16* b,
+               const Bf16Result& c);
+
+/// C [m, n] = A op(W); A [m, k] dense. `round_weight` makes W in dense bf16 as stored; it is called only where `weights` keeps none of this
 /// scope, made of the weight at `w` for a product like this.
 void gemm_bf16_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const BFloat16* a,
-                      const std::function<const BFloat16*()>& round_weight, const float* w, PackedWeights& weights, float beta, float* c);
+                      const std::function<const BFloat16*()>& round_weight, const float* w, PackedWeights& weights, const Bf16Result& c);
 
 }  // namespace thinwire::nn::detail

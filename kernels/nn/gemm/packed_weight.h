@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/nn/gemm/gemm.h"
+#include "kernels/nn/gemm/bf16_product.h"
 
 namespace thinwire::nn {
 
@@ -40,10 +40,9 @@ class PackedWeightsScope {
   PackedWeights* outer_;
 };
 
-/// C [m, n], contiguous, = A op(W) + beta C on the host, A [m, k] and W rounded to bf16 and sums in f32, as gemm(ComputeType::bf16, ...) has it, with W
-/// packed and kept by the scope that is open (TW_ASSERT). beta is 0 or 1, no extent is 0. The same call gives the same bits whether W was packed by it
+/// C [m, n] = A op(W) as gemm_bf16, A [m, k] with W packed and kept by the scope that is open (TW_ASSERT). No extent is 0. The same call gives the same bits whether W was packed by it
 /// or before. UsageError as gemm.
-void gemm_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t lda, const float* w, std::int64_t ldw,
-                 float beta, float* c);
+void gemm_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const Bf16Operand& a, const float* w, std::int64_t ldw,
+                 const Bf16Result& c);
 
 }  // namespace thinwire::nn

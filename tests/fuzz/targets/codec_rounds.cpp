@@ -1,5 +1,5 @@
 // Codecs that sum over ranks by rounds: what a damaged reduction hands them gives an error or a tensor.
-#include <cstring>
+#include <algorithm>
 
 #include "core/error.h"
 #include "tests/fuzz/target.h"
@@ -45,7 +45,7 @@ std::vector<std::string> seeds() {
     std::string received;
     try {
       reduce(message, [&](const Round& round) {
-        std::memcpy(round.receive.data(), round.send.data(), round.send.size());
+        std::ranges::copy(round.send, round.receive.begin());
         received.append(reinterpret_cast<const char*>(round.send.data()), round.send.size());
       });
     } catch (const Error&) {

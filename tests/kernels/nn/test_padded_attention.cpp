@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/half.h"
 #include "core/random.h"
 #include "kernels/nn/attention/attention.h"
 #include "kernels/nn/gelu.h"
@@ -165,6 +166,30 @@ TEST(GeluErf, InF32IsThatOfF64InBothTailsOnEverySimdTarget) {
     gelu_erf_forward<float>(3, bad, made);
     EXPECT_TRUE(std::isnan(made[0]) && std::isnan(made[2]));
   });
+}
+
+TEST(Gelu, OfValuesInBf16IsThatInF32Rounded) {
+  const std::vector<double> values = normal(5003, "x");  // more than a piece, and a rest
+  std::vector<BFloat16> x(values.size()), y(values.size());
+  std::vector<float> wide(x.size()), made(x.size()), gradient(x.size()), dy(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = to_bfloat16(static_cast<float>(values[i]) * 3), wide[i] = to_float(x[i]);
+    dy[i] = static_cast<float>(i % 7) - 3;
+  }
+  const auto count = static_cast<std::int64_t>(x.size());
+  const auto check = [&](auto forward, auto backward, auto rounded_forward, auto rounded_backward) {
+    forward(count, wide.data(), made.data());
+    rounded_forward(count, x.data(), y.data());
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i].bits, to_bfloat16(made[i]).bits) << i;
+    backward(count, wide.data(), dy.data(), made.data());
+    gradient = dy;
+    rounded_backward(count, x.data(), gradient.data(), gradient.data());
+    ASSERT_EQ(gradient, made);
+  };
+  using Forward = void (*)(std::int64_t, const BFloat16*, BFloat16*);
+  using Backward = void (*)(std::int64_t, const BFloat16*, const float*, float*);
+  check(gelu_forward<float>, gelu_backward<float>, Forward(gelu_forward), Backward(gelu_backward));
+  check(gelu_erf_forward<float>, gelu_erf_backward<float>, Forward(gelu_erf_forward), Backward(gelu_erf_backward));
 }
 
 }  // namespace

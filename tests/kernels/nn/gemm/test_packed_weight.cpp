@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
 
 #include "core/error.h"
+#include "core/half.h"
 #include "kernels/nn/gemm/onednn_product.h"
 #include "kernels/nn/gemm/packed_weight.h"
 #include "support/product_cases.h"
@@ -28,7 +30,7 @@ struct PackedProducts : ::testing::Test {
   void TearDown() override { unsetenv("THINWIRE_SLOW_BF16"); }
 
   static std::vector<float> multiply(const ProductCase& p, const std::vector<float>& a, const std::vector<float>& w, std::vector<float> c) {
-    gemm_packed(p.tb, p.m, p.n, p.k, a.data(), p.lda(), w.data(), p.ldb(), p.beta, c.data());
+    gemm_packed(p.tb, p.m, p.n, p.k, {a.data(), p.lda()}, w.data(), p.ldb(), {c.data(), p.beta});
     return c;
   }
 };
@@ -108,6 +110,42 @@ TEST_F(PackedProducts, WhatWasNotUsedInAScopeIsGivenBack) {
   EXPECT_LT(weights.bytes(), 2 * 64 * 64 * 2) << "the first weight is still kept";
 }
 
+TEST_F(PackedProducts, OperandsRoundedBeforeAndResultsRoundedAfterwardsAreThoseInF32) {
+  PackedWeights weights;
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {7, 5, 3}, {33, 64, 127}, {64, 96, 512}})
+    for (const Transpose ta : {Transpose::no, Transpose::yes})
+      for (const Transpose tw : {Transpose::no, Transpose::yes}) {
+        const PackedWeightsScope scope(weights);
+        const ProductCase p{ta, tw, m, n, k, 0, 0, 0, 0};
+        const auto a = normal_values(p.size_a(), "a"), w = normal_values(p.size_b(), "w"), bias = normal_values(n, "bias");
+        std::vector<BFloat16> rounded_a(a.size()), rounded_w(w.size()), narrow(static_cast<std::size_t>(m * n));
+        for (std::size_t i = 0; i < a.size(); ++i) rounded_a[i] = to_bfloat16(a[i]);
+        for (std::size_t i = 0; i < w.size(); ++i) rounded_w[i] = to_bfloat16(w[i]);
+        std::vector<float> wide(narrow.size()), again(wide);
+        const Bf16Operand left{a.data(), p.lda()}, left16{nullptr, 0, rounded_a.data()}, right{w.data(), p.ldb()}, right16{nullptr, 0, rounded_w.data()};
+        const auto expect_rounded = [&](const char* what) {
+          for (std::int64_t i = 0; i < m; ++i)
+            for (std::int64_t j = 0; j < n; ++j) {
+              const auto at = static_cast<std::size_t>(i * n + j);
+              const double sum = double{wide[at]} + double{bias[static_cast<std::size_t>(j)]};
+              // Half a unit in the last place of bf16, and what another order of summation may change.
+              ASSERT_NEAR(to_float(narrow[at]), sum, 0x1p-8 * std::abs(sum) + 1e-5 * std::sqrt(static_cast<double>(k))) << p.name() << " " << what << " " << i << ", " << j;
+            }
+        };
+        gemm_bf16(ta, tw, m, n, k, left, right, {wide.data()});
+        gemm_bf16(ta, tw, m, n, k, left16, right16, {again.data()});
+        ASSERT_EQ(wide, again) << p.name();
+        gemm_bf16(ta, tw, m, n, k, left16, right, {nullptr, 0, narrow.data(), bias.data()});
+        expect_rounded("as stored");
+        if (ta == Transpose::yes) continue;  // packed products are those of rows
+        gemm_packed(tw, m, n, k, left, w.data(), p.ldb(), {wide.data()});
+        gemm_packed(tw, m, n, k, left16, w.data(), p.ldb(), {again.data()});
+        ASSERT_EQ(wide, again) << p.name();
+        gemm_packed(tw, m, n, k, left16, w.data(), p.ldb(), {nullptr, 0, narrow.data(), bias.data()});
+        expect_rounded("packed");
+      }
+}
+
 TEST(Bf16Products, AreRefusedWhereTheProcessorHasNoneUnlessTheTestAsksForSlowOnes) {
   unsetenv("THINWIRE_SLOW_BF16");
   const std::string reason = why_no_bf16_gemm();
@@ -116,7 +154,7 @@ TEST(Bf16Products, AreRefusedWhereTheProcessorHasNoneUnlessTheTestAsksForSlowOne
   std::vector<float> c = {0};
   PackedWeights weights;
   const PackedWeightsScope scope(weights);
-  const auto message = thinwire::testing::message_of<UsageError>([&] { gemm_packed(Transpose::no, 1, 1, 1, a.data(), 1, w.data(), 1, 0, c.data()); });
+  const auto message = thinwire::testing::message_of<UsageError>([&] { gemm_packed(Transpose::no, 1, 1, 1, {a.data(), 1}, w.data(), 1, {c.data()}); });
   EXPECT_NE(message.find(reason), std::string::npos) << message;
   if (!detail::onednn_has_bf16()) return;
   setenv("THINWIRE_SLOW_BF16", "yes", 1);
