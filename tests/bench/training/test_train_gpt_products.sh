@@ -91,10 +91,26 @@ one=$(loss_of "$output")
 run ranks 1 "${short[@]}"; expect_status 0
 [ "$(loss_of "$output")" != "$one" ] || fail "bf16 gives the digits of f32: it did not multiply in bf16"
 within "$one" "$(loss_of "$output")" 0.01
-for split in "2 --tp 2" "2 --pp 2" "2 --dp 2" "2 --dp 2 --zero-stage 2" "2 --dp 2 --zero-stage 3" "4 --tp 2 --dp 2 --zero-stage 1"; do
+for split in "2 --tp 2" "2 --tp 2 --sequence-parallel true" "2 --pp 2" "2 --pp 2 --token-slices 2" "2 --dp 2" "2 --dp 2 --zero-stage 2" "2 --dp 2 --zero-stage 3" "4 --tp 2 --dp 2 --zero-stage 1"; do
   # shellcheck disable=SC2086
   run ranks $split "${short_half[@]}"; expect_status 0
   within "$(loss_of "$output")" "$one" 0.004
+done
+
+property "layers that run again in bf16 give the bits of those that kept their activations"
+run ranks 1 "${short_half[@]}" --recompute full; expect_status 0
+expect_equal "$(loss_of "$output")" "$one" "validation loss"
+
+property "a BERT, whose norms stand behind, trains in bf16 near f32"
+bert=(--model bert --data masked_text --vocab 259 --text "$work/text.txt" --hidden 32 --layers 2 --heads 2 --seq 32 --micro-batch 2 --global-batch 8 --eval-sequences 8 --learning-rate 0.01
+  --warmup 2 --comm-dtype f32 --steps 4)
+run ranks 1 "${bert[@]}"; expect_status 0
+wide=$(loss_of "$output")
+for split in "1" "2 --tp 2"; do
+  # shellcheck disable=SC2086
+  run ranks $split "${bert[@]}" --products bf16; expect_status 0
+  [ "$(loss_of "$output")" != "$wide" ] || fail "bf16 gives the digits of f32: it did not multiply in bf16"
+  within "$(loss_of "$output")" "$wide" 0.01
 done
 
 property "a resumed run in bf16 ends with the bits of an uninterrupted one"
