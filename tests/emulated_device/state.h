@@ -47,7 +47,8 @@ struct Stream {
   std::deque<Work> queue;
   std::unique_ptr<Graph> recorded;  ///< while it is
   std::thread::id recorder;
-  bool lost = false;  ///< by something that cannot be recorded
+  bool lost = false;       ///< by something that cannot be recorded
+  bool destroyed = false;  ///< only its work keeps it
 };
 
 // Of the process; whoever uses it is inside an EntryScope.
@@ -57,7 +58,8 @@ struct State {
   int depth = 0, device = 0;
   const char* entry = nullptr;    ///< that queues
   const char* running = nullptr;  ///< that runs
-  std::set<Stream*> streams;         ///< those that were destroyed, too: their work still runs
+  std::set<Stream*> streams;         ///< those that were destroyed, too, until their work has run
+  bool any_destroyed = false;        ///< of these
   std::map<void*, Stream*> handles;  ///< what programs hold
   std::vector<void*> free_handles;   ///< of destroyed streams: the next one made gets the last, as a device may give it
   std::map<int, Stream*> default_streams;

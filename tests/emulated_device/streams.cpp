@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <sched.h>
 
 #include "tests/emulated_device/arena.h"
@@ -89,6 +90,20 @@ void work_off() {
   Arena::instance().close();
 }
 
+// A mark that is not passed yet has its stream's work in front of it; one that is needs its stream no more.
+void forget_destroyed_streams() {
+  State& s = state();
+  if (!s.any_destroyed) return;
+  s.any_destroyed = false;
+  for (auto it = s.streams.begin(); it != s.streams.end();) {
+    Stream* stream = *it;
+    const bool over = stream->destroyed && stream->queue.empty();
+    s.any_destroyed = s.any_destroyed || (stream->destroyed && !over);
+    it = over ? s.streams.erase(it) : std::next(it);
+    if (over) delete stream;
+  }
+}
+
 cudaError_t queue(void* handle, Work work) {
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -130,6 +145,7 @@ int EntryScope::leave(int result) {
   State& s = state();
   if (s.depth > 1) return result;
   if (!s.lazy) work_off();
+  forget_destroyed_streams();
   return result;
 }
 EntryScope::~EntryScope() {
@@ -215,6 +231,7 @@ cudaError_t destroy_stream(void* handle) {
   if (stream->recorded != nullptr) return lose(*stream, "destroys a stream that is recorded");
   state().handles.erase(handle);
   state().free_handles.push_back(handle);
+  stream->destroyed = state().any_destroyed = true;
   return cudaSuccess;
 }
 cudaError_t synchronize(void* handle) {
