@@ -6,25 +6,17 @@
 # Prints GB/s of input for each codec, medians over rounds, and ours over PyTorch's.
 # Exit 77 (skipped) with a reason when PyTorch is not there.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=3 threads=2 rows=16384 hidden=512
+rounds=3 rows=16384 hidden=512
+. "$(dirname "$0")/peer_script.sh"
 while [ $# -gt 0 ]; do
   case $1 in
-    --bin) bin=$2; shift 2 ;;
-    --venv) venv=$2; shift 2 ;;
-    --rounds) rounds=$2; shift 2 ;;
-    --threads) threads=$2; shift 2 ;;
-    --rows) rows=$2; shift 2 ;;
-    --hidden) hidden=$2; shift 2 ;;
-    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "run_codec_peers.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
+    --rows) rows=$2 ;;
+    --hidden) hidden=$2 ;;
+    *) peer_option "$@" ;;
   esac
+  shift 2
 done
-[ -x "$bin/bench_codec" ] || { echo "run_codec_peers.sh: $bin/bench_codec is missing; build it, or give --bin" >&2; exit 3; }
-if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
-  echo "SKIPPED: no PyTorch in $venv (bench/peers/run_peer.sh --install fetches it; or name another with --venv)"
-  exit 77
-fi
+needs bench_codec
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 for _ in $(seq "$rounds"); do

@@ -10,33 +10,25 @@
 # Prints tokens/s of each round and the ratio of medians, ours over the faster of eager and compiled PyTorch.
 # Exit 77 (skipped) with a reason when PyTorch is not there.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=5 threads=2 out= install=false model=gpt products=f32
+rounds=5 out= install=false model=gpt products=f32
+. "$(dirname "$0")/peer_script.sh"
 while [ $# -gt 0 ]; do
   case $1 in
-    --model) model=$2; shift 2 ;;
-    --products) products=$2; shift 2 ;;
-    --bin) bin=$2; shift 2 ;;
-    --venv) venv=$2; shift 2 ;;
-    --rounds) rounds=$2; shift 2 ;;
-    --threads) threads=$2; shift 2 ;;
-    --out) out=$2; shift 2 ;;
-    --install) install=true; shift ;;
-    -h|--help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "run_peer.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
+    --model) model=$2 ;;
+    --products) products=$2 ;;
+    --out) out=$2 ;;
+    --install) install=true; shift; continue ;;
+    *) peer_option "$@" ;;
   esac
+  shift 2
 done
 case $model in gpt) ours=capture_traffic ;; gpt_wide | bert) ours=train_gpt ;; *) echo "run_peer.sh: --model $model: gpt, gpt_wide or bert" >&2; exit 2 ;; esac
 case $products in f32) own_modes=f32 ;; bf16) own_modes="f32 bf16" ;; *) echo "run_peer.sh: --products $products: f32 or bf16" >&2; exit 2 ;; esac
 [ "$model-$products" != gpt-bf16 ] || { echo "run_peer.sh: gpt is timed by capture_traffic, in f32 only; --model gpt_wide is in bf16, too" >&2; exit 2; }
-[ -x "$bin/$ours" ] || { echo "run_peer.sh: $bin/$ours is missing; build it, or give --bin" >&2; exit 3; }
-if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
-  if ! $install; then
-    echo "SKIPPED: no PyTorch in $venv (--install fetches it from PyPI, about 5 GB; or name another with --venv)"
-    exit 77
-  fi
+if $install && ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
   /usr/bin/env python3 -m venv "$venv" && "$venv/bin/pip" install --quiet torch numpy
 fi
+needs $ours
 # Above its neighbours where that is allowed: both sides alike.
 # Each library chooses its own kernels: a pinned OpenBLAS would slow one side only.
 prefix=(env -u OPENBLAS_CORETYPE "OMP_NUM_THREADS=$threads" "OPENBLAS_NUM_THREADS=$threads")

@@ -6,23 +6,13 @@
 # Prints 1e9 operations per second, medians over rounds, and the best of ours over PyTorch's. Ours in bf16 round both operands first, PyTorch's are bf16.
 # Exit 77 (skipped) with a reason when PyTorch is not there.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-bin=$here/../../build/bin venv=${HOME}/.cache/thinwire-peers/pytorch rounds=3 threads=2
+rounds=3
+. "$(dirname "$0")/peer_script.sh"
 while [ $# -gt 0 ]; do
-  case $1 in
-    --bin) bin=$2; shift 2 ;;
-    --venv) venv=$2; shift 2 ;;
-    --rounds) rounds=$2; shift 2 ;;
-    --threads) threads=$2; shift 2 ;;
-    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "run_product_peers.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
-  esac
+  peer_option "$@"
+  shift 2
 done
-[ -x "$bin/doctor" ] || { echo "run_product_peers.sh: $bin/doctor is missing; build it, or give --bin" >&2; exit 3; }
-if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
-  echo "SKIPPED: no PyTorch in $venv (bench/peers/run_peer.sh --install fetches it; or name another with --venv)"
-  exit 77
-fi
+needs doctor
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for _ in $(seq "$rounds"); do

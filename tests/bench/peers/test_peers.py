@@ -64,15 +64,17 @@ class Peers(unittest.TestCase):
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
-            for program in ("capture_traffic", "train_gpt"):
+            for program in ("capture_traffic", "train_gpt", "bench_codec", "doctor"):
                 open(os.path.join(folder, program), "w").close()
                 os.chmod(os.path.join(folder, program), 0o755)
-            for model in ("gpt", "bert"):
-                command = [os.path.join(PEERS, "run_peer.sh"), "--model", model, "--bin", folder, "--venv", os.path.join(folder, "none")]
+            models = [["run_peer.sh", "--model", *model] for model in (["gpt"], ["bert"], ["gpt_wide", "--products", "bf16"])]
+            for script, *options in (*models, ["run_codec_peers.sh"], ["run_product_peers.sh"]):
+                command = [os.path.join(PEERS, script), *options, "--bin", folder, "--venv", os.path.join(folder, "none")]
                 done = subprocess.run(command, capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stdout[:8]), (77, "SKIPPED:"), done.stderr)
-            done = subprocess.run([os.path.join(PEERS, "run_peer.sh"), "--model", "vit"], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 2, done.stderr)
+            for wrong in (["--model", "vit"], ["--products", "f16"], ["--model", "gpt", "--products", "bf16"], ["--speed", "1"]):
+                done = subprocess.run([os.path.join(PEERS, "run_peer.sh"), *wrong], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_rows_of_the_fine_tuning_peer_fill_their_sequences(self):
         import tempfile
