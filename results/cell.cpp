@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -121,9 +122,9 @@ Parameters Parameters::from_json(std::string_view json, const std::string& where
   for (const auto& [name, value] : parsed.items()) {
     if (value.is_boolean())
       parameters.set(name, value.get<bool>());
-    else if (value.is_number_integer())
+    else if (value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}))
       parameters.set(name, value.get<std::int64_t>());
-    else if (value.is_number_float())
+    else if (value.is_number())  // whole ones beyond 64 bits as well, which a text of those digits is, too
       parameters.set(name, value.get<double>());
     else if (value.is_string())
       parameters.set(name, value.get<std::string>());

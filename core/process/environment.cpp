@@ -18,6 +18,7 @@ const std::vector<Environment::Variable>& Environment::documented() {
       {"THINWIRE_LINK_SINK", "set by experiments/lab/launch.sh: address at the switch that drops what reaches it (collectives/link/link_drain.h)"},
       {"THINWIRE_MACHINE", "machine file of `doctor --tune`: the library and kernels that multiply matrices on this machine (default: none, OpenBLAS as it comes)"},
       {"THINWIRE_SLOW_BF16", "1: products in bf16 where the processor cannot multiply bf16 itself, through oneDNN's conversions; right but slow, for tests"},
+      {"THINWIRE_FSYNC", "0: finished files appear without being flushed to disk: whole after a killed process, maybe not after a power loss; for tests"},
       {"THINWIRE_SOURCE_DIR", "the repository, where the program does not lie in a folder below it (doctor)"},
       {"OMPI_COMM_WORLD_RANK", "set by mpirun; read before MPI_Init, so that one rank answers what all are asked"},
       {"OMPI_COMM_WORLD_SIZE", "set by mpirun; read before MPI_Init: alone or among others"},

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/process/environment.h"
 
 namespace thinwire::results {
 
@@ -79,11 +80,13 @@ std::string read_file(const std::string& path) {
 
 void publish_file(const std::string& path) {
   const std::string temporary = path + ".tmp";
-  {
+  const bool flushes = Environment::get("THINWIRE_FSYNC").value_or("1") != "0";
+  if (flushes) {
     const Descriptor file(temporary, O_RDONLY);
     if (file.get() < 0 || fsync(file.get()) != 0) fail(temporary, "flush to disk");
   }
   if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "rename the finished file to");
+  if (!flushes) return;
   const Descriptor folder(std::filesystem::absolute(path).parent_path().string(), O_RDONLY | O_DIRECTORY);
   if (folder.get() >= 0) fsync(folder.get());  // some file systems refuse to; the rename stands
 }

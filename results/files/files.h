@@ -17,7 +17,7 @@ std::string read_file(const std::string& path);
 /// Writes a file in place. Throws RuntimeFailure (disk full) or EnvironmentError (no right to write).
 void write_file(const std::string& path, std::string_view bytes);
 
-/// fsync(path + ".tmp"), rename to `path`, fsync the folder.
+/// fsync(path + ".tmp"), rename to `path`, fsync the folder. With THINWIRE_FSYNC=0 the rename alone.
 void publish_file(const std::string& path);
 
 /// Writes path + ".tmp" and publishes it. On failure (RuntimeFailure: disk full; EnvironmentError: no right)

@@ -18,6 +18,12 @@
 #include "results/record.h"
 #include "support/temporary_folder.h"
 
+namespace {
+int flushed = 0;
+}
+/// In place of the C library's: it counts.
+extern "C" int fsync(int) { return ++flushed, 0; }
+
 namespace thinwire::results {
 namespace {
 
@@ -320,6 +326,23 @@ TEST(Record, ItsSealNamesTheCodeThatWroteItSoThatReuseCanBeJudgedInOneRead) {
   EXPECT_EQ(check.status, Status::failed);
   EXPECT_EQ(check.code, code_of(record.provenance.binary_hash));
   EXPECT_EQ(hash_of_binary(out / "none"), "");
+}
+
+TEST(Files, AreFlushedBeforeAndAfterTheyAppearUnlessTestsAskOtherwise) {
+  const TemporaryFolder out;
+  const char* before = std::getenv("THINWIRE_FSYNC");
+  const std::string kept = before == nullptr ? "" : before;
+  const auto flushes = [&] {
+    flushed = 0;
+    write_file_atomically(out / "file", "content");
+    EXPECT_EQ(read_file(out / "file"), "content");
+    return flushed;
+  };
+  setenv("THINWIRE_FSYNC", "0", 1);
+  EXPECT_EQ(flushes(), 0);
+  unsetenv("THINWIRE_FSYNC");
+  EXPECT_EQ(flushes(), 2);
+  if (!kept.empty()) setenv("THINWIRE_FSYNC", kept.c_str(), 1);
 }
 
 TEST(Record, AProgramThatIsReplacedIsHashedAgain) {
