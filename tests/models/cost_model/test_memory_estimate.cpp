@@ -1,6 +1,6 @@
 // labels: mpi
 // ranks: 8
-// timeout: 300
+// timeout: 600
 // The closed form of a rank's memory against the allocator's counter, rank by rank.
 #include <cmath>
 
