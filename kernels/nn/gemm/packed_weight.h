@@ -40,8 +40,8 @@ class PackedWeightsScope {
   PackedWeights* outer_;
 };
 
-/// C [m, n] = A op(W) as gemm_bf16, A [m, k] with W packed and kept by the scope that is open (TW_ASSERT). No extent is 0. The same call gives the same bits whether W was packed by it
-/// or before. UsageError as gemm.
+/// C [m, n] = A op(W) as gemm_bf16, A [m, k], with W packed and kept by the scope that is open (TW_ASSERT). No extent is 0. The same call gives the same
+/// bits whether W was packed by it or before. UsageError as gemm.
 void gemm_packed(Transpose trans_w, std::int64_t m, std::int64_t n, std::int64_t k, const Bf16Operand& a, const float* w, std::int64_t ldw,
                  const Bf16Result& c);
 
