@@ -1,5 +1,6 @@
 #include "tests/fuzz/run_inputs.h"
 
+#include <omp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -39,6 +40,7 @@ void limit_memory() {
 /// Returns when all are read, or after one that threw, which `what` tells.
 void child(const Target& target, const Inputs& inputs, Shared& shared) {
   limit_memory();
+  omp_set_num_threads(1);  // the threads that the parent's OpenMP made are not in this process: a loop of several would wait for them
   for (;; ++shared.next) {
     const std::optional<std::string> input = inputs(shared.next);
     if (!input) {

@@ -1,8 +1,9 @@
 // labels: unit
-// timeout: 300
+// timeout: 1200
+// first: yes
 // Every fuzz target on its seeds, its corpus and inputs made of them, so many by number and not by time. What a run of minutes is: scripts/fuzz.sh, which uses this
 // program where there is no libFuzzer:
-//   THINWIRE_FUZZ_TARGET  that target alone         THINWIRE_FUZZ_COUNT    mutated inputs of each target (300)
+//   THINWIRE_FUZZ_TARGET  that target alone         THINWIRE_FUZZ_COUNT    mutated inputs of each target (its own number)
 //   THINWIRE_TEST_SEED    of the mutations (1)      THINWIRE_FUZZ_SECONDS  instead of a number: until so much time is over
 //   THINWIRE_FUZZ_KEEP    folder for inputs that go wrong (fuzz-findings)
 #include <gtest/gtest.h>
@@ -78,7 +79,7 @@ TEST(EveryReader, GivesAResultOrAnErrorOnEveryInputOfItsCorpus) {
 }
 
 TEST(EveryReader, GivesAResultOrAnErrorOnMutatedInputs) {
-  const std::uint64_t seed = std::stoull(setting("THINWIRE_TEST_SEED", "1")), count = std::stoull(setting("THINWIRE_FUZZ_COUNT", "300"));
+  const std::uint64_t seed = std::stoull(setting("THINWIRE_TEST_SEED", "1")), count = std::stoull(setting("THINWIRE_FUZZ_COUNT", "0"));
   const double seconds = std::stod(setting("THINWIRE_FUZZ_SECONDS", "0"));
   for (const Target& target : chosen_targets()) {
     std::vector<std::string> corpus = target.seeds();
@@ -88,7 +89,7 @@ TEST(EveryReader, GivesAResultOrAnErrorOnMutatedInputs) {
     const Report report = run_inputs(
         target,
         [&](std::uint64_t i) -> std::optional<std::string> {
-          if (seconds > 0 ? watch.seconds() > seconds : i >= count) return std::nullopt;
+          if (seconds > 0 ? watch.seconds() > seconds : i >= (count > 0 ? count : target.inputs)) return std::nullopt;
           return mutated(corpus, random, i, target.first_line_stays);
         },
         keep_folder());
@@ -121,7 +122,7 @@ TEST(Mutations, AreTheSameForASeedAndANumberAndLeaveTheFirstLine) {
 
 // A reader that goes wrong in each way on one of the digits.
 Target wrong_reader() {
-  Target target;
+  Target target{};
   target.name = "wrong";
   target.read = [](std::string_view input) {
     if (input == "2") throw CorruptData("as it should");

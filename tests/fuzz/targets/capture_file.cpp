@@ -30,7 +30,7 @@ std::vector<std::string> seeds() {
           "data traffic/pp_forward/boundary1/early/b2_s3/step3/micro0 f16 2x3x4\n"};
 }
 
-const bool registered = register_target({"capture", "capture.h5 of the benches", read, seeds});
+const bool registered = register_target({"capture", "capture.h5 of the benches", 3'000, read, seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

@@ -42,7 +42,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
-const bool registered = register_target({"codec_expression", "NAME:key=value+WRAPPER, as options and studies give it", read, seeds});
+const bool registered = register_target({"codec_expression", "NAME:key=value+WRAPPER, as options and studies give it", 180'000, read, seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

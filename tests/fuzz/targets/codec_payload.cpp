@@ -53,7 +53,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
-const bool registered = register_target({"codec_payload", "decoders of all codecs and wrappers, of payloads from a wire", read, seeds, true});
+const bool registered = register_target({"codec_payload", "decoders of all codecs and wrappers, of payloads from a wire", 17'000, read, seeds, true});
 
 }  // namespace
 }  // namespace thinwire::fuzz

@@ -56,7 +56,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
-const bool registered = register_target({"codec_rounds", "codecs that reduce by rounds, of what a reduction gave", read, seeds, true});
+const bool registered = register_target({"codec_rounds", "codecs that reduce by rounds, of what a reduction gave", 31'000, read, seeds, true});
 
 }  // namespace
 }  // namespace thinwire::fuzz

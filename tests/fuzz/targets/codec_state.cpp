@@ -81,7 +81,7 @@ std::vector<std::string> seeds() {
   return all;
 }
 
-const bool registered = register_target({"codec_state", "saved states of codecs and wrappers", read, seeds, true});
+const bool registered = register_target({"codec_state", "saved states of codecs and wrappers", 42'000, read, seeds, true});
 
 }  // namespace
 }  // namespace thinwire::fuzz

@@ -62,7 +62,7 @@ std::vector<std::string> seeds() {
           "text . a hello\nint . b 7\nreal . channel 0.5\ngroup g\ntext g a inner\nmany g b 3\n", "group g\nhard g/self g\nsoft g/up /\nhard h g\ndata g/x f32 2x3\nsoft gone nowhere\n",
           "data big f32 99999x99999 chunked unwritten\ndata big32 big32 2x3\ndata e enum 3\ntable w 2 list:array\ndata n f32 null\ndata many f32 1x2x1x2x1x2\n"};
 }
-const bool files = register_target({"hdf5", "HDF5 files of benches' --input, and all that results/hdf5 reads", [](std::string_view input) { read_made(input, false); }, seeds});
+const bool files = register_target({"hdf5", "HDF5 files of benches' --input, and all that results/hdf5 reads", 1'300, [](std::string_view input) { read_made(input, false); }, seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

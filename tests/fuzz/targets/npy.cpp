@@ -38,7 +38,7 @@ std::vector<std::string> seeds() {
           file("<f4", "False", "(0, 5)", 0, 1)};
 }
 
-const bool registered = register_target({"npy", "FILE.npy of benches' --input", read, seeds});
+const bool registered = register_target({"npy", "FILE.npy of benches' --input", 10'000, read, seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

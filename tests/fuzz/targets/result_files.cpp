@@ -18,7 +18,7 @@ void read_journal(std::string_view input) {
   if (!reader.poll().empty()) throw Finding("a journal that nobody writes has new lines");
 }
 const bool journals =
-    register_target({"journal", "OUT/journal/N.jsonl", read_journal,
+    register_target({"journal", "OUT/journal/N.jsonl", 10'000, read_journal,
                      [] { return std::vector<std::string>{"{\"event\":\"cell_started\",\"cell_id\":\"ab\",\"time\":1.5,\"elapsed\":2}\n{\"event\":\"message\",\"reason\":\"\\u00e9\"}\n{\"ev"}; }});
 
 void read_parameters(std::string_view input) {
@@ -27,7 +27,7 @@ void read_parameters(std::string_view input) {
   if (results::Parameters::from_json(canonical, "fuzz").canonical_json() != canonical) throw Finding("canonical parameters are read as others: " + canonical);
   results::cell_id("p", 2, "shm", parameters);
 }
-const bool parameters = register_target({"parameters", "parameters of a cell, as launches and records hold them", read_parameters,
+const bool parameters = register_target({"parameters", "parameters of a cell, as launches and records hold them", 270'000, read_parameters,
                                          [] { return std::vector<std::string>{R"({"a":1,"b":0.5,"c":true,"d":"text","e":-3,"f":1e300,"g":"8.0","h":""})"}; }});
 
 void read_csv(std::string_view input) {
@@ -40,7 +40,7 @@ void read_csv(std::string_view input) {
   if (again.rows() != table.rows() || results::to_csv(again) != results::to_csv(table)) throw Finding("to_csv gives another table");
 }
 const bool csvs = register_target(
-    {"csv", "published numbers and exported tables", read_csv, [] { return std::vector<std::string>{"name,n,value\na,1,0.5\n\"b, \"\"c\"\"\",-2,nan\n\"two\nlines\",3,-inf\n,0,1e-300\n"}; }});
+    {"csv", "published numbers and exported tables", 190'000, read_csv, [] { return std::vector<std::string>{"name,n,value\na,1,0.5\n\"b, \"\"c\"\"\",-2,nan\n\"two\nlines\",3,-inf\n,0,1e-300\n"}; }});
 
 void read_register(std::string_view input) {
   const claims::Registry registry = claims::registry_from(std::string(input), "fuzz");
@@ -48,7 +48,7 @@ void read_register(std::string_view input) {
   if (claims::to_text(claims::registry_from(text, "fuzz")) != text) throw Finding("to_text gives another register");
 }
 const bool registers = register_target(
-    {"claims_register", "experiments/claims/registry.lock", read_register, [] {
+    {"claims_register", "experiments/claims/registry.lock", 160'000, read_register, [] {
        return std::vector<std::string>{
            R"({"schema":1,"written_by":"claims lock","rules":{"a.C1":{"hash":"48ce","date":"2026-11-25","changes":[{"date":"d","former_hash":"f","what":"w","why":"y"}]},"b":{"hash":"","date":"","changes":[]}}})"};
      }});
@@ -65,7 +65,7 @@ std::vector<std::string> verdict_seeds() {
   judged.changes.resize(1), judged.earlier.resize(1);
   return {claims::to_json({judged})};
 }
-const bool verdicts = register_target({"claims_verdicts", "claims.json", read_verdicts, verdict_seeds});
+const bool verdicts = register_target({"claims_verdicts", "claims.json", 140'000, read_verdicts, verdict_seeds});
 
 void read_archive(std::string_view input) {
   std::size_t at = 0, kept = 0;
@@ -92,7 +92,7 @@ std::vector<std::string> archive_seeds() {
   writer.finish();
   return {text};
 }
-const bool archives = register_target({"archive", "what sweep validate and sweep run --from read, once unpacked by zstd", read_archive, archive_seeds});
+const bool archives = register_target({"archive", "what sweep validate and sweep run --from read, once unpacked by zstd", 330'000, read_archive, archive_seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

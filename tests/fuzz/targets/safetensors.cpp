@@ -32,7 +32,7 @@ std::vector<std::string> seeds() {
           file(R"({"five":{"dtype":"F16","shape":[1,2,1,2,1],"data_offsets":[0,8]}})", 8)};
 }
 
-const bool registered = register_target({"safetensors", "FILE.safetensors of benches' --input", read, seeds});
+const bool registered = register_target({"safetensors", "FILE.safetensors of benches' --input", 7'900, read, seeds});
 
 // ---- a checkpoint of BERT: the first part of an input is config.json, up to a line "----", the rest model.safetensors ----
 
@@ -68,7 +68,7 @@ std::vector<std::string> bert_seeds() {
   return {thinwire::testing::TemporaryFolder::read(folder / "config.json") + std::string(parting) + thinwire::testing::TemporaryFolder::read(folder / "model.safetensors")};
 }
 
-const bool bert_registered = register_target({"hugging_face", "config.json and model.safetensors of --from", read_bert, bert_seeds});
+const bool bert_registered = register_target({"hugging_face", "config.json and model.safetensors of --from", 3'100, read_bert, bert_seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

@@ -71,7 +71,7 @@ std::vector<std::string> checkpoint_seeds() {
   const std::string state = "data codec_state/rank0/0 u8 9\ntext codec_state/rank0/0 channel dp_gradient\ndata per_replica/0/momentum/x f32 3\n";
   return {text + state};
 }
-const bool checkpoints = register_target({"checkpoint", "checkpoints: --resume, --from, content", read_checkpoint, checkpoint_seeds});
+const bool checkpoints = register_target({"checkpoint", "checkpoints: --resume, --from, content", 1'100, read_checkpoint, checkpoint_seeds});
 
 void read_record(std::string_view input) {
   static const std::string path = as_file("record.h5", "");
@@ -92,7 +92,7 @@ std::vector<std::string> record_seeds() {
   return {head + table_line("cells", 1, results::cell_columns()) + table_line("samples", 2, results::sample_columns()) + table_line("links", 0, results::link_columns()) +
           table_line("provenance", 1, results::provenance_columns())};
 }
-const bool records = register_target({"record", "records of cells: OUT/cells/ID.h5", read_record, record_seeds});
+const bool records = register_target({"record", "records of cells: OUT/cells/ID.h5", 1'900, read_record, record_seeds});
 
 /// The bytes of a file as they are: no input has the check sum of what follows by chance, so nothing gets to HDF5.
 void read_seal(std::string_view input) {
@@ -108,7 +108,7 @@ std::vector<std::string> seal_seeds() {
   seal(path, std::string(checkpoint_kind) + " version=" + std::to_string(checkpoint_version), "");
   return {TemporaryFolder::read(path)};
 }
-const bool seals = register_target({"seal", "seals of checkpoints and records", read_seal, seal_seeds});
+const bool seals = register_target({"seal", "seals of checkpoints and records", 5'100, read_seal, seal_seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

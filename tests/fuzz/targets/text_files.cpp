@@ -46,7 +46,7 @@ std::vector<std::string> task_seeds() {
   return all;
 }
 
-const bool tasks = register_target({"task_tsv", "train.tsv and its like of --data task", read_task, task_seeds, true});
+const bool tasks = register_target({"task_tsv", "train.tsv and its like of --data task", 5'900, read_task, task_seeds, true});
 
 std::string special() {
   std::string text;
@@ -67,7 +67,7 @@ std::vector<std::string> vocabulary_seeds() {
   return {special(), special() + "un\n##aff\n##able\n\xc3\xa9\n,\na\n##b\n", "a\r\n##\r\n" + special()};
 }
 
-const bool vocabularies = register_target({"vocabulary", "vocab.txt of --vocabulary", read_vocabulary, vocabulary_seeds});
+const bool vocabularies = register_target({"vocabulary", "vocab.txt of --vocabulary", 11'000, read_vocabulary, vocabulary_seeds});
 
 /// Any bytes may be a text: words, their pieces, and a vocabulary learnt from them.
 void read_text(std::string_view input) {
@@ -92,7 +92,7 @@ std::vector<std::string> text_seeds() {
           "\xed\x95\x9c\xea\xb5\xad\xec\x96\xb4 \xe1\x84\x92\xe1\x85\xa1"};
 }
 
-const bool texts = register_target({"text", "words and pieces of any text", read_text, text_seeds});
+const bool texts = register_target({"text", "words and pieces of any text", 79'000, read_text, text_seeds});
 
 }  // namespace
 }  // namespace thinwire::fuzz

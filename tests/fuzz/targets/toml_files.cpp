@@ -53,7 +53,7 @@ std::vector<std::string> study_seeds() {
       "set = {x = true}\n",
       "[study]\nname = \"s\"\nprogram = \"p\"\nrepeat = {seeds = 3, first = 4}\nranks = \"2*2\"\nomp_threads = 2\ntimeout = 1e3\nmemory_gib = 0.5\nrepetitions = 4\n"};
 }
-const bool studies = register_target({"study", "study files of sweep, and the cells that they name", read_a_study, study_seeds});
+const bool studies = register_target({"study", "study files of sweep, and the cells that they name", 9'500, read_a_study, study_seeds});
 
 void read_a_course(std::string_view input) {
   race::Course course = race::read_course(as_file("course/course.toml", input));
@@ -66,7 +66,7 @@ std::vector<std::string> course_seeds() {
       {"[race]\nname = \"c\"\nhorizon = 8\nvalidate_every = 2\nrates = [1e-3, 2e-3]\ntuning_seed = 1\nseeds = [2, 3]\nlinks = [\"shm\"]\n[loss]\nranks = 2\nparameters = {hidden = 8}\n[time]\n"
        "[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"topk\"\nsettings = {\"compress.dp_gradient\" = \"topk\"}\nrate = 1e-3\nhorizons = 2\nseeds = [9]\n"});
 }
-const bool courses = register_target({"course", "courses of the race", read_a_course, course_seeds});
+const bool courses = register_target({"course", "courses of the race", 6'500, read_a_course, course_seeds});
 
 void read_profile(std::string_view input) {
   const sweep::Machine machine = sweep::machine_from_text(std::string(input), "profile.toml");
@@ -77,7 +77,7 @@ void read_profile(std::string_view input) {
     }
 }
 const bool profiles =
-    register_target({"machine_profile", "profiles of --machine", read_profile, [] {
+    register_target({"machine_profile", "profiles of --machine", 140'000, read_profile, [] {
                        return shipped("experiments/machines", {"name = \"m\"\n[node]\nranks = 2\ngpus = 2\ngpu_of_local_rank = [0, 1]\n[[link]]\nname = \"fabric\"\nenvironment = {A = \"b\"}\n"});
                      }});
 
@@ -90,7 +90,7 @@ void read_links(std::string_view input) {
     if (found == again.links.end() || found->second.latency_us != link.latency_us || found->second.gbps != link.gbps) throw Finding("to_toml changes the link '" + name + "'");
   }
 }
-const bool links = register_target({"machine_links", "what bench_collective --fit writes of a machine", read_links,
+const bool links = register_target({"machine_links", "what bench_collective --fit writes of a machine", 9'100, read_links,
                                     [] { return std::vector<std::string>{"[link.\"netns:1gbit\"]\nlatency_us = 31.5\ngbps = 0.94\n[link.fabric]\nlatency_us = 0\n"}; }});
 
 void read_training(std::string_view input) {
@@ -104,7 +104,7 @@ std::vector<std::string> training_seeds() {
   all.push_back("[model]\nhidden = 64\nlayers = 4\nheads = 4\n[compress]\ntp_forward = \"topk:fraction=0.1\"\n[compress.dp_gradient]\ncodec = \"powersgd:rank=2+ef\"\nlayers = \"1-2\"\n");
   return all;
 }
-const bool trainings = register_target({"train_config", "--config of train_gpt", read_training, training_seeds});
+const bool trainings = register_target({"train_config", "--config of train_gpt", 5'300, read_training, training_seeds});
 
 /// The first line says which of the three.
 void read_step_file(std::string_view input) {
@@ -129,7 +129,7 @@ std::vector<std::string> step_seeds() {
   }
   return all;
 }
-const bool steps = register_target({"step_files", "machine, model and execution of predict_step", read_step_file, step_seeds, true});
+const bool steps = register_target({"step_files", "machine, model and execution of predict_step", 11'000, read_step_file, step_seeds, true});
 
 }  // namespace
 }  // namespace thinwire::fuzz
