@@ -167,7 +167,7 @@ class Run:
         now = finished(self.out)
         for cell, content in self.records.items():
             if cell not in now:
-                raise Broken(f"{self.kind}: the finished cell {cell} is lost")
+                raise Broken(f"{self.kind}: the finished cell {cell} is lost; in {self.scratch}")
             if now[cell] != content:
                 raise Broken(f"{self.kind}: the finished cell {cell} was measured again")
         self.records = now

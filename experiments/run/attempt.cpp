@@ -15,6 +15,9 @@ using results::Status;
 
 namespace {
 
+/// After its last rank mpirun ends within a second; one that does not waits for ever.
+constexpr double most_seconds_without_ranks = 4;
+
 // A record is replaced by rename, so a new one has another inode than the one it replaced.
 std::uint64_t inode_of(const std::string& path) {
   struct stat info {};
@@ -23,8 +26,8 @@ std::uint64_t inode_of(const std::string& path) {
 
 }  // namespace
 
-Attempt::Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
-                 Progress& progress, FailureStreak& streak)
+Attempt::Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch,
+                 std::span<const PlannedCell> cells, int number, Progress& progress, FailureStreak& streak)
     : paths_(paths),
       hooks_(hooks),
       launch_(launch),
@@ -46,6 +49,7 @@ Attempt::End Attempt::watch() {
   Process process(command);
   progress_.launch_started(launch_);
   news_.restart();
+  Stopwatch looked, with_ranks;
   while (!(ending_ = process.poll())) {
     if (read_journal()) news_.restart();
     progress_.tick();
@@ -55,6 +59,11 @@ Attempt::End Attempt::watch() {
       process.terminate(5);
       read_journal();
       return hung ? End::hung : End::too_many_failures;
+    }
+    if (looked.seconds() > 1) {
+      looked.restart();
+      if (!process.has_mpirun_without_ranks()) with_ranks.restart();
+      if (with_ranks.seconds() > most_seconds_without_ranks) process.terminate(0);
     }
     sleep_until_ns(now_ns() + 20'000'000);
   }
@@ -66,7 +75,8 @@ Attempt::End Attempt::watch() {
 Attempt::End Attempt::end_early(Process& process) {
   if (SignalWatch::pending() == SIGUSR1) {
     process.request_stop();
-    for (const Stopwatch waited; waited.seconds() < hooks_.stop_grace && SignalWatch::pending() == SIGUSR1 && !process.poll();)
+    for (const Stopwatch waited;
+         waited.seconds() < hooks_.stop_grace && SignalWatch::pending() == SIGUSR1 && !process.poll();)
       sleep_until_ns(now_ns() + 20'000'000);
   }
   process.terminate(5);
@@ -96,7 +106,8 @@ std::string Attempt::reason() const {
 }
 
 std::string Attempt::skip_reason() const {
-  return ending_ && ending_->signal == 0 && ending_->exit_status == 3 ? skip_reason_from_log(paths_.log(id_)) : "";
+  return ending_ && ending_->signal == 0 && ending_->exit_status == 3 ? skip_reason_from_log(paths_.log(id_))
+                                                                      : "";
 }
 
 void Attempt::note(const std::string& event, const PlannedCell& cell, const std::string& reason) {

@@ -3,14 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -38,25 +43,83 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   return all;
 }
 
-// Runs in the child between fork and exec: async-signal-safe calls only. Reports errno through `report`.
+constexpr std::int64_t grace_of_orphans_ns = 5'000'000'000;
+
+// What is below runs in a child after fork: async-signal-safe calls only. Failures are an errno in `report`.
+
+[[noreturn]] void tell(int report, int error) {
+  if (write(report, &error, sizeof error) < 0) _exit(126);
+  _exit(127);
+}
+
+void set_all(std::initializer_list<int> signals, sighandler_t handler) {
+  for (const int number : signals) signal(number, handler);
+}
+
+/// The command's end, and the death of this process.
+sigset_t what_wakes_a_keeper() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
+/// The process between this one and the command, leader of their group. It ends as the command does. When
+/// this one dies, it ends the command: by SIGTERM, on which mpirun and launch.sh take their ranks with them,
+/// and after a grace by SIGKILL: an mpirun that is to end early in its life can wait for ever (Open MPI 4.1.4
+/// with PMIx 4.2.2: for a lock in PMIx_server_finalize, when its ranks are gone).
+[[noreturn]] void keep(pid_t command, pid_t parent) {
+  prctl(PR_SET_NAME, "keeper");
+  signal(SIGCHLD, SIG_DFL);
+  set_all({SIGINT, SIGTERM, SIGPIPE, SIGUSR1}, SIG_IGN);  // the command gets the group's itself
+  const int null = open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
+  close_range(3, ~0U, 0);  // else locks of this process would outlive it
+  const sigset_t wakers = what_wakes_a_keeper();
+  const timespec second{1, 0};
+  for (std::int64_t orphan_since = 0;; sigtimedwait(&wakers, nullptr, &second)) {
+    int status = 0;
+    if (waitpid(command, &status, WNOHANG) == command) {
+      if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
+      const rlimit no_core{0, 0};  // the command's is there
+      setrlimit(RLIMIT_CORE, &no_core);
+      signal(WTERMSIG(status), SIG_DFL);
+      sigprocmask(SIG_UNBLOCK, &wakers, nullptr);
+      kill(getpid(), WTERMSIG(status));
+      _exit(128 + WTERMSIG(status));
+    }
+    if (getppid() == parent) continue;
+    if (orphan_since == 0) {
+      orphan_since = now_ns();
+      kill(command, SIGTERM);
+    }
+    if (now_ns() - orphan_since >= grace_of_orphans_ns) kill(0, SIGKILL);
+  }
+}
+
 [[noreturn]] void become(char* const* arguments, char* const* environment, const char* folder, int output,
                          int report, pid_t parent) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // mpirun and launch.sh take their ranks with them on SIGTERM
-  if (getppid() == parent) {         // else the parent died before the line above
-    const int null = open("/dev/null", O_RDONLY);
-    if (null >= 0) dup2(null, STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int s : {SIGINT, SIGTERM, SIGPIPE, SIGUSR1}) signal(s, SIG_DFL);
-    if (*folder == '\0' || chdir(folder) == 0) execvpe(arguments[0], arguments, environment);
-    const int error = errno;
-    if (write(report, &error, sizeof error) < 0) _exit(126);
-  }
-  _exit(127);
+  const sigset_t wakers = what_wakes_a_keeper();
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &wakers, nullptr);
+  prctl(PR_SET_PDEATHSIG, SIGHUP);
+  if (getppid() != parent) _exit(127);  // it died before the line above
+  const pid_t keeper = getpid(), command = _Fork();
+  if (command < 0) tell(report, errno);
+  if (command > 0) keep(command, parent);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != keeper) _exit(127);
+  const int null = open("/dev/null", O_RDONLY);
+  if (null >= 0) dup2(null, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  set_all({SIGINT, SIGTERM, SIGPIPE, SIGUSR1}, SIG_DFL);
+  if (*folder == '\0' || chdir(folder) == 0) execvpe(arguments[0], arguments, environment);
+  tell(report, errno);
 }
 
 pid_t start(const Command& command, int output) {
@@ -116,12 +179,35 @@ std::vector<pid_t> descendants() {
   return found;
 }
 
+/// Name and children of a process that runs; nothing where it does not, or only waits to be reaped.
+struct Seen {
+  std::string name;
+  std::vector<pid_t> children;
+};
+std::optional<Seen> look_at(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::ifstream file(folder + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t begin = text.find('('), end = text.rfind(')');
+  if (begin == std::string::npos || end + 2 >= text.size() || text[end + 2] == 'Z' || text[end + 2] == 'X')
+    return std::nullopt;
+  Seen seen{text.substr(begin + 1, end - begin - 1), {}};
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator(folder + "/task", gone)) {
+    std::ifstream children(thread.path() / "children");
+    for (pid_t child; children >> child;) seen.children.push_back(child);
+  }
+  return seen;
+}
+
 // Whether a process has a handler for the signal, or keeps it blocked to wait for it (srun).
 bool handles(pid_t pid, int signal_number) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   const unsigned long long bit = 1ULL << (signal_number - 1);
   for (std::string line; std::getline(file, line);)
-    if ((line.starts_with("SigCgt:") || line.starts_with("SigBlk:")) && (std::stoull(line.substr(7), nullptr, 16) & bit) != 0)
+    if ((line.starts_with("SigCgt:") || line.starts_with("SigBlk:")) &&
+        (std::stoull(line.substr(7), nullptr, 16) & bit) != 0)
       return true;
   return false;
 }
@@ -176,6 +262,25 @@ void Process::request_stop() {
     const auto [from, to] = children.equal_range(pid);
     for (auto at = from; at != to; ++at) todo.push_back(at->second);
   }
+}
+
+bool Process::has_mpirun_without_ranks() {
+  if (poll()) return false;
+  bool found = false;
+  // true where the process runs
+  const std::function<bool(pid_t)> visit = [&](pid_t pid) {
+    const std::optional<Seen> seen = look_at(pid);
+    if (!seen) return false;
+    bool ranks = false;
+    for (const pid_t child : seen->children) ranks = visit(child) || ranks;
+    if (seen->name == "mpirun") {
+      if (ranks) had_ranks_.insert(pid);
+      found = found || (!ranks && had_ranks_.contains(pid));
+    }
+    return true;
+  };
+  visit(pid_);
+  return found;
 }
 
 void Process::terminate(double grace_seconds) {

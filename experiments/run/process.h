@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct Ending {
 
 class Process {
  public:
-  /// Throws EnvironmentError when the program cannot be started (not found, not executable). The child gets
-  /// SIGTERM when this process dies, even by SIGKILL.
+  /// Throws EnvironmentError when the program cannot be started (not found, not executable). When this
+  /// process dies, even by SIGKILL, the command gets SIGTERM, and its group SIGKILL five seconds later.
   explicit Process(const Command& command);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -36,9 +37,12 @@ class Process {
 
   /// The ending, once it has ended; does not wait.
   std::optional<Ending> poll();
-  /// SIGUSR1 to the first processes below this one that handle it: mpirun and srun hand it on to every rank; shells in between are
-  /// spared.
+  /// SIGUSR1 to the first processes below this one that handle it: mpirun and srun hand it on to every rank;
+  /// shells in between are spared.
   void request_stop();
+  /// Whether an mpirun among what was started has had processes, and none of them lives any more: its time to
+  /// end has come. It can miss it (experiments/run/process.cpp says how).
+  bool has_mpirun_without_ranks();
   /// SIGTERM to the group, SIGKILL to what is left after `grace_seconds`, children of children included
   /// (ranks live in groups of their own). Returns when nothing is left. Also cleans up after a process that
   /// has ended by itself.
@@ -47,6 +51,7 @@ class Process {
  private:
   pid_t pid_ = -1;
   std::optional<Ending> ending_;
+  std::set<pid_t> had_ranks_;  ///< every mpirun that was seen with processes
 };
 
 /// Orphaned grandchildren (ranks of a killed mpirun) become children of this process, so that terminate()
