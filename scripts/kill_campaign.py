@@ -167,7 +167,7 @@ class Run:
         now = finished(self.out)
         for cell, content in self.records.items():
             if cell not in now:
-                raise Broken(f"{self.kind}: the finished cell {cell} is lost; in {self.scratch}")
+                raise Broken(f"{self.kind}: the finished cell {cell} is lost")
             if now[cell] != content:
                 raise Broken(f"{self.kind}: the finished cell {cell} was measured again")
         self.records = now
@@ -229,12 +229,16 @@ class Run:
         folder = self.out + "/cells"
         return len([n for n in os.listdir(folder) if n.endswith(".h5")]) - len(finished(self.out)) if os.path.isdir(folder) else 0
 
-    def close(self):
+    def end(self):
+        """Kills what is left."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         if wait_until(lambda: not self.alive(), self.limit) is None:
             raise Broken(f"{self.kind}: {self.alive()} are left")
+
+    def close(self):
+        self.end()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
@@ -262,8 +266,13 @@ def campaign(kind, kills, options, chance):
             run.complete()
             if set(run.records) != expected:
                 raise Broken(f"{kind}: {len(set(run.records) ^ expected)} cells differ from those of a run that nobody disturbed")
-        finally:
+        except Broken as error:
+            run.end()
+            raise Broken(f"{error}; its files: {run.scratch}") from None
+        except BaseException:
             run.close()
+            raise
+        run.close()
     return seen, runs, starts, len(expected)
 
 

@@ -207,7 +207,8 @@ expect_status 0
 
 property "a submit that dies between sbatch and its own note is found again by the name of its jobs"
 mkdir "$work/dying"
-printf '#!/bin/sh\n%s "$@"\nkill -KILL $PPID\n' "$(command -v sbatch)" >"$work/dying/sbatch"
+# The parent of sbatch is its keeper (experiments/run/process.cpp), whose parent submits.
+printf '#!/bin/sh\n%s "$@"\nread -r _ _ _ submitter _ <"/proc/$PPID/stat"\nkill -KILL "$submitter"\n' "$(command -v sbatch)" >"$work/dying/sbatch"
 chmod +x "$work/dying/sbatch"
 scontrol update PartitionName=main State=DOWN # jobs wait
 PATH="$work/dying:$PATH" run sweep submit queue.toml --out out-dead --machine machine.toml
