@@ -18,10 +18,12 @@ namespace {
 /// After its last rank mpirun ends within a second; one that does not waits for ever.
 constexpr double most_seconds_without_ranks = 4;
 
-// A record is replaced by rename, so a new one has another inode than the one it replaced.
-std::uint64_t inode_of(const std::string& path) {
+// A record is replaced by rename: by another inode, or, where what a killed runner left behind replaced it in between, by one that
+// is used again, changed since. Nanoseconds of the change, and 0 where there is none.
+RecordVersion version_of(const std::string& path) {
   struct stat info {};
-  return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+  if (stat(path.c_str(), &info) != 0) return {};
+  return {info.st_ino, info.st_ctim.tv_sec * 1'000'000'000LL + info.st_ctim.tv_nsec};
 }
 
 }  // namespace
@@ -38,7 +40,7 @@ Attempt::Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& lau
       journal_(paths_.journal(id_)) {
   for (const PlannedCell& cell : cells) {
     cells_[cell.cell_id] = &cell;
-    before_[cell.cell_id] = inode_of(record_of(cell));
+    before_[cell.cell_id] = version_of(record_of(cell));
   }
   write_launch_file(paths_, id_, launch, cells);
 }
@@ -122,7 +124,7 @@ bool Attempt::stopped_on_request() const {
 bool Attempt::note_if_finished(const PlannedCell& cell) {
   if (finished_.contains(cell.cell_id)) return true;
   const std::string path = record_of(cell);
-  if (inode_of(path) == before_[cell.cell_id]) return false;
+  if (version_of(path) == before_[cell.cell_id]) return false;
   const results::RecordCheck check = results::check_record(path);
   if (check.state != RecordState::finished) return false;
   finished_.insert(cell.cell_id);

@@ -1,11 +1,13 @@
 // One start of a launch's program, watched to its end.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/run/failure_streak.h"
@@ -16,6 +18,9 @@
 #include "results/record.h"
 
 namespace thinwire::sweep {
+
+/// Which record lies at a path: two of them differ.
+using RecordVersion = std::pair<std::uint64_t, std::int64_t>;
 
 class Attempt {
  public:
@@ -61,7 +66,7 @@ class Attempt {
   std::string id_;
   results::JournalReader journal_;
   std::map<std::string, const PlannedCell*> cells_;
-  std::map<std::string, std::uint64_t> before_;  ///< inode of the record that the cell had, 0: none
+  std::map<std::string, RecordVersion> before_;  ///< of the records, when this began
   std::vector<std::string> started_;
   std::set<std::string> finished_;
   std::map<std::string, std::string> failed_records_;
