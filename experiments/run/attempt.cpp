@@ -18,8 +18,8 @@ namespace {
 /// After its last rank mpirun ends within a second; one that does not waits for ever.
 constexpr double most_seconds_without_ranks = 4;
 
-// A record is replaced by rename: by another inode, or, where what a killed runner left behind replaced it in between, by one that
-// is used again, changed since. Nanoseconds of the change, and 0 where there is none.
+// A record is replaced by rename: by another inode, or, where what a killed runner left behind replaced it in
+// between, by one that is used again, changed since. Nanoseconds of the change, and 0 where there is none.
 RecordVersion version_of(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return {};

@@ -24,10 +24,10 @@ using RecordVersion = std::pair<std::uint64_t, std::int64_t>;
 
 class Attempt {
  public:
-  /// `number` counts the starts that these cells have had, this one included: 1, 2, ... with --retries. Records of the attempt
-  /// carry it (THINWIRE_ATTEMPT in /provenance).
-  Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch, std::span<const PlannedCell> cells, int number,
-          Progress& progress, FailureStreak& streak);
+  /// `number` counts the starts that these cells have had, this one included: 1, 2, ... with --retries.
+  /// Records of the attempt carry it (THINWIRE_ATTEMPT in /provenance).
+  Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch,
+          std::span<const PlannedCell> cells, int number, Progress& progress, FailureStreak& streak);
 
   enum class End { ended, hung, interrupted, too_many_failures };
   /// Starts the program, follows its journal, and returns when nothing of it is left.
@@ -39,7 +39,8 @@ class Attempt {
   const std::map<std::string, std::string>& failed_records() const { return failed_records_; }
   bool made_progress() const { return !finished_.empty(); }
 
-  /// The cell to blame for an early end: the one whose failure the journal names first, else the last one started; empty: none.
+  /// The cell to blame for an early end: the one whose failure the journal names first, else the last one
+  /// started; empty: none.
   std::string blamed() const;
   /// What the journal or the log says of the end.
   std::string reason() const;
@@ -52,7 +53,9 @@ class Attempt {
   void note(const std::string& event, const PlannedCell& cell, const std::string& reason);
 
  private:
-  std::string record_of(const PlannedCell& cell) const { return results::record_path(paths_.out, cell.cell_id); }
+  std::string record_of(const PlannedCell& cell) const {
+    return results::record_path(paths_.out, cell.cell_id);
+  }
   bool note_if_finished(const PlannedCell& cell);
   bool read_journal();
   End end_early(Process& process);
