@@ -41,7 +41,8 @@ class Process {
   /// shells in between are spared.
   void request_stop();
   /// Whether an mpirun among what was started has had processes, and none of them lives any more: its time to
-  /// end has come. It can miss it (experiments/run/process.cpp says how).
+  /// end has come. mpirun may wait for ever then
+  /// (experiments/run/process.cpp). False where the kernel does not list children (CONFIG_PROC_CHILDREN).
   bool has_mpirun_without_ranks();
   /// SIGTERM to the group, SIGKILL to what is left after `grace_seconds`, children of children included
   /// (ranks live in groups of their own). Returns when nothing is left. Also cleans up after a process that

@@ -48,6 +48,7 @@ bool runs(const std::string& pid) {
 }
 
 TEST(Process, TellsHowItsCommandEnded) {
+  signal(SIGHUP, SIG_DFL);  // nohup ignores it, and a command inherits that
   const TemporaryFolder folder;
   Process fine(shell(folder, "echo $FROM_RUNNER; pwd; exit 6"));
   EXPECT_EQ(end_of(fine).to_string(), "exit status 6");
@@ -108,6 +109,9 @@ TEST(Process, HoldsNoFileOfTheRunner) {
 }
 
 TEST(Process, SeesAnMpirunThatHasLostItsRanks) {
+  const std::string self = std::to_string(getpid());
+  if (!std::filesystem::exists("/proc/" + self + "/task/" + self + "/children"))
+    GTEST_SKIP() << "this kernel does not list a process's children";
   const TemporaryFolder folder;
   // mpirun by name: a copy of the shell, as deep below as launch.sh puts it.
   std::filesystem::copy_file("/bin/sh", folder / "mpirun");
@@ -142,10 +146,15 @@ void kill_the_runner_of(const TemporaryFolder& folder, const std::string& script
 }
 
 TEST(Process, LetsACommandEndByItselfWhenTheRunnerIsKilled) {
-  const TemporaryFolder folder;
-  kill_the_runner_of(folder,
-                     "trap 'echo told >told; exit 0' TERM; echo $$ >pid; while :; do sleep 0.05; done");
-  EXPECT_TRUE(is_there(folder / "told"));
+  // A machine that stands still for the five seconds of grace kills it first; not five times.
+  bool told = false;
+  for (int i = 0; i < 5 && !told; ++i) {
+    const TemporaryFolder folder;
+    kill_the_runner_of(folder,
+                       "trap 'echo told >told; exit 0' TERM; echo $$ >pid; while :; do sleep 0.05; done");
+    told = is_there(folder / "told");
+  }
+  EXPECT_TRUE(told);
 }
 
 TEST(Process, EndsACommandThatDoesNotEndWhenTheRunnerIsKilled) {
