@@ -35,7 +35,6 @@ prefix=(env -u OPENBLAS_CORETYPE "OMP_NUM_THREADS=$threads" "OPENBLAS_NUM_THREAD
 nice -n -15 true 2>/dev/null && prefix=(nice -n -15 "${prefix[@]}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-lines=$work/lines
 case $model in
   gpt) shape=(--hidden 512 --layers 8 --heads 8) sizes=(--seq 256 --batch 4) ;;
   gpt_wide) shape=(--hidden 1024 --layers 4 --heads 16) sizes=(--seq 256 --batch 4) ;;
@@ -72,34 +71,37 @@ ours_gpt_wide() { steps_of_train_gpt "$1" --seq 256 --global-batch 4 --micro-bat
 ours_bert() {
   steps_of_train_gpt "$1" --model bert:task=classification --data task:name=pol --text "$work/rows" --vocabulary "$work/rows/vocab.txt" --seq 128 --global-batch 32 --micro-batch 32 --dropout 0.1
 }
-for round in $(seq "$rounds"); do
+for round in $(seq -w "$rounds"); do
+  lines=$work/lines.$round
   for type in $own_modes; do "ours_$model" "$type" | tee -a "$lines"; done
   for mode in eager compile; do
     "${prefix[@]}" "$venv/bin/python" "$here/pytorch_steps.py" --model "${model%_wide}" "${shape[@]}" "${sizes[@]}" --threads "$threads" --steps 5 --mode "$mode" --products "$products" |
       tee -a "$lines" || echo "round $round: PyTorch in mode $mode failed; it does not count" >&2
   done
 done
-[ -z "$out" ] || cp "$lines" "$out"
-/usr/bin/env python3 - "$lines" "$products" <<'PY'
+[ -z "$out" ] || cat "$work"/lines.* >"$out"
+/usr/bin/env python3 - "$products" "$work"/lines.* <<'PY'
 import json
 import statistics
 import sys
 
-products = sys.argv[2]
-speeds = {}
-for line in open(sys.argv[1]):
-    row = json.loads(line)
-    speeds.setdefault((row["program"], row["mode"]), []).append(row["tokens_per_second"])
-for (program, mode), values in speeds.items():
+products, rounds = sys.argv[1], sys.argv[2:]
+speeds = {}  # of (program, mode): tokens/s by round, of the rounds in which it ran
+for number, lines in enumerate(rounds):
+    for line in open(lines):
+        row = json.loads(line)
+        speeds.setdefault((row["program"], row["mode"]), {})[number] = row["tokens_per_second"]
+for (program, mode), by_round in speeds.items():
+    values = by_round.values()
     print(f"{program:9} {mode:8} median {statistics.median(values):7.0f} tokens/s, from {min(values):.0f} to {max(values):.0f} in {len(values)} rounds")
 
 
 def compare(a, b, what):
-    ratios = [x / y for x, y in zip(speeds[a], speeds[b])]
+    ratios = [speeds[a][n] / speeds[b][n] for n in speeds[a] if n in speeds[b]]
     print(f"{what}: {statistics.median(ratios):.2f} (median over rounds; {min(ratios):.2f} to {max(ratios):.2f})")
 
 
-best = max((key for key in speeds if key[0] == "pytorch"), key=lambda key: statistics.median(speeds[key]))
+best = max((key for key in speeds if key[0] == "pytorch"), key=lambda key: statistics.median(speeds[key].values()))
 compare(("thinwire", products), best, f"thinwire / PyTorch in {products} ({best[1]}, the faster)")
 if products == "bf16":
     compare(("thinwire", "bf16"), ("thinwire", "f32"), "thinwire, bf16 / f32")

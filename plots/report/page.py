@@ -161,7 +161,8 @@ def figure(drawing, title, folded):
         f'<p class="reading"><b>How to read it.</b> {text(drawing.how_to_read)}</p>\n',
     ]
     if more := drawing.seen[MOST_SEEN:]:
-        parts.append(f"<details><summary>{len(more)} more sentences</summary>{sentences(more)}</details>\n")
+        noun = "sentence" if len(more) == 1 else "sentences"
+        parts.append(f"<details><summary>{len(more)} more {noun}</summary>{sentences(more)}</details>\n")
     parts += [f'<p class="gap">{text(gap[:1].upper() + gap[1:])}</p>\n' for gap in drawing.gaps]
     parts += [
         f"<h4>{text(caption)}</h4>" + table("", header, rows, numeric_columns(rows))

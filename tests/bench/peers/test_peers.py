@@ -76,6 +76,30 @@ class Peers(unittest.TestCase):
                 done = subprocess.run([os.path.join(PEERS, "run_peer.sh"), *wrong], capture_output=True, text=True)
                 self.assertEqual(done.returncode, 2, done.stderr)
 
+    def test_rounds_in_which_a_peer_failed_pair_with_nothing(self):
+        """Ours runs at 100, 200 and 400 tokens/s, the compiled peer at a tenth of that, but fails in the first round."""
+        import tempfile
+
+        ours = 'n=$(cat "$0.runs" 2>/dev/null || echo 100); echo $((n * 2)) >"$0.runs"; echo a 1 c 0.5 1 $n'
+        peer = """case $* in
+*--mode\\ compile*) n=$(cat "$0.runs" 2>/dev/null || echo 10); echo $((n * 2)) >"$0.runs"; [ $n != 10 ] && echo '{"program": "pytorch", "mode": "compile", "tokens_per_second": '$n'}' ;;
+*--mode*) echo '{"program": "pytorch", "mode": "eager", "tokens_per_second": 1}' ;;
+esac"""
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "bin"))
+            for name, script in (("capture_traffic", ours), ("bin/python", peer)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{script}\n")
+                os.chmod(os.path.join(folder, name), 0o755)
+            kept = os.path.join(folder, "rows.jsonl")
+            command = [os.path.join(PEERS, "run_peer.sh"), "--bin", folder, "--venv", folder, "--rounds", "3", "--out", kept]
+            done = subprocess.run(command, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("round 1: PyTorch in mode compile failed; it does not count", done.stderr)
+            self.assertIn("thinwire / PyTorch in f32 (compile, the faster): 10.00 (median over rounds; 10.00 to 10.00)", done.stdout)
+            with open(kept, encoding="utf-8") as file:
+                self.assertEqual(len(file.readlines()), 3 + 3 + 2)
+
     def test_rows_of_the_fine_tuning_peer_fill_their_sequences(self):
         import tempfile
 
