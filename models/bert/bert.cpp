@@ -46,7 +46,7 @@ Bert<T>::Bert(const BertConfig& config, const ModelPart& part, const StageRuntim
 template <typename T>
 std::vector<std::string> Bert<T>::metrics() const {
   if (config_.task == BertTask::masked) return {"masked_accuracy"};
-  if (config_.task == BertTask::pretraining) return {"masked_accuracy", "order_accuracy"};
+  if (config_.task == BertTask::pretraining) return {"masked_accuracy", "pair_accuracy"};
   if (config_.task == BertTask::classification) return {"accuracy"};
   return {};
 }

@@ -24,7 +24,7 @@ class Draws {
   Random random_;
 };
 
-enum : std::uint64_t { draw_begin = 8, draw_split, draw_order, draw_places = 16 };
+enum : std::uint64_t { draw_begin = 8, draw_split, draw_pair, draw_elsewhere, draw_places = 16 };
 
 }  // namespace
 
@@ -52,10 +52,15 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
   for (std::int64_t b = 0; b < count; ++b) {
     const Draws draw(seed_, stream_, step, first_sample + b);
     const std::int64_t length = draw.length(seq, rates_.shorter), content = length - specials, split = 1 + draw.below(draw_split, content - 1);
-    const auto window = text_.begin() + draw.below(draw_begin, available - content + 1);
-    const bool exchanged = draw.below(draw_order, 2) == 1;
+    const std::int64_t begin = draw.below(draw_begin, available - content + 1), follows = begin + split;
+    const bool other = draw.below(draw_pair, 2) == 1, exchanged = other && rates_.pairs == PairQuestion::order;
     const std::int64_t of_a = exchanged ? content - split : split, from = static_cast<std::int64_t>(tokens.size());
-    const auto a = exchanged ? window + split : window, b_begin = exchanged ? window : window + split;
+    auto a = text_.begin() + begin, b_begin = text_.begin() + follows;
+    if (exchanged) std::swap(a, b_begin);
+    if (other && !exchanged) {  // each place but that of the true one
+      const std::int64_t places_of_b = available - (content - split) + 1;
+      b_begin = text_.begin() + (follows + 1 + draw.below(draw_elsewhere, places_of_b - 1)) % places_of_b;
+    }
     tokens.push_back(special_.class_token);
     tokens.insert(tokens.end(), a, a + of_a);
     tokens.push_back(special_.separator);
@@ -66,7 +71,7 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
     types.resize(static_cast<std::size_t>(from + length), 1);
     types.resize(static_cast<std::size_t>(from + seq), 0);
     asked.resize(static_cast<std::size_t>(from + seq), -1);
-    labels.push_back(exchanged ? 1 : 0);
+    labels.push_back(other ? 1 : 0);
 
     // The first of a random order of all positions with text.
     places.resize(static_cast<std::size_t>(content));

@@ -1,7 +1,7 @@
 // Pairs of segments of a text with positions to be filled in: what BERT is pretrained on (Devlin et al. 2018, arXiv 1810.04805, section 3.1 and appendix A;
-// masks as in Google's create_pretraining_data.py, drawn anew each time a sample is seen, as in RoBERTa), with the order of the segments (ALBERT, Lan et al.
-// 2019, arXiv 1909.11942) to be told instead of whether they belong together.
-//   [CLS] A [SEP] B [SEP] padding;   A and B neighbours in the text, exchanged half of the time
+// masks as in Google's create_pretraining_data.py, drawn anew each time a sample is seen, as in RoBERTa), and a question about the pair: BERT's, whether B
+// follows A, or that of ALBERT (Lan et al. 2019, arXiv 1909.11942), which of two neighbours comes first.
+//   [CLS] A [SEP] B [SEP] padding
 #pragma once
 
 #include <span>
@@ -22,14 +22,21 @@ inline constexpr std::int32_t masked_text_class = 256, masked_text_separator = 2
 inline constexpr std::int64_t masked_text_vocabulary = 259;
 inline constexpr MaskedTokens masked_bytes{masked_text_class, masked_text_separator, masked_text_mask, 0, byte_vocabulary};
 
-/// How much of a sample is asked, and how long samples are.
+/// What is asked of a pair, label 1 of half of them.
+enum class PairQuestion {
+  order,  ///< A and B are neighbours; 1: exchanged
+  next,   ///< 1: B is from anywhere else in the text, 0: it follows A
+};
+
+/// What is asked of a sample, and how long samples are.
 struct MaskedRates {
   double asked = 0.15;   ///< of a sample's text, one position at least: 8 of 10 show the mask, 1 some token, 1 themselves
   double shorter = 0.1;  ///< of the samples: any length from 8 to seq
+  PairQuestion pairs = PairQuestion::order;
 };
 
-/// Fields "tokens", "types" (0 up to the first separator, then 1, padding 0), "masked_labels" [batch, seq] (-1: not asked) and "labels" [batch] (1: A and B
-/// are exchanged); lengths: some samples are shorter than seq. A batch weighs its masked positions. Token: a byte, or the id of a piece of a word.
+/// Fields "tokens", "types" (0 up to the first separator, then 1, padding 0), "masked_labels" [batch, seq] (-1: not asked) and "labels" [batch]
+/// (PairQuestion); lengths: some samples are shorter than seq. A batch weighs its masked positions. Token: a byte, or the id of a piece of a word.
 template <typename Token>
 class MaskedSegments final : public Dataset {
  public:

@@ -15,6 +15,7 @@ using Kind = ParameterSpec::Kind;
 const NamedSchema schema{"masked_text",
                          {{.name = "rate", .default_value = "0.15", .minimum = 1e-6, .maximum = 1},
                           {.name = "shorter", .default_value = "0.1", .minimum = 0, .maximum = 1},
+                          {.name = "pairs", .kind = Kind::choice, .default_value = "order", .choices = {"order", "next"}},
                           {.name = "tokens", .kind = Kind::choice, .default_value = "bytes", .choices = {"bytes", "pieces"}},
                           {.name = "case", .kind = Kind::choice, .default_value = "dropped", .choices = {"dropped", "kept"}}}};
 
@@ -70,10 +71,11 @@ DataSource in_pieces(const DataRequest& request, const MaskedRates& rates, const
 
 const RegisterData masked_text({"masked_text",
                                 "pairs of segments of a text (--text), tokens of which are to be filled in: rate=0.15 of them; shorter=0.1 of the samples are shorter than --seq; "
+                                "pairs=order: which of two neighbours comes first, or next: whether the second follows the first; "
                                 "tokens=bytes (--vocab 259), or pieces of the words of --vocabulary, case=dropped or kept",
                                 [](const DataRequest& request) {
                                   const Parameters given = parse_named(request.options.empty() ? "masked_text" : "masked_text:" + request.options, {schema}, "data").parameters;
-                                  const MaskedRates rates{given.real("rate"), given.real("shorter")};
+                                  const MaskedRates rates{given.real("rate"), given.real("shorter"), given.choice("pairs") == "next" ? PairQuestion::next : PairQuestion::order};
                                   return given.choice("tokens") == "pieces" ? in_pieces(request, rates, given.choice("case")) : in_bytes(request, rates);
                                 },
                                 true});

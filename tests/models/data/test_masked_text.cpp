@@ -111,6 +111,7 @@ TEST(MaskedText, RefusesWhatHasNoRoom) {
   EXPECT_THROW(open_data("masked_text:rate=0", "", 1, 1), UsageError);
   EXPECT_THROW(open_data("masked_text:shorter=1.5", "", 1, 1), UsageError);
   EXPECT_THROW(open_data("masked_text:share=0.1", "", 1, 1), UsageError);
+  EXPECT_THROW(open_data("masked_text:pairs=both", "", 1, 1), UsageError);
 }
 
 // Ids of pieces: neighbours in the text, special tokens of the vocabulary, random ones below its size.
@@ -148,6 +149,42 @@ TEST(MaskedPieces, AreTheSamePairsInAnotherAlphabet) {
   EXPECT_EQ(samples.weight(1, 64, 40), batch.weight);
   const auto n = static_cast<double>(asked);
   EXPECT_NEAR(static_cast<double>(masked), 0.8 * n, 5 * std::sqrt(0.16 * n));
+}
+
+// Of a text in which every id stands once: where each segment is from can be read off it.
+TEST(MaskedPieces, FollowEachOtherOrAreFromAnywhereElse) {
+  for (const std::int64_t size : {std::int64_t{40}, std::int64_t{3000}}) {  // 40: no longer than a sequence
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 100 + static_cast<std::int32_t>(i);
+    const MaskedTokens special{2, 3, 4, 0, 100 + size};
+    const MaskedPieces samples(ids, 3, "masked.training", {.pairs = PairQuestion::next}, 64, special);
+    constexpr std::int64_t count = 400, seq = 40;
+    const Batch batch = samples.batch(1, 0, count, seq);
+    EXPECT_EQ(samples.weight(1, count, seq), batch.weight);
+    std::int64_t others = 0, in_first_half = 0;
+    for (std::int64_t b = 0; b < count; ++b) {
+      std::vector<std::int32_t> row;
+      for (std::int64_t t = 0; t < batch.lengths[static_cast<std::size_t>(b)]; ++t) {
+        const auto at = static_cast<std::size_t>(b * seq + t);
+        row.push_back(batch.ints("masked_labels")[at] == -1 ? batch.ints("tokens")[at] : batch.ints("masked_labels")[at]);
+      }
+      const auto middle = std::find(row.begin(), row.end(), special.separator);
+      const std::vector<std::int32_t> first(row.begin() + 1, middle), second(middle + 1, row.end() - 1);
+      for (const auto& segment : {first, second}) {
+        ASSERT_FALSE(segment.empty());
+        for (std::size_t i = 1; i < segment.size(); ++i) EXPECT_EQ(segment[i], segment[i - 1] + 1) << b;
+        EXPECT_GE(segment.front(), 100);
+        EXPECT_LT(segment.back(), 100 + size);
+      }
+      const bool other = batch.ints("labels")[static_cast<std::size_t>(b)] == 1;
+      others += other, in_first_half += other && second.front() < 100 + size / 2;
+      EXPECT_EQ(second.front() != first.back() + 1, other) << b;
+    }
+    EXPECT_NEAR(others, 200, 50) << "five deviations";
+    if (size == 3000) {
+      EXPECT_NEAR(in_first_half, others / 2, 40);
+    }
+  }
 }
 
 TEST(MaskedPieces, AreOpenedWithAVocabularyAndKnownByIt) {
