@@ -57,9 +57,11 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
     const std::int64_t of_a = exchanged ? content - split : split, from = static_cast<std::int64_t>(tokens.size());
     auto a = text_.begin() + begin, b_begin = text_.begin() + follows;
     if (exchanged) std::swap(a, b_begin);
-    if (other && !exchanged) {  // each place but that of the true one
-      const std::int64_t places_of_b = available - (content - split) + 1;
-      b_begin = text_.begin() + (follows + 1 + draw.below(draw_elsewhere, places_of_b - 1)) % places_of_b;
+    if (other && !exchanged) {
+      const std::int64_t farthest = rates_.within > 0 ? rates_.within : available, last = available - (content - split);
+      const std::int64_t low = std::max<std::int64_t>(0, follows - farthest), high = std::min(last, follows + farthest);
+      const std::int64_t place = low + draw.below(draw_elsewhere, high - low);
+      b_begin = text_.begin() + place + (place >= follows ? 1 : 0);  // each but that of the true one
     }
     tokens.push_back(special_.class_token);
     tokens.insert(tokens.end(), a, a + of_a);

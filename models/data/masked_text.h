@@ -25,7 +25,7 @@ inline constexpr MaskedTokens masked_bytes{masked_text_class, masked_text_separa
 /// What is asked of a pair, label 1 of half of them.
 enum class PairQuestion {
   order,  ///< A and B are neighbours; 1: exchanged
-  next,   ///< 1: B is from anywhere else in the text, 0: it follows A
+  next,   ///< 1: B is from another place in the text, 0: it follows A
 };
 
 /// What is asked of a sample, and how long samples are.
@@ -33,6 +33,7 @@ struct MaskedRates {
   double asked = 0.15;   ///< of a sample's text, one position at least: 8 of 10 show the mask, 1 some token, 1 themselves
   double shorter = 0.1;  ///< of the samples: any length from 8 to seq
   PairQuestion pairs = PairQuestion::order;
+  std::int64_t within = 0;  ///< tokens from where B would follow A to where another one begins, at most; 0: any number
 };
 
 /// Fields "tokens", "types" (0 up to the first separator, then 1, padding 0), "masked_labels" [batch, seq] (-1: not asked) and "labels" [batch]

@@ -16,6 +16,7 @@ const NamedSchema schema{"masked_text",
                          {{.name = "rate", .default_value = "0.15", .minimum = 1e-6, .maximum = 1},
                           {.name = "shorter", .default_value = "0.1", .minimum = 0, .maximum = 1},
                           {.name = "pairs", .kind = Kind::choice, .default_value = "order", .choices = {"order", "next"}},
+                          {.name = "within", .kind = Kind::integer, .default_value = "0", .minimum = 0, .maximum = 1e12},
                           {.name = "tokens", .kind = Kind::choice, .default_value = "bytes", .choices = {"bytes", "pieces"}},
                           {.name = "case", .kind = Kind::choice, .default_value = "dropped", .choices = {"dropped", "kept"}}}};
 
@@ -71,11 +72,13 @@ DataSource in_pieces(const DataRequest& request, const MaskedRates& rates, const
 
 const RegisterData masked_text({"masked_text",
                                 "pairs of segments of a text (--text), tokens of which are to be filled in: rate=0.15 of them; shorter=0.1 of the samples are shorter than --seq; "
-                                "pairs=order: which of two neighbours comes first, or next: whether the second follows the first; "
+                                "pairs=order: which of two neighbours comes first, or next: whether the second follows the first or is from another place, at most within=0 tokens away (0: anywhere); "
                                 "tokens=bytes (--vocab 259), or pieces of the words of --vocabulary, case=dropped or kept",
                                 [](const DataRequest& request) {
                                   const Parameters given = parse_named(request.options.empty() ? "masked_text" : "masked_text:" + request.options, {schema}, "data").parameters;
-                                  const MaskedRates rates{given.real("rate"), given.real("shorter"), given.choice("pairs") == "next" ? PairQuestion::next : PairQuestion::order};
+                                  if (given.integer("within") > 0 && given.choice("pairs") == "order")
+                                    throw UsageError("--data masked_text:" + request.options + ": within says how far away the second segments of pairs=next are; of pairs=order both are neighbours");
+                                  const MaskedRates rates{given.real("rate"), given.real("shorter"), given.choice("pairs") == "next" ? PairQuestion::next : PairQuestion::order, given.integer("within")};
                                   return given.choice("tokens") == "pieces" ? in_pieces(request, rates, given.choice("case")) : in_bytes(request, rates);
                                 },
                                 true});

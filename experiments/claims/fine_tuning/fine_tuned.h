@@ -13,19 +13,20 @@
 
 namespace thinwire::claims {
 
-/// Of the stand-in tasks (docs/papers/text_tasks.md): acceptability, paraphrase, similarity, entailment of three ways.
-std::vector<TuningTask> first_tasks();
+/// Of the stand-in tasks (docs/papers/text_tasks.md) those of single sentences, acceptability and polarity: of what the study's pre-training tells of pairs, fine-tuning learns too little (docs/text.md, "Which
+/// tasks are tests").
+std::vector<TuningTask> tasks_of_sentences();
 
 /// What the arms of one comparison share.
 struct FineTuning {
   std::string name;
-  CellRequest cell;  ///< of train_gpt, untimed: every option but task, model, seed, plan and what an arm states itself
+  CellRequest cell;  ///< of train_gpt, untimed: every option but task, its steps, model, seed, plan and what an arm states itself
   std::vector<TuningTask> tasks;
   /// Arms that begin with another pre-trained model than the study's, and the options of pretrain.sh that make it. Such an arm's setting `from` names the model's folder.
   std::map<std::string, std::string> pretrained_by = {};
 };
 /// The study's model of 4 layers, hidden 256, on two tensor-parallel ranks times two stages, as the paper's accuracy runs (TP 2, PP 2): 32 sequences a step in micro-batches of 8.
-FineTuning two_by_two(std::string name, int steps, std::vector<TuningTask> tasks);
+FineTuning two_by_two(std::string name, std::vector<TuningTask> tasks);
 
 /// The cell of an arm: begun with the study's pre-trained model, or that of the arm's setting `from`, of this content; empty: with weights drawn by the seed. `data`: task_content() of the task.
 CellRequest cell_of(const FineTuning& tuning, const TuningTask& task, const RuleArm& arm, int seed, const std::string& pretrained, const std::string& data);
@@ -35,7 +36,7 @@ struct Retention {
   std::string symbol, arm;
 };
 
-/// A claim on retentions: data, but for its clauses and constants, which come with `claim.rule`. The arms' first is the dense one. Every rule says NOT DECIDABLE where fewer than three
+/// A claim on retentions: data, but for its clauses and constants, which come with `claim.rule`. The arms' first is the dense one. Every rule says NOT DECIDABLE where fewer than two
 /// tasks count with the claim's largest number of seeds, and INCONCLUSIVE with a smaller one: the interval of a gain may yet leave 0. Registers it.
 struct MetricClaim {
   Claim claim;

@@ -18,6 +18,7 @@ struct TuningTask {
   double chance = 0;      ///< what it is of a model that says the commonest label of dev everywhere
   std::int64_t seq = 32;  ///< tokens, of which longer rows lose their ends
   std::int64_t dev = 2000;  ///< rows of dev, for what a cell takes
+  std::int64_t steps = 200;  ///< of fine-tuning, a tenth of them warm-up
 };
 struct TaskResult {
   TuningTask task;

@@ -112,6 +112,7 @@ TEST(MaskedText, RefusesWhatHasNoRoom) {
   EXPECT_THROW(open_data("masked_text:shorter=1.5", "", 1, 1), UsageError);
   EXPECT_THROW(open_data("masked_text:share=0.1", "", 1, 1), UsageError);
   EXPECT_THROW(open_data("masked_text:pairs=both", "", 1, 1), UsageError);
+  EXPECT_THROW(open_data("masked_text:within=100", "", 1, 1), UsageError) << "of neighbours";
 }
 
 // Ids of pieces: neighbours in the text, special tokens of the vocabulary, random ones below its size.
@@ -153,15 +154,18 @@ TEST(MaskedPieces, AreTheSamePairsInAnotherAlphabet) {
 
 // Of a text in which every id stands once: where each segment is from can be read off it.
 TEST(MaskedPieces, FollowEachOtherOrAreFromAnywhereElse) {
-  for (const std::int64_t size : {std::int64_t{40}, std::int64_t{3000}}) {  // 40: no longer than a sequence
+  struct Case {
+    std::int64_t size, within;
+  };
+  for (const auto& [size, within] : {Case{40, 0}, Case{3000, 0}, Case{3000, 100}}) {  // 40: no longer than a sequence
     std::vector<std::int32_t> ids(static_cast<std::size_t>(size));
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 100 + static_cast<std::int32_t>(i);
     const MaskedTokens special{2, 3, 4, 0, 100 + size};
-    const MaskedPieces samples(ids, 3, "masked.training", {.pairs = PairQuestion::next}, 64, special);
+    const MaskedPieces samples(ids, 3, "masked.training", {.pairs = PairQuestion::next, .within = within}, 64, special);
     constexpr std::int64_t count = 400, seq = 40;
     const Batch batch = samples.batch(1, 0, count, seq);
     EXPECT_EQ(samples.weight(1, count, seq), batch.weight);
-    std::int64_t others = 0, in_first_half = 0;
+    std::int64_t others = 0, in_first_half = 0, farthest = 0, nearest = size;
     for (std::int64_t b = 0; b < count; ++b) {
       std::vector<std::int32_t> row;
       for (std::int64_t t = 0; t < batch.lengths[static_cast<std::size_t>(b)]; ++t) {
@@ -179,10 +183,19 @@ TEST(MaskedPieces, FollowEachOtherOrAreFromAnywhereElse) {
       const bool other = batch.ints("labels")[static_cast<std::size_t>(b)] == 1;
       others += other, in_first_half += other && second.front() < 100 + size / 2;
       EXPECT_EQ(second.front() != first.back() + 1, other) << b;
+      const std::int64_t away = std::abs(second.front() - first.back() - 1);
+      farthest = std::max(farthest, away), nearest = std::min(nearest, other ? away : nearest);
     }
     EXPECT_NEAR(others, 200, 50) << "five deviations";
     if (size == 3000) {
       EXPECT_NEAR(in_first_half, others / 2, 40);
+    }
+    if (within > 0) {
+      EXPECT_LE(farthest, within);
+      EXPECT_GT(farthest, within / 2);
+      EXPECT_LT(nearest, within / 10);
+    } else {
+      EXPECT_GT(farthest, size / 2);
     }
   }
 }

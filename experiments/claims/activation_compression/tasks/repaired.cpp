@@ -7,8 +7,6 @@
 namespace thinwire::claims {
 namespace {
 
-constexpr int steps = 200;
-
 const RuleArm dense{"dense", {}};
 RuleArm brought(const std::string& name) {
   return {"pre-trained with " + name, {{"from", study_folder + "/with_" + name + "/bert"}}};
@@ -21,7 +19,7 @@ std::string coded(const std::string& codec, const std::string& in_sums = "") {
 }
 
 FineTuning tuning() {
-  FineTuning t = two_by_two("fine-tuning after coded pre-training", steps, first_tasks());
+  FineTuning t = two_by_two("fine-tuning after coded pre-training", tasks_of_sentences());
   t.pretrained_by = {{encoder.name, coded("autoencoder:fraction=0.0977,init=xavier")}, {ten.name, coded("topk:fraction=0.0977", "+straight_through")}, {eight.name, coded("quantize:bits=8")}};
   return t;
 }
