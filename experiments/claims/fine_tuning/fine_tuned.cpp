@@ -143,7 +143,7 @@ CellRequest cell_of(const FineTuning& tuning, const TuningTask& task, const Rule
   CellRequest request = tuning.cell;
   request.parameters.set("model", "bert:" + task.head), request.parameters.set("data", data_of(task)), request.parameters.set("data-sha256", data), request.parameters.set("seq", task.seq);
   request.parameters.set("steps", task.steps), request.parameters.set("warmup", task.steps / 10), request.parameters.set("eval-interval", task.steps / validations);
-  request.parameters.set("seed", seed), request.parameters.set("plan", arm.name);
+  request.parameters.set("seed", tuning.first_seed + seed - 1), request.parameters.set("plan", arm.name);
   if (!pretrained.empty()) request.parameters.set("from", study_model), request.parameters.set("from-sha256", pretrained);
   for (const auto& [name, value] : arm.settings) request.parameters.set(name, value);
   request.tags.push_back(arm.name), request.tags.push_back(task.name);
@@ -154,7 +154,7 @@ CellRequest cell_of(const FineTuning& tuning, const TuningTask& task, const Rule
 
 bool register_metric_claim(MetricClaim of, std::source_location where) {
   Rule rule = with_arms({}, {{of.tuning.name, of.tuning.cell}});  // all of them shared
-  rule.settings["seed"] = "1, 2, ...: order of the data, dropout and the new head (from scratch: all weights), the same for all arms";
+  rule.settings["seed"] = std::to_string(of.tuning.first_seed) + ", " + std::to_string(of.tuning.first_seed + 1) + ", ...: order of the data, dropout and the new head (from scratch: all weights), the same for all arms";
   rule.settings["from"] = "the pre-trained model of " + study_folder + " (experiments/text_tasks/pretraining.toml), the same for all arms but one, which is drawn by the seed";
   std::string tasks;
   for (const TuningTask& t : of.tuning.tasks) {
@@ -174,7 +174,7 @@ bool register_metric_claim(MetricClaim of, std::source_location where) {
     rule.quantities.push_back({r.symbol, "retention of the arm " + r.arm + ": of a seed 1 - mean over tasks that count of (metric of " + of.arms.front().name + " - its own) / (mean of " +
                                              of.arms.front().name + " - chance); a run of this arm that diverges has the metric chance; mean over seeds, 95 % interval by Student's t"});
   Rule& own = of.claim.rule;
-  rule.constants = {{"least_tasks", 2, "tasks that must count"}};
+  rule.constants = {{"least_tasks", static_cast<double>(of.least_tasks), "tasks that must count"}};
   // A gain counts by its interval, which is wide while seeds are few: only the largest number of them says that there are too few tasks.
   rule.quantities.push_back({"more_seeds", "numbers of seeds of this claim above the one that was measured"});
   rule.clauses = {{Verdict::not_decidable, "tasks < least_tasks && more_seeds == 0"}, {Verdict::inconclusive, "tasks < least_tasks"}};

@@ -24,6 +24,7 @@ struct FineTuning {
   std::vector<TuningTask> tasks;
   /// Arms that begin with another pre-trained model than the study's, and the options of pretrain.sh that make it. Such an arm's setting `from` names the model's folder.
   std::map<std::string, std::string> pretrained_by = {};
+  int first_seed = 1;  ///< of the runs: a claim that is asked again after others' cells were seen takes seeds of its own
 };
 /// The study's model of 4 layers, hidden 256, on two tensor-parallel ranks times two stages, as the paper's accuracy runs (TP 2, PP 2): 32 sequences a step in micro-batches of 8.
 FineTuning two_by_two(std::string name, std::vector<TuningTask> tasks);
@@ -36,13 +37,14 @@ struct Retention {
   std::string symbol, arm;
 };
 
-/// A claim on retentions: data, but for its clauses and constants, which come with `claim.rule`. The arms' first is the dense one. Every rule says NOT DECIDABLE where fewer than two
-/// tasks count with the claim's largest number of seeds, and INCONCLUSIVE with a smaller one: the interval of a gain may yet leave 0. Registers it.
+/// A claim on retentions: data, but for its clauses and constants, which come with `claim.rule`. The arms' first is the dense one. Every rule says NOT DECIDABLE where fewer than
+/// `least_tasks` count with the claim's largest number of seeds, and INCONCLUSIVE with a smaller one: the interval of a gain may yet leave 0. Registers it.
 struct MetricClaim {
   Claim claim;
   FineTuning tuning;
   std::vector<RuleArm> arms;
   std::vector<Retention> retentions;
+  int least_tasks = 2;
 };
 bool register_metric_claim(MetricClaim of, std::source_location where = std::source_location::current());
 

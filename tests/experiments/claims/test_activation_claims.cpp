@@ -188,6 +188,21 @@ TEST(Retention, ATaskMayComeToCountWithMoreSeeds) {
   EXPECT_THROW((void)over_gains({0.04, 0.16, 0.1}), NotCollected) << "it asks for two more";
 }
 
+TEST(Retention, AClaimAskedAgainHasSeedsOfItsOwnAndOneTaskIsEnough) {
+  const Claim& again = *claims_named("activation_compression.C2d").front();
+  std::set<int> seeds;
+  const Outcome outcome = judged_over(again, 5, [&](const CellRequest& request, results::CellRecord& record) {
+    record.rows.front().repro = repeats(request);
+    seeds.insert(seed_of(request));
+    EXPECT_EQ(data_of(request), "task:name=acc");
+    const double above = plan_of(request) == "from scratch" ? 0.1 : plan_of(request).starts_with("T1") ? 0.2 : 0.5;
+    record.training.metrics.push_back({record.cell_id, plan_of(request), 399, "matthews", above});
+  });
+  EXPECT_EQ(outcome.verdict, Verdict::confirmed) << outcome.because;
+  EXPECT_NEAR(measure_named(outcome, "top_1").value, 0.4, 1e-9);
+  EXPECT_EQ(seeds, (std::set<int>{11, 12, 13, 14, 15}));
+}
+
 TEST(Retention, ATaskOnWhichTheDenseArmIsNearChanceIsNoTest) {
   const std::map<std::string, double> none = {{"acc", 0}, {"pol", 0}};
   const Outcome near = over_metrics("activation_compression.C2a", {{"T1: Top-K, 0.98 %", 0.3}}, none, 10, 0.03);
