@@ -62,7 +62,7 @@ def ratios(claims):
 
 
 def title(of):
-    first = next(iter(of.values()))
-    seeds = len(next(iter(first.arms.values())))
-    names = list(dict.fromkeys(result.name for result in of.values()))
-    return f"{' and '.join(names)}, {words.count(seeds, 'seed')}"
+    seeds = {result.name: len(next(iter(result.arms.values()))) for result in of.values()}
+    if len(set(seeds.values())) == 1:
+        return f"{' and '.join(seeds)}, {words.count(next(iter(seeds.values())), 'seed')}"
+    return " and ".join(f"{name}, {words.count(count, 'seed')}" for name, count in seeds.items())

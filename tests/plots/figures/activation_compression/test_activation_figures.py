@@ -54,6 +54,7 @@ class ActivationFigures(unittest.TestCase):
         self.assertIn("1 seed", alone.figure.axes[0].get_title(loc="left"))
         both = self.drawn("fine_tuning_drop", [made.fine_tuning(), made.corner()])
         self.assertEqual(len(both.rows), (1 + len(made.KEPT)) * len(made.TASKS) + len(made.CORNER))
+        self.assertEqual(both.figure.axes[0].get_title(loc="left"), "fine-tuning, tp 2 x pp 2, 3 seeds and a small BERT from scratch, 1 seed")
 
     def test_a_claim_of_fine_tuned_models_that_names_no_figure_is_not_drawn(self):
         other = {**made.fine_tuning(), "id": "activation_compression.C12", "figure": ""}
