@@ -45,9 +45,9 @@ const bool equal_bytes = register_in_nats(
 
 // Its gradient would be projected by the paper; ours comes back whole, which can only help it. So only that it is worse even so says something.
 /// Arms: dense, an auto-encoder and PowerSGD of the same bytes, and both at a quarter of them.
-bool low_rank(const std::string& id, const std::string& statement, std::vector<RuleArm> arms) {
+bool low_rank(const std::string& part, const std::string& statement, std::vector<RuleArm> arms) {
   const RuleArm wide_encoder = arms[1], wide = arms[2], narrow_encoder = arms[3], narrow = arms[4];
-  return register_in_nats({.id = "activation_compression." + id,
+  return register_in_nats({.id = "activation_compression.C13" + part,
                            .statement = statement,
                            .provenance = "derived from C5",
                            .constants = {none, no_loss, smallest},
@@ -58,9 +58,9 @@ bool low_rank(const std::string& id, const std::string& statement, std::vector<R
                                                      "rank is no worse than an auto-encoder says nothing of theirs, and is NOT DECIDABLE"}}},
                           pipeline(), std::move(arms), {loss_difference("wide", wide.name, wide_encoder.name), loss_difference("narrow", narrow.name, narrow_encoder.name)});
 }
-const bool of_f16 = low_rank("C13", "Low-rank compression of activations is worse than an auto-encoder at equal bytes.", {dense, encoder(24), factors(16), twentieth, factors(4)});
+const bool of_f16 = low_rank("", "Low-rank compression of activations is worse than an auto-encoder at equal bytes.", {dense, encoder(24), factors(16), twentieth, factors(4)});
 // Asked again after C13 was UNSTABLE, as a factor left the range of f16: of f32 on the wire, twice the bytes of both.
-const bool of_f32 = low_rank("C13b", "Low-rank compression of activations is worse than an auto-encoder at equal bytes, in f32 on the wire.",
+const bool of_f32 = low_rank("b", "Low-rank compression of activations is worse than an auto-encoder at equal bytes, in f32 on the wire.",
                              {dense, encoder_in_f32(24), factors_in_f32(16), encoder_in_f32(6), factors_in_f32(4)});
 
 }  // namespace
