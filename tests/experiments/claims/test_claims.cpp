@@ -54,7 +54,7 @@ TEST(Claims, VerdictsOfARuleFitItsBasis) {
     EXPECT_FALSE(claim->basis != Basis::exact && (verdicts.contains(Verdict::pass) || verdicts.contains(Verdict::fail))) << claim->id;
     EXPECT_FALSE(claim->basis != Basis::published && verdicts.contains(Verdict::refuted)) << claim->id;
     EXPECT_TRUE(computed || !claim->rule.smallest_effect.empty()) << claim->id << " says of no effect that it is worth naming";
-    EXPECT_TRUE(computed || verdicts.contains(Verdict::not_reproduced) || claim->id == "activation_compression.C13") << claim->id << " cannot fail";
+    EXPECT_TRUE(computed || verdicts.contains(Verdict::not_reproduced) || claim->id.starts_with("activation_compression.C13")) << claim->id << " cannot fail";
   }
 }
 
