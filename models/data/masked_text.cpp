@@ -29,13 +29,13 @@ enum : std::uint64_t { draw_begin = 8, draw_split, draw_pair, draw_elsewhere, dr
 }  // namespace
 
 template <typename Token>
-MaskedSegments<Token>::MaskedSegments(std::span<const Token> text, std::uint64_t seed, const char* stream, const Rates& rates, std::int64_t global_batch, const MaskedTokens& special)
-    : text_(text), seed_(seed), stream_(hash_name(stream)), rates_(rates), global_batch_(global_batch), special_(special) {}
+MaskedSegments<Token>::MaskedSegments(std::span<const Token> text, std::uint64_t seed, const char* stream, const Options& options, std::int64_t global_batch, const MaskedTokens& special)
+    : text_(text), seed_(seed), stream_(hash_name(stream)), options_(options), global_batch_(global_batch), special_(special) {}
 
 template <typename Token>
 std::int64_t MaskedSegments<Token>::masks_of(std::int64_t length) const {
   const std::int64_t content = length - specials;
-  return std::clamp<std::int64_t>(std::llround(rates_.asked * static_cast<double>(content)), 1, content);
+  return std::clamp<std::int64_t>(std::llround(options_.asked * static_cast<double>(content)), 1, content);
 }
 
 template <typename Token>
@@ -51,14 +51,14 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
   std::vector<std::int64_t> places;
   for (std::int64_t b = 0; b < count; ++b) {
     const Draws draw(seed_, stream_, step, first_sample + b);
-    const std::int64_t length = draw.length(seq, rates_.shorter), content = length - specials, split = 1 + draw.below(draw_split, content - 1);
+    const std::int64_t length = draw.length(seq, options_.shorter), content = length - specials, split = 1 + draw.below(draw_split, content - 1);
     const std::int64_t begin = draw.below(draw_begin, available - content + 1), follows = begin + split;
-    const bool other = draw.below(draw_pair, 2) == 1, exchanged = other && rates_.pairs == PairQuestion::order;
+    const bool other = draw.below(draw_pair, 2) == 1, exchanged = other && options_.pairs == PairQuestion::order;
     const std::int64_t of_a = exchanged ? content - split : split, from = static_cast<std::int64_t>(tokens.size());
     auto a = text_.begin() + begin, b_begin = text_.begin() + follows;
     if (exchanged) std::swap(a, b_begin);
     if (other && !exchanged) {
-      const std::int64_t farthest = rates_.within > 0 ? rates_.within : available, last = available - (content - split);
+      const std::int64_t farthest = options_.within > 0 ? options_.within : available, last = available - (content - split);
       const std::int64_t low = std::max<std::int64_t>(0, follows - farthest), high = std::min(last, follows + farthest);
       const std::int64_t place = low + draw.below(draw_elsewhere, high - low);
       b_begin = text_.begin() + place + (place >= follows ? 1 : 0);  // each but that of the true one
@@ -98,7 +98,7 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
 template <typename Token>
 double MaskedSegments<Token>::weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const {
   std::int64_t masks = 0;
-  for (std::int64_t s = 0; s < count; ++s) masks += masks_of(Draws(seed_, stream_, step, s).length(seq, rates_.shorter));
+  for (std::int64_t s = 0; s < count; ++s) masks += masks_of(Draws(seed_, stream_, step, s).length(seq, options_.shorter));
   return static_cast<double>(masks);
 }
 

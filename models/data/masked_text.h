@@ -29,7 +29,7 @@ enum class PairQuestion {
 };
 
 /// What is asked of a sample, and how long samples are.
-struct MaskedRates {
+struct MaskedOptions {
   double asked = 0.15;   ///< of a sample's text, one position at least: 8 of 10 show the mask, 1 some token, 1 themselves
   double shorter = 0.1;  ///< of the samples: any length from 8 to seq
   PairQuestion pairs = PairQuestion::order;
@@ -41,9 +41,9 @@ struct MaskedRates {
 template <typename Token>
 class MaskedSegments final : public Dataset {
  public:
-  using Rates = MaskedRates;
+  using Options = MaskedOptions;
   /// `text` outlives the dataset.
-  MaskedSegments(std::span<const Token> text, std::uint64_t seed, const char* stream, const Rates& rates, std::int64_t global_batch, const MaskedTokens& special = masked_bytes);
+  MaskedSegments(std::span<const Token> text, std::uint64_t seed, const char* stream, const Options& options, std::int64_t global_batch, const MaskedTokens& special = masked_bytes);
   /// UsageError when seq is below 8, or the text shorter than it.
   Batch batch(std::uint64_t step, std::int64_t first_sample, std::int64_t count, std::int64_t seq) const override;
   double weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const override;
@@ -53,7 +53,7 @@ class MaskedSegments final : public Dataset {
   std::int64_t masks_of(std::int64_t length) const;
   std::span<const Token> text_;
   std::uint64_t seed_, stream_;
-  Rates rates_;
+  Options options_;
   std::int64_t global_batch_;
   MaskedTokens special_;
 };

@@ -36,10 +36,10 @@ class OwningSegments final : public Dataset {
 
 constexpr const char *training_stream = "masked.training", *validation_stream = "masked.validation";
 
-DataSource in_bytes(const DataRequest& request, const MaskedRates& rates) {
+DataSource in_bytes(const DataRequest& request, const MaskedOptions& options) {
   const auto corpus = std::make_shared<const Corpus>(Corpus::open(request.path));
   const auto half = [&](std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream) {
-    return std::make_unique<OwningSegments<std::uint8_t, Corpus>>(corpus, MaskedText(text, seed, stream, rates, request.global_batch));
+    return std::make_unique<OwningSegments<std::uint8_t, Corpus>>(corpus, MaskedText(text, seed, stream, options, request.global_batch));
   };
   DataSource source;
   source.training = half(corpus->training(), request.seed, training_stream);
@@ -49,7 +49,7 @@ DataSource in_bytes(const DataRequest& request, const MaskedRates& rates) {
   return source;
 }
 
-DataSource in_pieces(const DataRequest& request, const MaskedRates& rates, const std::string& letters) {
+DataSource in_pieces(const DataRequest& request, const MaskedOptions& options, const std::string& letters) {
   if (request.vocabulary.empty()) throw UsageError("--data masked_text:" + request.options + ": a text is cut into the pieces of a vocabulary; name it by --vocabulary vocab.txt");
   const Corpus corpus = Corpus::open(request.path);
   const text::WordPiece pieces(text::Vocabulary::read(request.vocabulary), letters == "kept" ? text::Case::kept : text::Case::dropped);
@@ -59,7 +59,7 @@ DataSource in_pieces(const DataRequest& request, const MaskedRates& rates, const
   using Ids = std::vector<text::Vocabulary::Id>;
   const auto half = [&](std::span<const std::uint8_t> text, std::uint64_t seed, const char* stream) {
     const auto ids = std::make_shared<const Ids>(text::encode_text({reinterpret_cast<const char*>(text.data()), text.size()}, pieces));
-    return std::make_unique<OwningSegments<std::int32_t, Ids>>(ids, MaskedPieces(*ids, seed, stream, rates, request.global_batch, special));
+    return std::make_unique<OwningSegments<std::int32_t, Ids>>(ids, MaskedPieces(*ids, seed, stream, options, request.global_batch, special));
   };
   DataSource source;
   source.training = half(corpus.training(), request.seed, training_stream);
@@ -78,8 +78,8 @@ const RegisterData masked_text({"masked_text",
                                   const Parameters given = parse_named(request.options.empty() ? "masked_text" : "masked_text:" + request.options, {schema}, "data").parameters;
                                   if (given.integer("within") > 0 && given.choice("pairs") == "order")
                                     throw UsageError("--data masked_text:" + request.options + ": within says how far away the second segments of pairs=next are; of pairs=order both are neighbours");
-                                  const MaskedRates rates{given.real("rate"), given.real("shorter"), given.choice("pairs") == "next" ? PairQuestion::next : PairQuestion::order, given.integer("within")};
-                                  return given.choice("tokens") == "pieces" ? in_pieces(request, rates, given.choice("case")) : in_bytes(request, rates);
+                                  const MaskedOptions options{given.real("rate"), given.real("shorter"), given.choice("pairs") == "next" ? PairQuestion::next : PairQuestion::order, given.integer("within")};
+                                  return given.choice("tokens") == "pieces" ? in_pieces(request, options, given.choice("case")) : in_bytes(request, options);
                                 },
                                 true});
 

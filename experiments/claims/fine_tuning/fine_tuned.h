@@ -13,7 +13,7 @@
 
 namespace thinwire::claims {
 
-/// Of the stand-in tasks (docs/papers/text_tasks.md) those of single sentences, acceptability and polarity: of what the study's pre-training tells of pairs, fine-tuning learns too little (docs/text.md, "Which
+/// Of the stand-in tasks (docs/papers/text_tasks.md) those of single sentences, acceptability and polarity: fine-tuning on pairs gains next to nothing from the study's pre-training (docs/text.md, "Which
 /// tasks are tests").
 std::vector<TuningTask> tasks_of_sentences();
 

@@ -75,7 +75,7 @@ const bool a = destroys("a", "Top-K at about 1 % destroys accuracy.", of_sentenc
 const bool b = recovers("b", "Top-K at 5 to 10 % recovers most of the accuracy.", of_sentences);
 const bool c = few_bits("c", "4 bits keep nearly all of the accuracy, 2 bits most of it; Random-K and an auto-encoder beside them.", of_sentences);
 // Asked again of acceptability alone, with the margins of before and seeds of their own, after C2a and C2b were NOT DECIDABLE: of their two tasks polarity missed the gain that a test needs (0.018 of 0.02). What Top-K
-// leaves of acceptability had been seen with five other seeds; of the other methods no cell.
+// leaves of acceptability had been seen with five other seeds; of the other methods nothing.
 const bool d = destroys("d", "Top-K at about 1 % destroys accuracy, on acceptability alone.", acceptability());
 const bool e = recovers("e", "Top-K at 5 to 10 % recovers most of the accuracy, on acceptability alone.", acceptability());
 const bool f = few_bits("f", "4 bits keep nearly all of the accuracy, 2 bits most of it, on acceptability alone; Random-K and an auto-encoder beside them.", acceptability());
