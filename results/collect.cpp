@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -47,6 +48,24 @@ void require_one_corpus(std::span<const CellRow> rows) {
       "the cells stem from different corpora: " + list +
       "; collect each in a folder of its own, run the older ones again (sweep run --redo all), or say "
       "--allow-mixed-corpus and compare with care");
+}
+
+bool goes_on(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.'; }
+
+/// A folder only where its name ends: /data/run is no part of /data/run2, nor of /more/data/run.
+void say_words_for_folders(std::string& text, const std::vector<std::pair<std::string, std::string>>& words) {
+  for (const auto& [folder, word] : words) {
+    if (folder.size() < 2) continue;  // "/" is in every path
+    for (std::size_t at = 0; (at = text.find(folder, at)) != std::string::npos;) {
+      const std::size_t end = at + folder.size();
+      if ((at > 0 && goes_on(text[at - 1])) || (end < text.size() && goes_on(text[end]))) {
+        at = end;
+        continue;
+      }
+      text.replace(at, folder.size(), word);
+      at += word.size();
+    }
+  }
 }
 
 template <typename Row>
@@ -195,6 +214,8 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
   const std::map<std::string, Table> race = options.cell_ids.empty() ? tables_of_race(out, report) : std::map<std::string, Table>();
   std::vector<Provenance> launches;
   for (const auto& [id, launch] : gathered.launches) launches.push_back(launch);
+  for (Provenance& launch : launches) say_words_for_folders(launch.command, options.words_for_folders);
+  for (CellRow& row : report.rows) say_words_for_folders(row.reason, options.words_for_folders);
   write_h5_atomically(report.path, [&](h5::File& file) {
     file.write_table("cells", to_table(std::span<const CellRow>(report.rows), cell_columns()));
     file.write_table("samples", to_table(std::span<const SampleRow>(gathered.samples), sample_columns()));

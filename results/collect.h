@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/record.h"
@@ -14,6 +15,8 @@ namespace thinwire::results {
 struct CollectOptions {
   bool allow_mixed_corpus = false;
   std::int64_t steps_of_at_most = std::numeric_limits<std::int64_t>::max();  ///< /training_steps has nothing of longer trainings: it is most of their size, and what claims of losses rest on is elsewhere
+  /// Folders of this machine and the word that stands for each in commands and reasons, the longest first: for a file that others read.
+  std::vector<std::pair<std::string, std::string>> words_for_folders = {};
   /// When not empty: only these cells (a study's), in this order. Else every record of the folder, sorted.
   std::vector<std::string> cell_ids = {};
 };

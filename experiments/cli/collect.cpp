@@ -1,27 +1,48 @@
 // sweep collect: merges the records of a result folder into OUT/collected.h5.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 #include "core/error.h"
 #include "core/process/log.h"
 #include "experiments/cli/study_options.h"
 #include "experiments/cli/command.h"
 #include "results/collect.h"
 #include "results/csv.h"
+#include "thinwire_version.h"
 
 namespace thinwire::sweep {
 namespace {
 
 struct CollectOptions : StudyOptions {
   bool allow_mixed_corpus = false;
+  bool cut_paths = false;
   std::int64_t steps_of_at_most = results::CollectOptions().steps_of_at_most;
   std::string format = "hdf5";
 };
+
+/// What a published file says in place of the folders of the machine that measured it.
+std::vector<std::pair<std::string, std::string>> words_for_folders(const RunPaths& paths) {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<std::string, std::string>> words = {{fs::absolute(paths.out).lexically_normal().string(), "OUT"},
+                                                            {fs::absolute(paths.bin).lexically_normal().string(), "BIN"},
+                                                            {THINWIRE_SOURCE_FOLDER, "SOURCE"}};
+  for (auto& [folder, word] : words)
+    while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  std::ranges::stable_sort(words, std::ranges::greater(), [](const auto& one) { return one.first.size(); });
+  return words;
+}
 
 int collect(const CollectOptions& options) {
   const RunPaths paths = run_paths_of(options);
   results::CollectOptions collect_options;
   collect_options.allow_mixed_corpus = options.allow_mixed_corpus;
   collect_options.steps_of_at_most = options.steps_of_at_most;
+  if (options.cut_paths) collect_options.words_for_folders = words_for_folders(paths);
   if (!options.study.empty())
     for (const PlannedCell& cell : planned(options)) collect_options.cell_ids.push_back(cell.cell_id);
   const results::CollectReport report = results::collect(paths.out, collect_options);
@@ -48,6 +69,7 @@ CommandBody add_collect_command(CLI::App& command) {
   auto options = std::make_shared<CollectOptions>();
   add_study_options(command, *options, false);
   command.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
+  command.add_flag("--cut-paths", options->cut_paths, "for a file that others read: commands and reasons say OUT, BIN and SOURCE in place of the result folder, the programs' and the sources' on this machine");
   command.add_option("--steps-of-at-most", options->steps_of_at_most, "leave out what each traffic class cost step by step (/training_steps) in trainings of more steps than this: it is most of their size")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--format", options->format, "hdf5, or csv: also OUT/collected_csv/ with a file per table")

@@ -127,6 +127,19 @@ class DamagedFiles(SweepCase):
         self.assertEqual(self.count(), {"OK": 5})
         self.assertEqual(self.runs(), {"v0": 1, "v1": 2, "v2": 2, "v3": 2, "v4": 1})
 
+    def test_paths_of_this_machine_are_cut_from_commands_when_asked(self):
+        self.assertEqual(self.sweep("run", self.study(["ok"])).returncode, 0)
+
+        def commands(*options):
+            self.assertEqual(self.sweep("collect", None, *options).returncode, 0)
+            with h5py.File(self.out + "/collected.h5") as file:
+                return [text(row["command"]) for row in file["provenance"]]
+
+        self.assertIn(self.out + "/launches/", commands()[0])
+        cut = commands("--cut-paths")
+        self.assertTrue(all(command.startswith("BIN/launch_player --cells OUT/launches/") for command in cut), cut)
+        self.assertNotIn(self.folder, " ".join(cut))
+
     def test_a_record_under_another_cells_name_is_left_out(self):
         study = self.study(["ok", "ok"])
         self.sweep("run", study)

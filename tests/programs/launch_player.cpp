@@ -60,6 +60,13 @@ AttemptRow attempt_of(const nlohmann::json& launch, const std::string& id, const
   return row;
 }
 
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> command;
+  for (std::string argument; std::getline(file, argument, '\0');) command.push_back(argument);
+  return command;
+}
+
 CellRecord record_of(const nlohmann::json& launch, const std::string& id, const Parameters& parameters,
                      Status status) {
   CellRecord record;
@@ -84,6 +91,7 @@ CellRecord record_of(const nlohmann::json& launch, const std::string& id, const 
   ProvenanceInput input;
   input.launch = launch.at("launch").get<std::string>();
   input.program = record.program;
+  input.command = own_command();
   record.provenance = collect_provenance(input);
   record.provenance.finished = timestamp_now();
   return record;

@@ -540,6 +540,20 @@ TEST(Collect, TakesRowsOfOtherProgramsWithTheirDeviceAndNamesLinesThatAreNone) {
   EXPECT_EQ(collect(out.path(), {.cell_ids = {record_of("T1").cell_id}}).rows.size(), 2u) << "a study's cells only";
 }
 
+TEST(Collect, SaysWordsForFoldersOfTheMachineWhereTheirNameEnds) {
+  const TemporaryFolder out;
+  CellRecord record = record_of("T1");
+  record.provenance.command = "/data/run/bin/train_gpt --cells /data/run/launches/0001.json --state=/data/run --not /data/run2 --nor /more/data/run/x";
+  record.rows[0].reason = "/data/run/logs/0001.txt: no such file (\"/data/run\")";
+  write(out, record);
+  const CollectOptions options{.words_for_folders = {{"/data/run/bin", "BIN"}, {"/data/run", "OUT"}, {"/", "ROOT"}}};
+  const CollectReport report = collect(out.path(), options);
+  EXPECT_EQ(report.rows[0].reason, "OUT/logs/0001.txt: no such file (\"OUT\")");
+  EXPECT_EQ(records_in(report.path).at(record.cell_id).provenance.command, "BIN/train_gpt --cells OUT/launches/0001.json --state=OUT --not /data/run2 --nor /more/data/run/x");
+  EXPECT_EQ(read_cell_record(record_path(out.path(), record.cell_id)).provenance.command, record.provenance.command) << "the record itself stays as it was measured";
+  EXPECT_EQ(records_in(collect(out.path()).path).at(record.cell_id).provenance.command, record.provenance.command) << "only where it is asked for";
+}
+
 TEST(Collect, OfAStudyTellsWhatIsMissing) {
   const TemporaryFolder out;
   write(out, record_of("T1"));
