@@ -43,14 +43,14 @@ def draw(drawing, claims):
             claim_drawing.whiskers(panel, at, [r["low"] for r in own], [r["high"] for r in own], [tint] * len(at))
             known.add((ranks, tint))
             if not by_link:
-                panel.set_xticks(at, [r["point"] for r in own])
+                panel.set_xticks(at, [r["point"].removeprefix("hidden ") for r in own])
         panel.axhline(1, color=style.INK, linewidth=1, zorder=1)
         if by_link:
             panel.set_xscale("log")
             rates = sorted({r["gbps"] for r in rows})
-            panel.set_xticks(rates, [f"{g:g}" for g in rates])
+            panel.set_xticks(rates, [f"{g / 1000:g}T" if g >= 1000 else f"{g:g}" for g in rates])
             panel.xaxis.set_minor_locator(style.matplotlib.ticker.NullLocator())
-        panel.set(title=style.wrap(CLAIMS[of], 34), xlabel="link (Gbit/s)" if by_link else "batch x sequence" if of.endswith("C10") else "", ylabel="times as fast")
+        panel.set(title=style.wrap(CLAIMS[of], 25), xlabel="link (Gbit/s; T: Tbit/s)" if by_link else "hidden size" if rows[0]["point"].startswith("hidden ") else "batch x sequence", ylabel="times as fast")
         best, worst = max(rows, key=lambda r: r["speedup"]), min(rows, key=lambda r: r["speedup"])
         drawing.seen.append(f"{CLAIMS[of][:1].upper() + CLAIMS[of][1:]}: {words.times(best['speedup'])} at best ({best['point']}), {words.times(worst['speedup'])} at worst ({worst['point']}).")
     style.legend(figure, [style.Line2D([], [], label=f"{ranks} ranks", color=tint, marker="o", markersize=5, markerfacecolor="white") for ranks, tint in sorted(known)], 4)
