@@ -1,7 +1,6 @@
 // sweep collect: merges the records of a result folder into OUT/collected.h5.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,10 +26,7 @@ struct CollectOptions : StudyOptions {
 
 /// What a published file says in place of the folders of the machine that measured it.
 std::vector<std::pair<std::string, std::string>> words_for_folders(const RunPaths& paths) {
-  namespace fs = std::filesystem;
-  std::vector<std::pair<std::string, std::string>> words = {{fs::absolute(paths.out).lexically_normal().string(), "OUT"},
-                                                            {fs::absolute(paths.bin).lexically_normal().string(), "BIN"},
-                                                            {THINWIRE_SOURCE_FOLDER, "SOURCE"}};
+  std::vector<std::pair<std::string, std::string>> words = {{paths.out, "OUT"}, {paths.bin, "BIN"}, {THINWIRE_SOURCE_FOLDER, "SOURCE"}};
   for (auto& [folder, word] : words)
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   std::ranges::stable_sort(words, std::ranges::greater(), [](const auto& one) { return one.first.size(); });

@@ -84,8 +84,9 @@ def links():
     of_rate = [row(f"{p} ranks, {g:g} Gbit/s", p, g, 0.97 + 0.1 * p / (1 + g)) for p in (2, 4) for g in (1, 10, 100, 1000, 2400)]
     of_size = [row(f"{b} x {s}", 2, 1, 1.0 + b * s / 40000) for s in (128, 512) for b in (8, 32)]
     slow = [row(f"{g:g} Gbit/s", 4, g, 1 + 3.5 / (1 + 10 * g)) for g in (10, 1, 0.5, 0.3, 0.1)]
+    of_hidden = [row(f"hidden {h}", 2, 1, 1 + 20 / h) for h in (192, 256, 384, 512, 768)]
     timed = lambda identifier, rows: made.claim(identifier, basis="emulated link", tables=table(rows))
-    return [timed("activation_compression.C7", of_rate), timed("activation_compression.C10", of_size), timed("activation_compression.C24", slow)]
+    return [timed("activation_compression.C7", of_rate), timed("activation_compression.C10", of_size), timed("activation_compression.C24", slow), timed("activation_compression.C8", of_hidden)]
 
 
 def everything():

@@ -69,6 +69,17 @@ class ActivationFigures(unittest.TestCase):
             self.assertAlmostEqual(row["retention"], made.KEPT[row["arm"]], places=9)
             self.assertEqual(row["ratio"], made.RATIOS[row["arm"]])
 
+    def test_titles_and_labels_over_links_do_not_overlap(self):
+        figure = self.drawn("activation_links", made.links()).figure
+        figure.canvas.draw()
+        titles = [(panel.title if panel.get_title() else panel._left_title).get_window_extent() for panel in figure.axes]
+        self.assertTrue(all(box.width > 0 for box in titles))
+        labels = [sorted((tick.get_window_extent() for tick in panel.get_xticklabels()), key=lambda box: box.x0) for panel in figure.axes]
+        for row in [titles, *labels]:
+            for left, right in zip(row, row[1:]):
+                self.assertLessEqual(left.x1, right.x0 + 4)  # pixels: fonts differ
+        self.assertLessEqual(titles[-1].x1, figure.bbox.x1)
+
     def test_windows_and_last_layers_are_told_apart(self):
         drawing = self.drawn("activation_places", [made.places(), made.places(8)])
         of = lambda kind, layers: [r for r in drawing.rows if r["panel"] == kind and r["comparison"].endswith(f"{layers} layers")]
@@ -83,8 +94,8 @@ class ActivationFigures(unittest.TestCase):
         self.assertEqual(len(changes.rows), 3 * 3 * 9)
         self.assertIn("In front of layer 1", changes.seen[0])
         links = self.drawn("activation_links", made.links())
-        self.assertEqual(len(links.figure.axes), 3)
-        self.assertEqual(len(links.rows), 10 + 4 + 5)
+        self.assertEqual(len(links.figure.axes), 4)
+        self.assertEqual(len(links.rows), 10 + 4 + 5 + 5)
 
     def test_without_the_claims_each_says_what_is_missing(self):
         for name in FIGURES:
