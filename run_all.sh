@@ -15,7 +15,7 @@ DIR/report.html. Started again, it does only what is not finished.
 
   --profile P    on 2 quiet cores, after the build:
                  smoke     21 cells, a race of two entrants: that everything runs, 1 minute
-                 quick     556 cells, a race of four entrants on two links, one seed: 17 minutes (the default)
+                 quick     556 cells, a race of four entrants on two links, one seed: 14 to 17 minutes (the default)
                  standard  1424 cells, a race of ten entrants on four links, five seeds: hours
                  full      days
   --ranks N      only the cells that run on N ranks (default: all of the profile), no claims and no race
