@@ -27,6 +27,8 @@ std::string seal_of(std::string_view content, const CellRecord& record) {
   seal += " schema=" + std::to_string(schema_version) + " bytes=" + std::to_string(content.size()) +
           " sha256=" + sha256_hex(content) + " cell=" + record.cell_id +
           " status=" + std::string(name_of(worst_status(record.rows))) + " code=" + code_of(record.provenance.binary_hash);
+  const auto with_text = std::find_if(record.rows.begin(), record.rows.end(), [](const CellRow& row) { return !row.corpus.empty(); });
+  if (with_text != record.rows.end()) seal += " text=" + with_text->corpus.substr(0, 16);
   std::string reason;
   for (const CellRow& row : record.rows)
     if (row.status == name_of(worst_status(record.rows))) reason = row.reason;
@@ -183,6 +185,7 @@ RecordCheck check_record(const std::string& path) {
   check.state = RecordState::finished;
   check.cell_id = field(seal, "cell");
   check.code = field(seal, "code");
+  check.text = field(seal.substr(0, seal.find(" reason=")), "text");  // where there is none, a reason may hold what looks like one
   check.reason = field(seal, "reason");
   return check;
 }

@@ -45,6 +45,7 @@ struct RecordCheck {
   Status status = Status::ok;  ///< worst status of its rows, when finished
   std::string reason;          ///< why damaged or other_schema; the row's reason when finished
   std::string code;            ///< code_of the program that wrote it; empty in records older than this field
+  std::string text;            ///< first 16 digits of the SHA-256 of the text behind it (CellRow::corpus); empty: none, or a record older than this field
 };
 /// Verifies the seal: one read of the file, without HDF5.
 RecordCheck check_record(const std::string& path);

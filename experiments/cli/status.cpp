@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "experiments/slurm/job_report.h"
 #include "experiments/study/selection.h"
+#include "experiments/study/texts.h"
 #include "experiments/cli/study_options.h"
 #include "experiments/cli/command.h"
 
@@ -23,6 +24,11 @@ void print_other_builds(std::span<const PlannedCell> cells, std::span<const Cell
     std::printf("%6zu cells were measured by another build of %s (sweep run asks what to do: --if-code-changed)\n", count, program.c_str());
 }
 
+void print_texts(std::span<const PlannedCell> cells, std::span<const CellState> states) {
+  for (const auto& [program, texts] : texts_of(cells, states))
+    if (texts.size() > 1) std::printf("cells of %s are of different texts, by SHA-256: %s (sweep collect refuses them)\n", program.c_str(), to_words(texts).c_str());
+}
+
 struct StatusOptions : StudyOptions {
   std::optional<double> watch;
 };
@@ -34,6 +40,7 @@ int show(const StatusOptions& options, JobCounts& jobs) {
   print_summary(cells, states, {});
   jobs = print_jobs(cells, states, paths.out);
   print_other_builds(cells, states, paths.bin);
+  print_texts(cells, states);
   return exit_status_of(states);
 }
 

@@ -29,13 +29,14 @@ RecordVersion version_of(const std::string& path) {
 }  // namespace
 
 Attempt::Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch,
-                 std::span<const PlannedCell> cells, int number, Progress& progress, FailureStreak& streak)
+                 std::span<const PlannedCell> cells, int number, Progress& progress, FailureStreak& streak, TextWatch& texts)
     : paths_(paths),
       hooks_(hooks),
       launch_(launch),
       number_(number),
       progress_(progress),
       streak_(streak),
+      texts_(texts),
       id_(next_launch_id(paths)),
       journal_(paths_.journal(id_)) {
   for (const PlannedCell& cell : cells) {
@@ -131,6 +132,7 @@ bool Attempt::note_if_finished(const PlannedCell& cell) {
   const bool failed = check.status == Status::failed || check.status == Status::timeout;
   if (failed) failed_records_[cell.cell_id] = check.reason;
   failed ? streak_.failed() : streak_.measured();
+  texts_.measured(cell, check.text);
   progress_.cell_ended(cell, !failed && check.status != Status::wrong);
   return true;
 }

@@ -14,6 +14,7 @@
 #include "experiments/run/launcher.h"
 #include "experiments/run/progress.h"
 #include "experiments/run/run_hooks.h"
+#include "experiments/study/texts.h"
 #include "results/journal.h"
 #include "results/record.h"
 
@@ -27,7 +28,7 @@ class Attempt {
   /// `number` counts the starts that these cells have had, this one included: 1, 2, ... with --retries.
   /// Records of the attempt carry it (THINWIRE_ATTEMPT in /provenance).
   Attempt(const RunPaths& paths, const RunHooks& hooks, const Launch& launch,
-          std::span<const PlannedCell> cells, int number, Progress& progress, FailureStreak& streak);
+          std::span<const PlannedCell> cells, int number, Progress& progress, FailureStreak& streak, TextWatch& texts);
 
   enum class End { ended, hung, interrupted, too_many_failures };
   /// Starts the program, follows its journal, and returns when nothing of it is left.
@@ -66,6 +67,7 @@ class Attempt {
   int number_;
   Progress& progress_;
   FailureStreak& streak_;
+  TextWatch& texts_;
   std::string id_;
   results::JournalReader journal_;
   std::map<std::string, const PlannedCell*> cells_;

@@ -15,8 +15,8 @@ namespace {
 
 class Runner {
  public:
-  Runner(const RunOptions& options, Progress& progress)
-      : options_(options), progress_(progress), streak_(options.max_failures) {}
+  Runner(const RunOptions& options, Progress& progress, TextWatch texts)
+      : options_(options), progress_(progress), streak_(options.max_failures), texts_(std::move(texts)) {}
 
   RunReport report;
 
@@ -36,7 +36,7 @@ class Runner {
  private:
   // Starts the program once; returns the cells that need another start. Those that failed and may be tried again are in again_.
   std::vector<PlannedCell> start(const Launch& launch, const std::vector<PlannedCell>& cells) {
-    Attempt attempt(options_.paths, options_.hooks, launch, cells, number_, progress_, streak_);
+    Attempt attempt(options_.paths, options_.hooks, launch, cells, number_, progress_, streak_, texts_);
     const Attempt::End end = attempt.watch();
     std::vector<PlannedCell> left = attempt.unfinished(cells);
     for (const PlannedCell& cell : cells)
@@ -106,6 +106,7 @@ class Runner {
   const RunOptions& options_;
   Progress& progress_;
   FailureStreak streak_;
+  TextWatch texts_;
   std::vector<PlannedCell> again_;  ///< failed, with attempts left
   int number_ = 1;                  ///< of the attempt
 };
@@ -119,7 +120,7 @@ RunReport run_cells(std::span<const PlannedCell> cells, std::span<const CellStat
   const SignalWatch signals;
   adopt_orphans();
   Progress progress(cells.size() - todo.size(), todo);
-  Runner runner(options, progress);
+  Runner runner(options, progress, TextWatch(cells, states, todo));
   std::vector<Launch> launches = group_into_launches(todo);
   if (options.shuffle) shuffle(launches, *options.shuffle);
   for (const Launch& launch : launches) {

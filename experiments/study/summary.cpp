@@ -46,7 +46,7 @@ std::vector<CellState> states_of(std::span<const PlannedCell> cells, const std::
     if (check.state == RecordState::other_schema)
       throw CorruptData(path + ": " + check.reason +
                         "; it is left as it is: choose another --out, or use the thinwire that wrote it");
-    states.push_back({check.state, check.status, check.reason, check.code});
+    states.push_back({check.state, check.status, check.reason, check.code, check.text});
   }
   return states;
 }

@@ -16,6 +16,7 @@ struct CellState {
   results::Status status = results::Status::ok;
   std::string reason;
   std::string code;  ///< of the program that wrote the record (results::code_of)
+  std::string text;  ///< that it was measured on (RecordCheck::text)
 };
 
 /// State of every cell, in order. Throws CorruptData when a record has another schema version: it is left

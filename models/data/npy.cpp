@@ -104,7 +104,7 @@ FileTensor load_npy(const std::string& path, bool as_bf16) {
   std::vector<float> values(count);
   widen(kind, bytes.data() + data_offset + header_length, static_cast<std::int64_t>(count), values.data());
   const auto to = out.values.as<float>();
-  if (fortran && extents.size() == 2) {
+  if (count > 0 && fortran && extents.size() == 2) {  // a header may promise billions of rows of nothing
     const auto rows = static_cast<std::size_t>(extents[0]), columns = static_cast<std::size_t>(extents[1]);
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t c = 0; c < columns; ++c) to[r * columns + c] = values[c * rows + r];

@@ -327,6 +327,20 @@ wc -l < "$OUT"/ran.txt
         self.assertFalse(os.path.exists(self.out + "/collected.h5"))
         self.assertEqual(self.sweep("collect", None, "--allow-mixed-corpus").returncode, 0)
 
+    def test_a_text_that_changed_between_two_runs_is_said_while_the_second_runs(self):
+        study = self.study(["ok"] * 4, corpora=["a" * 64, "a" * 64, "b" * 64, "b" * 64])
+        first = self.sweep("run", study, "--where", "value=v0")
+        self.assertNotIn("SHA-256", first.stderr)
+        again = self.sweep("run", study, "--where", "value!=v2 and value!=v3")
+        self.assertNotIn("SHA-256", again.stderr, "the same text")
+        self.assertNotIn("different texts", self.sweep("status", study).stdout)
+        changed = self.sweep("run", study)
+        self.assertEqual(changed.returncode, 0, changed.stderr)
+        said = [line for line in changed.stderr.splitlines() if "SHA-256 " + "a" * 16 + "... (2 cells)" in line and "b" * 16 in line]
+        self.assertEqual(len(said), 1, changed.stderr)
+        self.assertIn("cells of launch_player are of different texts, by SHA-256: " + "a" * 16 + "... (2 cells), " + "b" * 16 + "... (2 cells)", self.sweep("status", study).stdout)
+        self.assertNotIn("SHA-256", self.sweep("run", study, "--redo", "all").stderr, "nothing of before stands")
+
     def test_bad_study_files_are_usage_errors_that_name_file_line_and_remedy(self):
         with open(self.study(["ok"]), encoding="utf-8") as file:
             good = file.read()

@@ -328,6 +328,18 @@ TEST(Record, ItsSealNamesTheCodeThatWroteItSoThatReuseCanBeJudgedInOneRead) {
   EXPECT_EQ(hash_of_binary(out / "none"), "");
 }
 
+TEST(Record, ItsSealNamesTheTextBehindIt) {
+  const TemporaryFolder out;
+  CellRecord record = record_of("T3");
+  record.rows[0].status = "FAILED";
+  record.rows[0].reason = "no text=ffffffffffffffff of any kind";
+  EXPECT_EQ(check_record(write(out, record)).text, "");
+  record.rows[1].corpus = std::string(48, 'a') + std::string(16, 'b');
+  const RecordCheck check = check_record(write(out, record));
+  EXPECT_EQ(check.text, std::string(16, 'a'));
+  EXPECT_EQ(check.reason, record.rows[0].reason);
+}
+
 TEST(Files, AreFlushedBeforeAndAfterTheyAppearUnlessTestsAskOtherwise) {
   const TemporaryFolder out;
   const char* before = std::getenv("THINWIRE_FSYNC");
