@@ -87,6 +87,9 @@ for name in "${chosen[@]}"; do
     places= took=$seconds
   fi
   outcome='nothing found'
+  # libFuzzer keeps what took more than ten seconds and goes on, with exit status 0.
+  slow=$(sed -n 's/^artifact_prefix=.*; Test unit written to \(.*-slow-unit-[0-9a-f]*\)$/\1/p' "$log" | tail -n 1)
+  [ -z "$slow" ] || { outcome="FOUND: more than ten seconds for $slow"; found=1; }
   [ "$(cat "$log.status")" = 0 ] || { outcome="FOUND: $(grep -m 1 -E 'ERROR: |runtime error|FAILED|: input is|^'"$name"': ' "$log" || echo "see $log")"; found=1; }
   printf '%-18s %10s %12s %10s  %s\n' "$name" "${took:--}" "${inputs:--}" "${places:--}" "$outcome"
 done
