@@ -475,10 +475,10 @@ TEST(Selection, MeasuredCellsOfAnotherBuildStandOnlyWhenToldTo) {
   const std::string now = results::code_of(results::hash_of_binary(folder.path() + "/p"));
   using results::RecordState;
   using results::Status;
-  const std::vector<CellState> states = {{RecordState::finished, Status::ok, "", now},
-                                         {RecordState::finished, Status::ok, "", "0123456789abcdef"},
-                                         {RecordState::finished, Status::failed, "", "fedcba9876543210"},
-                                         {RecordState::missing, Status::ok, "", ""}};
+  const std::vector<CellState> states = {{RecordState::finished, Status::ok, "", now, ""},
+                                         {RecordState::finished, Status::ok, "", "0123456789abcdef", ""},
+                                         {RecordState::finished, Status::failed, "", "fedcba9876543210", ""},
+                                         {RecordState::missing, Status::ok, "", "", ""}};
   const auto chosen = [&](IfCodeChanged what, std::set<Status> redo) {
     return values_of(cells_to_run(cells, states, {.redo = redo, .if_code_changed = what}, folder.path(), "out"), "a");
   };
@@ -489,7 +489,7 @@ TEST(Selection, MeasuredCellsOfAnotherBuildStandOnlyWhenToldTo) {
   // What runs again anyway is no reason to stop.
   EXPECT_EQ(chosen(IfCodeChanged::error, {Status::ok}), (std::vector<std::string>{"1", "2", "4"}));
   // A record older than the field counts as another build's.
-  const std::vector<CellState> old = {{RecordState::finished, Status::ok, "", ""}};
+  const std::vector<CellState> old = {{RecordState::finished, Status::ok, "", "", ""}};
   EXPECT_THROW(cells_to_run({cells.data(), 1}, old, {}, folder.path(), "out"), UsageError);
 }
 
