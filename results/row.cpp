@@ -96,6 +96,8 @@ std::span<const ColumnOf<CellRow>> cell_columns() {
       {"peak_gflops", &R::peak_gflops, "what gflops is held against: of a large product in the same run, 1e9 per second", true},
       {"bound_fraction", &R::bound_fraction, "kernels: time of the bound (memory or products) over total_us; exchanges in two steps: time that what crosses nodes needs of the link over total_us; training steps: model FLOP utilisation", true},
       {"target_fraction", &R::target_fraction, "fraction of the bound that the project aims at (NaN: none)", true},
+      {"target_fraction_encode", &R::target_fraction_encode, "codecs on the host: fraction of the bound, memory or products, that encoding aims at (NaN: none)", true},
+      {"target_fraction_decode", &R::target_fraction_decode, "codecs on the host: as target_fraction_encode, of decoding", true},
       {"status", &R::status, "OK, WRONG, FAILED, TIMEOUT, MISTRUSTED, SKIPPED"},
       {"reason", &R::reason, "why, where status is not OK"},
       {"launch", &R::launch, "key into /provenance"},

@@ -57,6 +57,7 @@ struct CellRow : ErrorColumns {
   std::int64_t threads = 0;
   std::string device;
   double gflops = not_measured, peak_gflops = not_measured, bound_fraction = not_measured, target_fraction = not_measured;
+  double target_fraction_encode = not_measured, target_fraction_decode = not_measured;
   std::string status = "OK";
   std::string reason;
   std::string launch;

@@ -49,7 +49,7 @@ const std::vector<UnitRule>& unit_rules() {
       {"exponent", "power of two"},
       {"rank, stage, repetition, step, index, micro, attempt, seed, schema_version", "number, not an amount"},
       {"baseline, trusted, centred, used", "0 or 1"},
-      {"ratio, speedup, communication_share, compute_scale, bound_fraction*, blas_fraction_*, target_fraction, zero_fraction, mfu",
+      {"ratio, speedup, communication_share, compute_scale, bound_fraction*, blas_fraction_*, target_fraction*, zero_fraction, mfu",
        "quotient, no unit"},
       {"relative_l2, vnmse, relative_error, cosine, bias, slope_bias, singular_value, learning_rate, grad_norm, value", "no unit"},
   };

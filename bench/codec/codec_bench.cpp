@@ -158,6 +158,12 @@ void time_codec(const CellParameters& p, CodecStack& stack, ConstTensorView x, r
   }
 }
 
+/// The codec's goals, where it has some.
+void fill_goals(const CodecTraits& traits, results::CellRow& row) {
+  if (traits.encode_goal > 0) row.target_fraction_encode = traits.encode_goal;
+  if (traits.decode_goal > 0) row.target_fraction_decode = traits.decode_goal;
+}
+
 /// Fits, verifies and times one codec; fills `row`.
 void measure_row(BenchContext& context, const CellParameters& p, CodecStack& stack, const CodecInput& input, results::CellRow& row, std::vector<results::SampleRow>& samples) {
   const bool fitted = stack.codec->traits().needs_fit;
@@ -174,7 +180,9 @@ void measure_row(BenchContext& context, const CellParameters& p, CodecStack& sta
   check.error.fill(row);
   row.payload_bytes = static_cast<std::int64_t>(check.payload_bytes);
   if (check.payload_bytes > 0) row.ratio = static_cast<double>(row.dense_bytes) / static_cast<double>(check.payload_bytes);
-  if (!context.check_only) time_codec(p, stack, x.view(), row, samples);
+  if (context.check_only) return;
+  fill_goals(stack.codec->traits(), row);
+  time_codec(p, stack, x.view(), row, samples);
 }
 
 results::CellRow codec_row(BenchContext& context, const CellParameters& p, const std::string& expression, const CodecInput& input,

@@ -38,8 +38,9 @@ Columns with_status(Columns columns) {
   return columns;
 }
 
-/// A codec alone on the host.
+/// A codec alone on the host, with the shares of its bound that it aims at.
 const Columns& codec_columns() {
+  const auto goals = [](const Row& row) { return fixed_text(row.target_fraction_encode, 2) + " " + fixed_text(row.target_fraction_decode, 2); };
   static const Columns columns = with_status(with_errors({{"codec", "", -34, codec_name},
                                                           {"tensor", "(B)", 11, whole(&Row::dense_bytes)},
                                                           {"payload", "(B)", 11, whole(&Row::payload_bytes)},
@@ -49,6 +50,7 @@ const Columns& codec_columns() {
                                                           {"memcpy", "(GB/s)", 8, fixed(&Row::memcpy_gbps, 2)},
                                                           {"encode", "/bound", 7, fixed(&Row::bound_fraction_encode, 2)},
                                                           {"decode", "/bound", 7, fixed(&Row::bound_fraction_decode, 2)},
+                                                          {"goals", "", 9, goals},
                                                           {"break-even", "(Gbit/s)", 10, fixed(&Row::break_even_gbps, 2)}}));
   return columns;
 }

@@ -69,6 +69,9 @@ struct CodecTraits {
   /// The reducer leaves zeros where tensors are that it does not compress, and they are copied back.
   bool zeroes_uncompressed = false;
 
+  // How fast it should be: shares of its bound, the memory's rate or, of a codec made of matrix products, theirs (bench_codec). 0: no goal.
+  double encode_goal = 0, decode_goal = 0;
+
   // What its CUDA implementation promises, or aims at (bench_device).
   /// A payload that the host decodes may be refused there (positions that come twice).
   bool stricter_on_device = false;
@@ -81,7 +84,7 @@ std::string text_of(const CodecTraits& traits);
 /// A codec instance serves one channel: one message at a time. Tensors lie on the codec's device and are seen as
 /// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady
 /// state allocates nothing. Inputs with NaN or infinity throw NotRepresentable ("tensor ... has NaN at ...")
-/// where the codec's maths would hide them, and so do values beyond what travels; payloads from the wire are never trusted: CorruptData.
+/// where the codec's maths would hide them, and so do values beyond what travels (but where a paper's codec saturates: `tah`); payloads from the wire are never trusted: CorruptData.
 class Codec {
  public:
   virtual ~Codec() = default;

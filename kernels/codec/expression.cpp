@@ -50,8 +50,8 @@ std::string normalised(const std::string& owner, const ParameterSpec& spec, cons
       const auto wanted = [&] {
         return "a number from " + text_of(spec.minimum) + " to " + text_of(spec.maximum);
       };
-      std::string digits = text;
-      std::erase(digits, '+');
+      std::string digits = text;  // from_chars knows no '+' in front of an exponent
+      if (const std::size_t plus = digits.find('+'); plus != std::string::npos && plus > 0 && (digits[plus - 1] == 'e' || digits[plus - 1] == 'E')) digits.erase(plus, 1);
       double value = 0;
       if (!parse_whole(digits, value) || !std::isfinite(value)) throw refuse(wanted());
       if (value < spec.minimum || value > spec.maximum) throw refuse(wanted());

@@ -1,5 +1,6 @@
 #include "kernels/codec/transformed_codec.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +11,15 @@
 namespace thinwire {
 namespace {
 
-// What went wrong in H x may be there because of x, which has the position that the caller knows: NaN spreads over a block.
+// What went wrong in H x may be there because of x, which has the position that the caller knows: NaN spreads over a block. body(seen) leaves H x in `seen` where it made it.
 template <class Body>
 auto naming_the_input(ConstTensorView x, const MessageKey& key, const Body& body) {
+  ConstTensorView seen;
   try {
-    return body();
+    return body(seen);
   } catch (const RuntimeFailure&) {
     check_finite(x, text_of(key));
+    if (seen.elements() > 0 && !all_finite(seen.as<float>())) throw NotRepresentable("what a transform made of " + text_of(key) + " is beyond f32; scale the tensor");
     throw;
   }
 }
@@ -28,6 +31,7 @@ TransformedCodec::TransformedCodec(const char* name, std::unique_ptr<Codec> inne
     throw UsageError(std::string(name) + ": the codec inside loses nothing, so it gains nothing by a rotation; drop +" + name + " or choose a lossy codec");
   traits_.takes_bf16 = false;
   traits_.flat = false;  // what is mixed are neighbours of a row
+  for (double* const goal : {&traits_.encode_goal, &traits_.decode_goal}) *goal = std::min(*goal, 0.5);
 }
 
 ConstTensorView TransformedCodec::transformed(ConstTensorView x, const MessageKey& key) {
@@ -43,9 +47,10 @@ Striped* TransformedCodec::stripes_of(const Shape& shape) {
 }
 
 std::size_t TransformedCodec::write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) {
-  return naming_the_input(x, key, [&] {
+  return naming_the_input(x, key, [&](ConstTensorView& seen) {
     if (Striped* const striped = stripes_of(x.shape())) return striped->encode_stripes(x, key, map_of(x.shape().columns(), key, false), payload);
-    return inner_->encode(transformed(x, key), key, payload);
+    seen = transformed(x, key);
+    return inner_->encode(seen, key, payload);
   });
 }
 
@@ -63,8 +68,8 @@ void TransformedCodec::add_payload(std::span<const std::byte> payload, const Mes
 }
 
 Round TransformedCodec::begin_round(int r, ConstTensorView x, const MessageKey& key, int world) {
-  return naming_the_input(x, key, [&] {
-    const ConstTensorView seen = r == 0 ? transformed(x, key) : std::as_const(scratch_).view();
+  return naming_the_input(x, key, [&](ConstTensorView& seen) {
+    seen = r == 0 ? transformed(x, key) : std::as_const(scratch_).view();
     return inner_->as<Rounds>()->begin_round(r, seen, key, world);
   });
 }

@@ -99,6 +99,6 @@ COLUMNS = {
 }
 # Columns that came later (results/row.cpp): where an older file lacks them they are empty.
 LATER = {
-    "cells": {"tensor_class": "text", "vnmse": "float", "slope_bias": "float", "device": "text", "gflops": "float", "peak_gflops": "float", "bound_fraction": "float", "target_fraction": "float"},
+    "cells": {"tensor_class": "text", "vnmse": "float", "slope_bias": "float", "device": "text", "gflops": "float", "peak_gflops": "float", "bound_fraction": "float", "target_fraction": "float", "target_fraction_encode": "float", "target_fraction_decode": "float"},
     "training_time": {"tokens_per_second": "float", "gflops": "float", "peak_gflops": "float", "mfu": "float", "peak": "text", "device": "text"},
 }

@@ -307,7 +307,8 @@ def fractions(codec, encode, decode):
             bound_fraction_encode=0.1,
             bound_fraction_decode=0.1,
         )
-    return dict(bound_fraction_encode=encode, bound_fraction_decode=decode)
+    goals = dict(target_fraction_encode=0.3, target_fraction_decode=0.5) if codec.startswith("topk") else {}
+    return dict(bound_fraction_encode=encode, bound_fraction_decode=decode, **goals)
 
 
 def codec_rows(rng):

@@ -4,14 +4,6 @@ import numpy as np
 from plots.lib import data, style, words
 from plots.lib.figure import Figure, Source
 
-# Marks of the project's speed goals, as a fraction of the bound: encode, decode.
-TARGETS = {
-    "cast": (0.5, 0.5),
-    "quantize": (0.5, 0.5),
-    "topk": (0.2, 0.4),
-    "autoencoder": (0.7, 0.7),
-    "powersgd": (0.7, 0.7),
-}
 COLUMNS = (
     "label",
     "codec_family",
@@ -36,8 +28,8 @@ COLUMNS = (
         "Left: input bytes per second of encode (filled, pointing right) and decode (hollow, pointing"
         " left); the band is the memcpy rate of the same run. Right: the fraction of the bound, (bytes"
         " read + bytes written) / (2 × memcpy rate), or for codecs made of matrix products of the BLAS"
-        " rate for their shapes; short vertical strokes are the project's goals (solid encode, dotted"
-        " decode). The largest tensor that each codec was measured on."
+        " rate for their shapes; short vertical strokes are the codecs' goals (solid encode, dotted"
+        " decode), which files from before 2026-11-27 lack. The largest tensor that each codec was measured on."
     ),
     columns=COLUMNS,
 )
@@ -91,7 +83,7 @@ def _rows(cells):
         large = large.where(tensor=tensor)
         # A codec made of matrix products is bound by the BLAS rate for its shapes, the others by memory.
         bound = "blas" if np.isfinite(large.median("blas_fraction_encode")) else "bound"
-        for i, direction in enumerate(("encode", "decode")):
+        for direction in ("encode", "decode"):
             result.append(
                 {
                     "label": label,
@@ -105,7 +97,7 @@ def _rows(cells):
                     "bound": bound,
                     "bound_fraction": large.median(f"{bound}_fraction_{direction}"),
                     "threads": int(large["threads"].max()),
-                    "target": TARGETS.get(family, (float("nan"),) * 2)[i],
+                    "target": large.median(f"target_fraction_{direction}"),
                 }
             )
     return result

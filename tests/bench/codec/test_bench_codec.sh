@@ -28,6 +28,9 @@ expect 2 "" "$bench" $small --generator nonsense --codec cast
 expect 3 "cannot be read" "$bench" --cells "$out/missing.json"
 expect 2 "malformed" "$bench" --cells <(echo '{"schema":1')
 expect 0 "OK" "$bench" $small --check --codec "none cast quantize:bits=4 topk:fraction=0.05 randomk:fraction=0.05 autoencoder:width=4 powersgd:rank=2"
+# Goals stand beside what was reached, of a codec that has some.
+expect 0 "0.30 0.50" "$bench" $small --codec "topk:fraction=0.05 randomk:fraction=0.05"
+expect 0 "- - " "$bench" $small --codec "randomk:fraction=0.05"
 # What remembers samples is given some.
 expect 0 "OK" "$bench" $small --codec "group+delta"
 
@@ -44,6 +47,7 @@ for r in rows:
     assert r["dense_bytes"] == 2 * 64 * 32 * 4 and r["threads"] == 1
 assert rows[0]["payload_bytes"] == 2 * 64 * 32 * 2 and rows[0]["blas_fraction_encode"] is None
 assert rows[1]["payload_bytes"] == 4 * 2 * (128 + 32) and rows[1]["blas_fraction_encode"] > 0
+assert [r["target_fraction_encode"] for r in rows] == [0.5, 0.7] and [r["target_fraction_decode"] for r in rows] == [0.5, 0.7], rows
 import h5py
 files = glob.glob(out + "/single/cells/*.h5")
 assert len(files) == 1 and os.path.basename(files[0])[:-3] == rows[0]["cell_id"], files

@@ -307,6 +307,8 @@ TEST(EveryCodec, HasTheCapabilitiesThatItsTraitsName) {
     EXPECT_TRUE(stack.codec->as<Products>() == nullptr || traits.reordered_sums);
     EXPECT_TRUE(!traits.positions_first || parse_codec(c.codec).codec.parameters.values().contains(traits.rows_parameter));
     EXPECT_EQ(traits.identity, stack.is_dense());
+    EXPECT_EQ(traits.encode_goal > 0, traits.decode_goal > 0) << "a goal for one direction alone";
+    for (const double goal : {traits.encode_goal, traits.decode_goal}) EXPECT_TRUE(goal >= 0 && goal <= 1) << goal;
   }
 }
 
@@ -404,6 +406,12 @@ TEST(Cast, OverflowOfF16IsRefusedWithAdvice) {
   stack = make_codec("cast:to=bf16");
   EXPECT_EQ(decode(stack, encode(stack, {1.0f, 65536.0f}, Shape{2}, key_of(0)), Shape{2}, key_of(0))[1],
             65536.0f);
+  try {
+    encode(stack, {1.0f, 3.4e38f}, Shape{2}, key_of(0));
+    FAIL() << "not refused";
+  } catch (const NotRepresentable& e) {
+    EXPECT_EQ(std::string(e.what()).find("use cast"), std::string::npos) << "no advice to do what was done: " << e.what();
+  }
 }
 
 TEST(Cast, RoundsSumInTheWireTypeOnEveryRankAlike) {

@@ -65,6 +65,8 @@ TEST(Expression, ValuesAndDefaultsReachTheCodec) {
 
 TEST(Expression, APlusBeforeADigitBelongsToANumber) {
   EXPECT_EQ(parse_codec("topk:fraction=1e+0").codec.parameters.real("fraction"), 1.0);
+  EXPECT_EQ(parse_codec("topk:fraction=1E-1").codec.parameters.real("fraction"), 0.1);
+  expect_refusal("topk:fraction=0.0+1", {"a number from 0 to 1"});
 }
 
 TEST(Expression, UnknownNamesListWhatExistsAndTheNearest) {
@@ -99,6 +101,10 @@ TEST(Expression, ContradictionsAreRefusedWhereTheConfigurationIsRead) {
   expect_refusal("topk:fraction=0.1,count=5", {"contradicts", "give one of them"});
   expect_refusal("randomk:fraction=0.1,count=5", {"contradicts"});
   expect_refusal("quantize:bits=3,packing=chunk", {"packing=neighbour"});
+  expect_refusal("sign:block=64", {"needs scope=block"});
+  expect_refusal("fp8:block=16,scale=row", {"needs scale=block"});
+  expect_refusal("autoencoder:width=3,fraction=0.5", {"drop one of them"});
+  expect_refusal("sampled_topk:ramp_stages=7", {"give ramp_steps"});
 }
 
 TEST(Registry, EveryEntryIsCompleteAndItsDefaultsAreValid) {

@@ -214,8 +214,27 @@ TEST(Hadamard, GivesTheCodecTheRotatedTensorAndTurnsItsResultBack) {
   expect_the_rotated("group", Shape{2100, 1024});  // more than 8 MiB, which the codec alone would write past the caches
 }
 
+TEST(Hadamard, AimsAtHalfOfTheBoundAtMost) {
+  const auto goals = [](const char* codec) {
+    const CodecStack stack = make_codec(codec);
+    return std::pair(stack.codec->traits().encode_goal, stack.codec->traits().decode_goal);
+  };
+  EXPECT_EQ(goals("group"), std::pair(0.7, 0.75));
+  EXPECT_EQ(goals("group+hadamard"), std::pair(0.5, 0.5));
+  EXPECT_EQ(goals("group:round=stochastic+hadamard"), std::pair(0.3, 0.5));
+  EXPECT_EQ(goals("tah+hadamard"), std::pair(0.0, 0.0));
+}
+
 TEST(Hadamard, RefusesNumbersThatItsSumsTakeBeyondF32) {
   for (const char* expression : {"group+hadamard", "group:group=48+hadamard"}) EXPECT_THROW(testing::send_payload(expression, Floats(64, 3e38f), Shape{2, 32}), RuntimeFailure) << expression;
+  // The tensor has nothing to mend but its scale, whatever the codec inside says of what it saw.
+  for (const char* expression : {"topk+hadamard", "sign+hadamard", "tah+hadamard"})
+    try {
+      testing::send_payload(expression, Floats(64, 3e38f), Shape{2, 32});
+      ADD_FAILURE() << expression;
+    } catch (const NotRepresentable& error) {
+      EXPECT_NE(std::string(error.what()).find("what a transform made of"), std::string::npos) << error.what();
+    }
 }
 
 // Every codec that is taken at all, with its defaults.

@@ -52,6 +52,7 @@ struct BlockCodec::Cut : BlockCut {
 };
 
 BlockCodec::BlockCodec(std::string name, const Layout& layout) : name_(std::move(name)), layout_(layout) {
+  aim_at(0.7, 0.75);
   traits_.device_goal = 0.85;
   traits_.flat = layout.flat || layout.block > 0;  // else a row shares a scale
 }

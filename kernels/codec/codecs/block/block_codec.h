@@ -65,6 +65,8 @@ class BlockCodec : public Codec, public Striped {
   virtual bool decode_unit(const std::byte* scales, const std::uint8_t* codes, const Unit& unit, float* out, bool add, Scratch& scratch) const = 0;
 
   const Layout& layout() const { return layout_; }
+  /// Other goals than most codecs of blocks have.
+  void aim_at(double encode, double decode) { traits_.encode_goal = encode, traits_.decode_goal = decode; }
   std::int64_t blocks_of(const Shape& shape) const;
 
  private:

@@ -83,7 +83,7 @@ BlockLayout layout_of(bool released) {
 
 class Blockwise8 final : public BlockCodec {
  public:
-  explicit Blockwise8(bool released) : BlockCodec("blockwise8", layout_of(released)), released_(released) {}
+  explicit Blockwise8(bool released) : BlockCodec("blockwise8", layout_of(released)), released_(released) { aim_at(0.4, 0.4); }
 
   std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
     if (released_) {

@@ -113,6 +113,7 @@ Options options_of(const Parameters& p) {
   Options o;
   o.element = mini_float_named(p.choice("element"));
   o.block = p.integer("block");
+  if (p.choice("scale") != "block" && p.given("block")) throw UsageError("'fp8:block=" + std::to_string(o.block) + "' needs scale=block");
   if (o.block % 16 != 0) throw UsageError("'fp8:block=" + std::to_string(o.block) + "': a block is a multiple of 16");
   if (p.choice("scale") == "row") o.block = 0;
   o.of_tensor = p.choice("scale") == "tensor";

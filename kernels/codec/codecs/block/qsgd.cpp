@@ -30,7 +30,9 @@ bool fits(float norm, float levels) { return norm >= 0 && norm / levels * levels
 class Qsgd final : public BlockCodec {
  public:
   Qsgd(std::int64_t levels, std::int64_t bucket)
-      : BlockCodec("qsgd", {.bits = 8, .block = bucket, .scale_bytes = sizeof(float)}), levels_(static_cast<float>(levels)) {}
+      : BlockCodec("qsgd", {.bits = 8, .block = bucket, .scale_bytes = sizeof(float)}), levels_(static_cast<float>(levels)) {
+    aim_at(0.3, 0.75);
+  }
 
  private:
   bool encode_unit(const float* x, const Unit& unit, const MessageKey& key, std::byte* norms, std::uint8_t* codes, Scratch& scratch) const override {

@@ -84,6 +84,7 @@ class Cast final : public Codec, public PayloadRounds {
  public:
   explicit Cast(DType to) : PayloadRounds(*this, to), to_(to) {
     traits_.flat = true;
+    traits_.encode_goal = traits_.decode_goal = 0.5;
     traits_.device_goal = 0.85;
     traits_.rounds = 1;
     traits_.rounds_per_shard = true;
@@ -101,7 +102,7 @@ class Cast final : public Codec, public PayloadRounds {
     if (!good) {
       check_finite(x, text_of(key));
       throw NotRepresentable("cast: " + text_of(key) + " has a value beyond the range of " +
-                             std::string(name_of(to_)) + "; use cast:to=bf16, or scale the tensor");
+                             std::string(name_of(to_)) + (to_ == DType::f16 ? "; use cast:to=bf16, or scale the tensor" : "; scale the tensor"));
     }
     return max_payload_bytes(x.shape());
   }

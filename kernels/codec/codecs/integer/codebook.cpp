@@ -61,7 +61,10 @@ struct Cut {
 
 class CodeBook final : public Codec {
  public:
-  explicit CodeBook(const Options& options) : options_(options) { traits_.flat = options.scope != Scope::row; }
+  explicit CodeBook(const Options& options) : options_(options) {
+    traits_.flat = options.scope != Scope::row;
+    traits_.encode_goal = traits_.decode_goal = 0.4;
+  }
 
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override { return Cut(shape, options_).payload_bytes(); }

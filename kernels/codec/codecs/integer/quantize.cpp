@@ -54,6 +54,7 @@ class Quantize final : public Codec {
  public:
   explicit Quantize(QuantizeOptions options)
       : options_(options), half_(static_cast<float>(1 << (options.bits - 1))) {
+    traits_.encode_goal = traits_.decode_goal = 0.5;
     traits_.device_goal = 0.85;
   }
 

@@ -18,6 +18,7 @@ namespace thinwire {
 
 Autoencoder::Autoencoder(AutoencoderOptions options) : PayloadRounds(*this, options.wire), options_(options), wire_(options.wire) {
   traits_.needs_fit = options_.start == AutoencoderOptions::Start::principal || options_.steps > 0;
+  traits_.encode_goal = traits_.decode_goal = 0.7;
   traits_.rounds = 1;
   traits_.rounds_per_shard = true;
   traits_.operators = {ReduceOp::sum};
@@ -339,6 +340,7 @@ const bool registered = register_codec(
        AutoencoderOptions o;
        o.width = p.integer("width");
        o.fraction = p.real("fraction");
+       if (o.width > 0 && p.given("fraction")) throw UsageError("'autoencoder:width=" + std::to_string(o.width) + "' is what fraction would say; drop one of them");
        o.wire = parse_dtype(p.choice("wire"));
        using Start = AutoencoderOptions::Start;
        const std::string& init = p.choice("init");

@@ -77,6 +77,7 @@ class Lossless final : public Codec {
   explicit Lossless(bool best) : best_(best) {
     traits_.lossless = traits_.takes_bf16 = traits_.flat = true;
     traits_.fixed_size = false;
+    traits_.encode_goal = traits_.decode_goal = 0.15;
   }
 
   const CodecTraits& traits() const override { return traits_; }

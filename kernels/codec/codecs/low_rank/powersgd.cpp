@@ -36,6 +36,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
  public:
   explicit PowerSgd(Options options) : options_(options), wire_(options.wire) {
     traits_.stateful = options_.warm_start;
+    traits_.encode_goal = traits_.decode_goal = 0.7;
     traits_.rounds = 2;
     traits_.operators = {ReduceOp::sum};
     traits_.feedback = FeedbackSource::reduced;

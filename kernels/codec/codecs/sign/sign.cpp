@@ -85,6 +85,7 @@ SignOptions sign_options(const Parameters& p) {
   o.scale = scale == "l1" ? SignScale::l1 : scale == "l2" ? SignScale::l2 : SignScale::none;
   o.scope = scope == "tensor" ? SignScope::tensor : scope == "row" ? SignScope::row : SignScope::block;
   o.block = p.integer("block");
+  if (o.scope != SignScope::block && p.given("block")) throw UsageError("'sign:block=" + std::to_string(o.block) + "' needs scope=block");
   if (o.block % 8 != 0) throw UsageError("'sign:block=" + std::to_string(o.block) + "': a block is a multiple of 8");
   return o;
 }

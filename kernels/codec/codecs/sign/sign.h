@@ -48,7 +48,7 @@ struct SignLines : SignCut {
 
 class Sign : public Codec {
  public:
-  explicit Sign(const SignOptions& options) : options_(options) {}
+  explicit Sign(const SignOptions& options) : options_(options) { traits_.encode_goal = traits_.decode_goal = 0.7; }
 
   const CodecTraits& traits() const override { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const override { return SignLines(shape, options_).payload_bytes(); }

@@ -26,6 +26,7 @@ namespace thinwire {
 
 ChunkTopK::ChunkTopK(const ChunkTopKOptions& options) : options_(options), values_(options.values, !options.released) {
   traits_.fixed_size = options.index != ChunkIndexForm::rice;
+  traits_.encode_goal = 0.3, traits_.decode_goal = 0.5;
 }
 
 std::int64_t ChunkTopK::index_before(const ChunkGrid& grid, std::int64_t number) const {

@@ -14,7 +14,10 @@ constexpr std::int64_t most_tiles = 16;
 
 class DctChunkTopK final : public ChunkTopK, public Products {
  public:
-  explicit DctChunkTopK(const ChunkTopKOptions& options) : ChunkTopK(options) { own_traits().reordered_sums = true; }
+  explicit DctChunkTopK(const ChunkTopKOptions& options) : ChunkTopK(options) {
+    own_traits().reordered_sums = true;
+    own_traits().encode_goal = own_traits().decode_goal = 0;  // most of its time goes to products
+  }
 
   std::int64_t product_width(const Shape&) const override { return options().grid.chunk; }
   /// Both products of all chunks, as two of the same work on the whole tensor. What is left over of the last chunks is not counted.

@@ -31,7 +31,10 @@ struct Options {
 
 class SampledTopK final : public Codec {
  public:
-  explicit SampledTopK(const Options& options) : options_(options) { traits_.fixed_size = false; }
+  explicit SampledTopK(const Options& options) : options_(options) {
+    traits_.fixed_size = false;
+    traits_.encode_goal = traits_.decode_goal = 0.5;
+  }
 
   const CodecTraits& traits() const override { return traits_; }
   /// Positions of all elements need no bytes, those of one less do.
@@ -92,6 +95,7 @@ Options options_of(const Parameters& p, Form form) {
   Options o;
   o.fraction = p.real("fraction");
   o.ramp_steps = p.integer("ramp_steps"), o.ramp_stages = p.integer("ramp_stages");
+  if (o.ramp_steps == 0 && p.given("ramp_stages")) throw UsageError("'sampled_topk:ramp_stages=" + std::to_string(o.ramp_stages) + "' are stages of ramp_steps, of which there are none; give ramp_steps");
   o.sampling = {.share = p.real("sample"), .in_order = form == Form::released};
   const std::string& index = p.choice("index");
   o.index = form == Form::released || index == "int64" ? IndexForm::int64 : index == "int32" ? IndexForm::int32 : IndexForm::compact;

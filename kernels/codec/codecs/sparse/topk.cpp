@@ -44,6 +44,7 @@ class TopK final : public Codec, public Backward {
  public:
   explicit TopK(TopKOptions options) : options_(options) {
     traits_.backward = BackwardRule::masked;
+    traits_.encode_goal = 0.3, traits_.decode_goal = 0.5;
     traits_.device_goal = 0.5;
   }
 

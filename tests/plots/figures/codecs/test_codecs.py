@@ -26,6 +26,12 @@ class CompleteRun(OnCompleteData):
         )
         self.assertEqual({r["tensor"] for r in rows}, {"generated 32 MiB"}, "the largest tensor is drawn")
 
+    def test_goals_are_marked_where_a_codec_has_some(self):
+        right = self.drawings["codec_throughput"].figure.axes[1]
+        rows = [r for r in self.csv("codec_throughput") if r["target"] not in ("", "nan")]
+        self.assertEqual({(r["label"].split()[0], r["direction"], float(r["target"])) for r in rows}, {("topk", "encode", 0.3), ("topk", "decode", 0.5)})
+        self.assertEqual(sorted(set(line.get_xdata()[0] for line in right.lines)), [0.3, 0.5])
+
     def test_curves_of_spectra_are_those_of_the_csv(self):
         rows = self.csv("spectra")
         drawn = np.concatenate([line.get_ydata() for line in self.drawings["spectra"].figure.axes[0].lines])
@@ -75,6 +81,9 @@ class OldFiles(unittest.TestCase):
         rows = [{name: value for name, value in r.items() if name not in LATER["cells"]} for r in rows]
         collected = load(rows)
         self.assertTrue(np.isnan(collected.cells["vnmse"]).all() and list(collected.cells["tensor_class"]) == [""])
+        throughput = draw("codec_throughput", load([dict(r, encode_gbps=1.0, decode_gbps=1.0, bound_fraction_encode=0.1, bound_fraction_decode=0.1) for r in rows]))
+        close(throughput)
+        self.assertTrue(all(np.isnan(r["target"]) for r in throughput.rows) and len(throughput.rows) == 2)
         drawing = draw("codec_pareto", collected)
         close(drawing)
         (point,) = drawing.rows
