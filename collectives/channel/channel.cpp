@@ -162,6 +162,17 @@ void Channel::load_state(std::span<const std::byte> state) {
   from.check_all_taken();
 }
 
+void Channel::start_gathers_from(ConstTensorView held, const MessageKey& key) {
+  ChannelState& c = *impl_;
+  if (!c.wrapped()) return;
+  for (int r = 0; r < c.size(); ++r) {
+    const RowBlock block = shard_rows(held.shape().rows(), r, c.size());
+    if (block.count == 0) continue;
+    const bool own = r == c.rank();
+    c.stack.start_from(rows_of(held, block), own ? key : piece_key(key, c.size(), r), own);
+  }
+}
+
 void Channel::forget_payloads() {
   for (auto& [key, encoded] : impl_->encoded) encoded.step = ChannelState::Encoded().step;
 }

@@ -104,6 +104,9 @@ class Channel {
   Operation reduce_scatter(ConstTensorView in, TensorView out, const MessageKey& key);
   /// out [rows, columns] = all ranks' blocks, split by shard_rows; the owner, too, gets its decoded block.
   Operation all_gather(ConstTensorView in, TensorView out, const MessageKey& key);
+  /// Before an all_gather of `key`: all ranks hold `held` [rows, columns] from before, equal to the bit. Wrappers that send changes (EF21) begin with it, where they remember nothing
+  /// of this tensor yet. No communication.
+  void start_gathers_from(ConstTensorView held, const MessageKey& key);
   /// All ranks, the root included, end with the decoded tensor.
   Operation broadcast(TensorView data, int root, const MessageKey& key);
   /// As all_reduce, but only the root's `out` is written.

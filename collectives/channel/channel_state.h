@@ -297,6 +297,7 @@ ConstTensorView rows_of(ConstTensorView x, const RowBlock& block);
 TensorView rows_of(TensorView x, const RowBlock& block);
 /// Key of piece i of a message (0 <= i < 2 n): states of pieces do not mix.
 MessageKey piece_key(const Operation::State& op, int i);
+MessageKey piece_key(const MessageKey& key, int world, int i);
 /// The input as the codec shall see it: a private copy that went through before_encode when there are
 /// wrappers.
 ConstTensorView local_input(Operation::State& op);

@@ -16,9 +16,8 @@ TensorView rows_of(TensorView x, const RowBlock& block) {
   return x.flat_slice(block.first * columns, block.count * columns).reshaped({block.count, columns});
 }
 
-MessageKey piece_key(const Operation::State& op, int i) {
-  return op.key.with_slice(op.key.slice * 2 * op.channel.size() + i);
-}
+MessageKey piece_key(const MessageKey& key, int world, int i) { return key.with_slice(key.slice * 2 * world + i); }
+MessageKey piece_key(const Operation::State& op, int i) { return piece_key(op.key, op.channel.size(), i); }
 
 ConstTensorView local_input(Operation::State& op) {
   ChannelState& c = op.channel;

@@ -119,15 +119,15 @@ Task two_shot_all_reduce(Operation::State& op) {
   c.sum.reshape({mine.count, columns});
   co_await exchange_pieces(op, x, c.sum.view());
 
-  // Second shot. Wrappers see it as a message of its own (the server's error of 1-bit Adam).
-  const MessageKey key = piece_key(op, n + me);
+  // Second shot. Wrappers see it as a message of its own (the server's error of 1-bit Adam), remembered apart from the first shots of all slices, which have numbers from 0.
+  const MessageKey key = piece_key(op, n + me), remembered = op.key.with_slice(-1 - op.key.slice);
   const std::size_t most = mine.count > 0 ? codec.max_payload_bytes(c.sum.shape()) : 0;
   c.payload.reserve(most);
   std::int64_t bytes = 0;
   if (most > 0) {
     bytes = op.compute(CodecPhase::encode, [&] {
       c.stack.deliver(c.sum.view(), op.key);
-      c.stack.before_encode(c.sum.view(), key);
+      c.stack.before_encode(c.sum.view(), remembered);
       return codec.encode(std::as_const(c.sum).view(), key, {c.payload.data(), most});
     });
     op.report.payload_bytes += bytes;
@@ -146,8 +146,8 @@ Task two_shot_all_reduce(Operation::State& op) {
       const TensorView target = rows_of(op.out, block);
       codec.decode({c.received.data() + c.offsets[i], static_cast<std::size_t>(c.sizes[i])}, piece_key(op, n + r), target);
       if (r == me) {
-        c.stack.after_encode(std::as_const(c.sum).view(), target, key);
-        c.stack.keep_own(target, key);
+        c.stack.after_encode(std::as_const(c.sum).view(), target, remembered);
+        c.stack.keep_own(target, remembered);
       } else {
         c.stack.after_decode(target, piece_key(op, n + r));
       }

@@ -14,6 +14,9 @@ void negate(TensorView x) { scale_values(x, x, -1.0f); }
 void CodecStack::before_encode(TensorView x, const MessageKey& key) {
   for (auto wrapper = wrappers.rbegin(); wrapper != wrappers.rend(); ++wrapper) (*wrapper)->before_encode(x, key);
 }
+void CodecStack::start_from(ConstTensorView held, const MessageKey& key, bool own) {
+  for (auto& wrapper : wrappers) wrapper->start_from(held, key, own);
+}
 void CodecStack::after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) {
   for (auto& wrapper : wrappers) wrapper->after_encode(x, own_decoded, key);
 }

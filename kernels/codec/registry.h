@@ -137,6 +137,7 @@ struct CodecStack {
 
   // The hooks of all wrappers: what is sent passes from the outermost in, what arrives from the innermost out.
   void before_encode(TensorView x, const MessageKey& key);
+  void start_from(ConstTensorView held, const MessageKey& key, bool own);
   void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key);
   void after_decode(TensorView decoded, const MessageKey& key);
   void keep_own(TensorView decoded, const MessageKey& key);

@@ -26,6 +26,9 @@ class Wrapper {
   virtual void after_decode(TensorView decoded, const MessageKey& key) = 0;
   /// Sender that keeps its message, after after_encode: `decoded` becomes what receivers make of it in after_decode.
   virtual void keep_own(TensorView /*decoded*/, const MessageKey&) {}
+  /// Before the first all-gather of a tensor whose ranks hold the same copy from before: `held` is a block of that, of this rank (`own`, under the
+  /// gather's key) or of another (under the block's). A wrapper that remembers nothing of the block begins with it.
+  virtual void start_from(ConstTensorView /*held*/, const MessageKey&, bool /*own*/) {}
   /// `reduced`: the sum, or mean, over ranks of what was decoded; becomes what the reduction delivers. Where it is a rank's block only, always that block.
   virtual void deliver(TensorView /*reduced*/, const MessageKey&) {}
   /// Whether `deliver` needs every result of a tensor, so that none may be left on one rank alone.

@@ -4,6 +4,9 @@
 //   outer gradient         as all-reduced, between replicas, of the rows that a rank owns
 //   in two steps   inside  sent n,            delivered n/L
 //                  across  sent n/L,          delivered n/W        (docs/papers/gradient_compression.md, "Residuals of sharded gradients")
+//   weights gathered       sent n/W,          delivered n - n/W    by the others
+//   in two steps   across  sent n/W,          delivered n/L - n/W
+//                  inside  sent n/L,          delivered n - n/L
 #include "models/cost_model/remembered_bytes.h"
 
 #include <limits>
@@ -46,7 +49,8 @@ double covered_elements(const TrainConfig& c, TrafficClass traffic, const Compre
   for (const Geometry& chunk : chunks)
     for (const DeclaredUnit& unit : chunk.units)
       for (const DeclaredParameter& p : unit.parameters) {
-        const bool apart = p.tied && c.mesh.pp > 1 && !(traffic == TrafficClass::grad_reduce_scatter && c.shards_table());  // summed by itself, dense
+        const bool of_shards = traffic == TrafficClass::grad_reduce_scatter || traffic == TrafficClass::param_all_gather;
+        const bool apart = p.tied && c.mesh.pp > 1 && !(of_shards && c.shards_table());  // summed by itself, dense
         if (p.decays && !apart && coverage.covers(unit.layer, stage, settled, p.local()) && counted.insert(p.name()).second) elements += static_cast<double>(p.local());
       }
   return elements;
@@ -62,6 +66,21 @@ double of_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geo
   if (axis.replicas == 1 || !rule.active()) return 0;
   const double owned = c.shards_gradients() ? 1.0 / axis.within_replica() : 1.0;
   return bytes_per_element(rule.codec, c.form, owned * sent_into_sum(rule, axis.replicas), owned) * covered_elements(c, TrafficClass::outer_gradient, rule, stage, chunks);
+}
+
+/// In stages whose weights are whole on every rank; the others' gathers have no wrappers.
+double of_weights(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
+  const DataAxis axis = c.mesh.data();
+  if (axis.within_replica() == 1 || !c.shards_gradients()) return 0;
+  CompressRule rule = rule_in_form(c, TrafficClass::param_all_gather);
+  const double of_ranks = 1.0 / axis.within_replica(), in_node = 1.0 / axis.inside;
+  const auto of = [&](const std::string& codec, double sent, double delivered) {
+    rule.codec = codec;  // at the rule's places
+    return compresses(codec) ? bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, TrafficClass::param_all_gather, rule, stage, chunks) : 0;
+  };
+  const std::string across = rule.codec, inside = rule.inside;
+  if (!RowOwners{axis, {}}.two_levels()) return of(across, of_ranks, 1 - of_ranks);
+  return of(across, of_ranks, in_node - of_ranks) + of(inside, in_node, 1 - in_node);
 }
 
 /// Within a replica.
@@ -92,7 +111,7 @@ double of_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>
 }  // namespace
 
 std::int64_t remembered_bytes(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
-  return static_cast<std::int64_t>(of_gradients(c, stage, chunks) + of_outer_gradients(c, stage, chunks));
+  return static_cast<std::int64_t>(of_gradients(c, stage, chunks) + of_weights(c, stage, chunks) + of_outer_gradients(c, stage, chunks));
 }
 
 double coded_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {

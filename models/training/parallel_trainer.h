@@ -66,7 +66,7 @@ class ParallelTrainer {
 /// Bytes of one rank in closed form, for --show-memory. Activations: the most micro-batches alive at once on this stage.
 struct MemoryEstimate {
   std::int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
-  std::int64_t codecs = 0;  ///< what wrappers of the gradients' codecs remember: error feedback's residuals
+  std::int64_t codecs = 0;  ///< what wrappers of the gradients' and the weights' codecs remember: error feedback's residuals, copies that changes are sent to
   std::int64_t total() const { return weights + gradients + optimizer + activations + workspace + codecs; }
 };
 MemoryEstimate estimate_memory(const TrainConfig& config, const MeshCoordinates& at);

@@ -4,10 +4,9 @@
 // In a sum over ranks every rank r has a g_r; all ranks keep the sum of the g_r, to which the sum of the decoded messages is added: one tensor more. Where the own
 // contribution has no decoded form of its own (PowerSGD), all ranks share one g, the mean that was delivered. What a sum itself rounds (codes that add up in f16
 // or bf16) no g knows of, and stays in the sum for ever.
-// g starts at zero: the first message is C(x), where the authors send the first gradient in full, which no codec's payload has room for; warm-up steps do not
-// count, they pass the codec by. Around a codec of weight shards this is SDP4Bit's weight differences, but for the start: theirs are to equal weights, while here the
-// first coded gather sends the weights themselves, with the codec's error of whole weights, which falls by the codec's contraction in each later step. An evaluation
-// sees the codec alone.
+// g of a sum or a message starts at zero: the first is C(x), where the authors send the first gradient in full, which no codec's payload has room for; warm-up steps do
+// not count, they pass the codec by. g of an all-gather starts at the copy that all ranks hold, where they hold one (Channel::start_gathers_from): so around a codec of weight
+// shards this is SDP4Bit's weight differences. An evaluation sees the codec alone.
 #include "kernels/codec/registry.h"
 #include "kernels/codec/wrapper_memory.h"
 #include "kernels/codec/wrappers/tensor_memory.h"
@@ -25,6 +24,11 @@ class Ef21 final : public Wrapper, public KeepsElements {
   bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
   bool remembers_results() const override { return true; }
 
+  void start_from(ConstTensorView held, const MessageKey& key, bool own) override {
+    if (key.pass != Pass::train) return;
+    const auto [g, is_new] = (own ? sent_ : received_).at(key, held.shape());
+    if (is_new) copy_values(g.view(), held);
+  }
   void before_encode(TensorView x, const MessageKey& key) override {
     if (key.pass != Pass::train) return;
     if (const Tensor* g = sent_.find(key, x.shape())) add_values(x, g->view(), -1.0f);

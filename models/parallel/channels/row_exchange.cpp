@@ -40,6 +40,12 @@ RowExchange::RowExchange(const NamedChannels& channels, const std::string& name,
 
 Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { return pair.at(m.layer, stage_, m.key, m.elements); }
 
+Channel& RowExchange::gathering(ChannelPair& pair, const Message& m, ConstTensorView held) {
+  Channel& chosen = channel(pair, m);
+  if (&chosen == pair.coded() && started_.emplace(&pair, m.key.state_key()).second) chosen.start_gathers_from(held, m.key);
+  return chosen;
+}
+
 RowExchange::Ticket RowExchange::message(int layer, const MessageKey& key, bool gathers, TensorView out, const Shape& whole, Tensor* block) {
   Ticket ticket = std::make_shared<Message>();
   Message& m = *ticket;
@@ -57,10 +63,14 @@ RowExchange::Ticket RowExchange::message(int layer, const MessageKey& key, bool 
 RowExchange::Ticket RowExchange::gather(int layer, const MessageKey& key, ConstTensorView rows, TensorView whole, Tensor* node_rows) {
   Ticket ticket = message(layer, key, true, whole, whole.shape(), node_rows);
   Message& m = *ticket;
+  const ConstTensorView held = whole;
   if (flat_) {
-    m.second = channel(*flat_, m).all_gather(rows, whole, key);
+    m.second = gathering(*flat_, m, held).all_gather(rows, whole, key);
   } else {
-    m.first = channel(*across_, m).all_gather(rows, m.block->view(), key);
+    const std::int64_t columns = whole.shape().columns();
+    const RowBlock node = owners_.of_node(whole.shape().rows());
+    gathering(*inside_, m, held);
+    m.first = gathering(*across_, m, held.flat_slice(node.first * columns, node.count * columns).reshaped({node.count, columns})).all_gather(rows, m.block->view(), key);
     first_.push_back(ticket);
   }
   return ticket;

@@ -5,7 +5,9 @@
 
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator/process_mesh.h"
@@ -43,7 +45,7 @@ class RowExchange {
   explicit operator bool() const { return flat_ || inside_; }
   const RowOwners& owners() const { return owners_; }
 
-  /// whole [rows, columns] = the owners' rows; `rows` are this rank's. Both stay valid until wait(). `node_rows`, of two levels: gets the block that
+  /// whole [rows, columns] = the owners' rows; `rows` are this rank's. Both stay valid until wait(). Before, `whole` is what all ranks held so far, where codecs remember it. `node_rows`, of two levels: gets the block that
   /// the node's rank of this number shares with it in other nodes, as it arrived.
   Ticket gather(int layer, const MessageKey& key, ConstTensorView rows, TensorView whole, Tensor* node_rows = nullptr);
   /// The same from such blocks, without leaving the node (the secondary shards of ZeRO++'s hpZ).
@@ -59,6 +61,8 @@ class RowExchange {
 
  private:
   Channel& channel(ChannelPair& pair, const Message& m) const;
+  /// That channel, for a gather of a tensor, or of the block of it that its group has, of which all ranks of the group hold `held`.
+  Channel& gathering(ChannelPair& pair, const Message& m, ConstTensorView held);
   /// A new message; with two levels it has a block of its own, unless `block` is given.
   Ticket message(int layer, const MessageKey& key, bool gathers, TensorView out, const Shape& whole, Tensor* block);
   void start_second(Message& m);
@@ -71,6 +75,7 @@ class RowExchange {
   int stage_;
   ChannelPair *flat_ = nullptr, *inside_ = nullptr, *across_ = nullptr;
   bool ordered_;  ///< one of the two steps' channels is
+  std::set<std::pair<const ChannelPair*, std::uint64_t>> started_;  ///< coded gathers so far, by tensor
   std::deque<Ticket> first_;  ///< whose second step has not begun
   std::vector<std::unique_ptr<Tensor>> spare_;  ///< blocks between the steps
 };

@@ -2,7 +2,7 @@
 // ranks: 1,2,3
 // timeout: 120
 // EF21 in every operation of a channel: what is delivered closes in on the exact result of inputs that stand still, with equal bits on all ranks; what leaves its result
-// on one rank alone is refused.
+// on one rank alone is refused. Of slices other memories of what was sent are asked, too.
 #include "tests/collectives/world.h"
 
 #include <algorithm>
@@ -71,6 +71,23 @@ TEST(Ef21, SumsCloseInOnTheExactSum) {
   }
 }
 
+// What is remembered of a slice, its second shot included, is no other slice's.
+TEST(Ef21, SlicesOfATensorAreRememberedApart) {
+  const int slices = 4 * world().size() + 1;
+  for (const char* codec : {"group:bits=2,group=32+ef21", "group:bits=2,group=32+ef", "group:bits=2,group=32+loco", "topk:fraction=0.1,values=f32+ef"})
+    for (const Protocol protocol : {Protocol::two_shot, Protocol::gather}) {
+      Channel sliced = open(codec, protocol), apart = open(codec, protocol);
+      for (int step = 0; step < 3; ++step)
+        for (int s = 0; s < slices; ++s) {
+          Floats x = input(world().rank()), one(elements), other(elements);
+          for (float& v : x) v *= static_cast<float>(1 + s);
+          sliced.all_reduce({x.data(), shape}, {one.data(), shape}, key_of("tensor", step).with_slice(s)).wait();
+          apart.all_reduce({x.data(), shape}, {other.data(), shape}, key_of(("tensor " + std::to_string(s)).c_str(), step)).wait();
+          ASSERT_EQ(worst(one, other), 0) << codec << " " << name_of(protocol) << ", slice " << s << ", step " << step;
+        }
+    }
+}
+
 TEST(Ef21, ShardsOfSumsCloseIn) {
   const int n = world().size(), me = world().rank();
   const Floats x = input(me), expected = exact_sum();
@@ -101,6 +118,31 @@ TEST(Ef21, GathersAndBroadcastsCloseInAndTheOwnerHoldsWhatTheOthersDo) {
   }
   EXPECT_LT(worst(gathered, whole), 1e-4);
   EXPECT_LT(worst(sent, whole), 1e-4);
+}
+
+// Ranks that hold the same copy begin with it: the first message is the change alone, and what a tensor has begun with it keeps.
+TEST(Ef21, GathersStartFromTheCopyThatAllRanksHold) {
+  const int n = world().size(), me = world().rank();
+  const Floats copy = input(0);
+  Floats changed = copy;
+  for (std::size_t i = 0; i < changed.size(); i += 5) changed[i] += 0.25f;
+  const RowBlock mine = shard_rows(rows, me, n);
+  const auto gather = [&](Channel& channel, const char* name, int step) {
+    Floats gathered(elements);
+    channel.all_gather({changed.data() + mine.first * columns, Shape{mine.count, columns}}, {gathered.data(), shape}, key_of(name, step)).wait();
+    expect_equal_on_all_ranks(gathered);
+    return gathered;
+  };
+  // A quarter of the elements is room for the changes, and not for the tensor.
+  Channel channel = open("topk:fraction=0.25,values=f32+ef21", Protocol::gather, TrafficClass::param_all_gather);
+  channel.start_gathers_from({copy.data(), shape}, key_of("started", 0));
+  EXPECT_EQ(worst(gather(channel, "started", 0), changed), 0);
+  channel.start_gathers_from({copy.data(), shape}, key_of("started", 0));
+  EXPECT_EQ(worst(gather(channel, "started", 1), changed), 0) << "a second start is none";
+  EXPECT_GT(worst(gather(channel, "from zero", 0), changed), 0.1);
+  Channel bare = open("topk:fraction=0.25,values=f32", Protocol::gather, TrafficClass::param_all_gather);
+  bare.start_gathers_from({copy.data(), shape}, key_of("nothing remembered", 0));
+  EXPECT_GT(worst(gather(bare, "nothing remembered", 0), changed), 0.1);
 }
 
 TEST(Ef21, ASumForTheRootAloneIsRefused) {

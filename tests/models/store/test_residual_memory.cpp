@@ -96,6 +96,29 @@ TEST(ResidualMemory, OfReducedGradientsCountsEveryCoveredMatrixOnce) {
   }
 }
 
+// What changes of weights are sent to: the whole copy on every rank, and on two levels that of a node's rows besides.
+TEST(ResidualMemory, OfWeightDifferencesCountsTheCopy) {
+  const Corpus corpus = Corpus::from_text(parity_text(), "residuals");
+  struct Case {
+    int stage, nodes;
+    const char *across, *inside;
+    double bytes;  ///< per compressed parameter
+  };
+  for (const Case& one : {Case{1, 1, "group:bits=4+ef21", "none", 4}, Case{2, 1, "group:bits=4+ef21", "none", 4}, Case{2, 1, "group:bits=4", "none", 0},
+                          Case{1, 2, "group:bits=4+ef21", "none", 4.0 / 2}, Case{2, 2, "group:bits=4+ef21", "group:bits=4+ef21", 4 + 4.0 / 2}, Case{1, 2, "none", "group:bits=4+ef21", 4}}) {
+    TrainConfig c = config_of(4, one.nodes, "none");
+    c.zero_stage = one.stage, c.zero_reduce = "auto";
+    c.compress.clear();
+    CompressRule& rule = c.compress[TrafficClass::param_all_gather];
+    rule.codec = one.across, rule.inside = one.inside, rule.layers = "0-1";
+    const auto trainer = ParallelTrainer::make(world(), c, corpus);
+    trainer->step();
+    const std::string name = "zero stage " + std::to_string(one.stage) + ", " + std::to_string(one.nodes) + " nodes, " + one.across + ", inside " + one.inside;
+    EXPECT_DOUBLE_EQ(remembered(*trainer), one.bytes * elements_of_layers(c)) << name;
+    EXPECT_EQ(static_cast<double>(estimate_memory(c, trainer->mesh().coordinates()).codecs), remembered(*trainer)) << name;
+  }
+}
+
 // The second shot is a message of its own, of the sums of the rank's rows: its wrapper remembers for it, too.
 TEST(ResidualMemory, OfTwoShotsCountsTheSecond) {
   const Corpus corpus = Corpus::from_text(parity_text(), "residuals");
