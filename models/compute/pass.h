@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -17,6 +18,7 @@ struct PassContext {
   std::int64_t first_sample = 0;  ///< number of the first sequence within the step's global batch
   std::int32_t micro = 0;         ///< micro-batch within the replica's share of the step
   Pass why = Pass::train;
+  std::int64_t trained_steps = std::numeric_limits<std::int64_t>::max();  ///< MessageKey::trained_steps
   // A slice of a token-sliced pipeline: tokens [first_token, first_token + seq) of sequences of `length` tokens; length 0: whole sequences.
   std::int64_t first_token = 0, length = 0;
   std::int32_t slice = 0;  ///< its number
@@ -36,6 +38,7 @@ inline MessageKey message_key(std::string_view tensor, const PassContext& pass) 
   key.micro_batch = pass.micro;
   key.slice = pass.slice;
   key.pass = pass.why;
+  key.trained_steps = pass.trained_steps;
   return key;
 }
 

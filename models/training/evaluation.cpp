@@ -31,7 +31,7 @@ Evaluation Evaluator<T>::run(const DataSource& data, std::int64_t step) {
 }
 
 template <typename T>
-double Evaluator<T>::share_of_loss(const Dataset& data, std::int64_t rounds, double* metrics, std::vector<double>* predicted) {
+double Evaluator<T>::share_of_loss(const Dataset& data, std::int64_t rounds, std::int64_t step, double* metrics, std::vector<double>* predicted) {
   const std::int64_t own_samples = config_.micro_batches() * config_.micro_batch;
   // A round counts as much as its global batch weighs, against the first.
   double loss = 0, counted = 0, first_weight = 0;
@@ -42,7 +42,7 @@ double Evaluator<T>::share_of_loss(const Dataset& data, std::int64_t rounds, dou
     const double counts = list.front().global_weight / first_weight;
     double *own = data_of<double>(loss_), of_round = 0;
     double* said = predicted != nullptr ? predicted->data() + round * config_.global_batch + at_.dp * own_samples : nullptr;
-    pipeline_.evaluate(schedule_, static_cast<int>(round), list, own, metrics, said);
+    pipeline_.evaluate(schedule_, static_cast<int>(round), step, list, own, metrics, said);
     copy_and_wait(&of_round, own, sizeof of_round);
     loss += counts * of_round;
     counted += counts;
@@ -57,10 +57,11 @@ Evaluation Evaluator<T>::sampled(const Dataset& data, std::int64_t step) {
   const std::vector<std::string> names = last_.metrics();
   measured_.reshape({static_cast<std::int64_t>(2 * names.size())}, DType::f64);
   measured_.fill_zero();
-  std::vector<double> sums = {0, share_of_loss(data, rounds, names.empty() ? nullptr : data_of<double>(measured_), nullptr)};
+  std::vector<double> sums = {0, share_of_loss(data, rounds, step, names.empty() ? nullptr : data_of<double>(measured_), nullptr)};
   sums.resize(2 + 2 * names.size());
   if (speaks() && !names.empty()) copy_and_wait(sums.data() + 2, measured_.view().data(), measured_.bytes());
   channels_.sum_over_mesh(sums, step);
+  if (!std::isfinite(sums[1])) throw Diverged("The validation loss after " + std::to_string(step) + " steps is not finite. Lower the learning rate or lengthen its warm-up.");
   Evaluation evaluation{sums[1], {}};
   for (std::size_t k = 0; k < names.size(); ++k) evaluation.metrics.push_back({names[k], sums[2 + 2 * k] / sums[3 + 2 * k]});
   return evaluation;
@@ -70,7 +71,7 @@ template <typename T>
 Evaluation Evaluator<T>::judged(const JudgedSet& set, std::int64_t step) {
   const std::int64_t rounds = (set.samples->samples() + config_.global_batch - 1) / config_.global_batch;
   std::vector<double> sums(static_cast<std::size_t>(rounds * config_.global_batch));  // a sum of one number and zeros is that number
-  const double loss = share_of_loss(*set.samples, rounds, nullptr, &sums);
+  const double loss = share_of_loss(*set.samples, rounds, step, nullptr, &sums);
   if (!speaks()) std::fill(sums.begin(), sums.end(), 0.0);
   sums.push_back(loss);
   channels_.sum_over_mesh(sums, step);

@@ -30,7 +30,7 @@ class Evaluator {
   Evaluator(const TrainConfig& config, const MeshCoordinates& at, Pipeline<T>& pipeline, const Stage<T>& last, TrainerChannels& channels)
       : config_(config), at_(at), pipeline_(pipeline), last_(last), channels_(channels), schedule_(lowered(config)) {}
 
-  /// Collective over the mesh; `step` names its messages. With several judged sets the loss is the first one's, and names of metrics begin with the set's.
+  /// Collective over the mesh; `step`: steps taken, which names its messages. With several judged sets the loss is the first one's, and names of metrics begin with the set's.
   Evaluation run(const DataSource& data, std::int64_t step);
 
  private:
@@ -40,7 +40,7 @@ class Evaluator {
   Evaluation sampled(const Dataset& data, std::int64_t step);
   Evaluation judged(const JudgedSet& set, std::int64_t step);
   /// This rank's loss over rounds 0 .. rounds - 1, as a share of the mesh's sum. `predicted` [rounds x global batch]: this replica's samples are filled in.
-  double share_of_loss(const Dataset& data, std::int64_t rounds, double* metrics, std::vector<double>* predicted);
+  double share_of_loss(const Dataset& data, std::int64_t rounds, std::int64_t step, double* metrics, std::vector<double>* predicted);
 
   const TrainConfig& config_;
   MeshCoordinates at_;

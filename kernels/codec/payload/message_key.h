@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/random.h"
@@ -21,6 +22,7 @@ struct MessageKey {
   std::int32_t slice = 0;         ///< shard or piece of the tensor (two_shot, reduce-scatter, sequence slices)
   std::int32_t virtual_stage = 0;
   Pass pass = Pass::train;
+  std::int64_t trained_steps = std::numeric_limits<std::int64_t>::max();  ///< of an evaluation: steps of training behind it, where that decides what is coded
   /// Who encodes, where several ranks encode the same elements to be summed; 0 elsewhere. Only rounding_stream() has it. Channel mixes its rank and step into what a
   /// caller gives: the number of the group, where several groups make parts of one sum.
   std::uint64_t sender = 0;

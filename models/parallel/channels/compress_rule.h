@@ -15,7 +15,7 @@ struct CompressRule {
   Protocol protocol = Protocol::automatic;
   std::string layers = "all";     ///< "all" or ranges of global layer numbers, "0-3,6"; a stage boundary counts as the layer behind it
   std::string stages = "all";     ///< likewise, pipeline stages (for pp: the sending stage)
-  std::int64_t warmup_steps = 0;  ///< dense before this step
+  std::int64_t warmup_steps = 0;  ///< dense before this step, and in evaluations after fewer steps
   std::int64_t min_elements = 0;  ///< of gradients and weights over replicas: matrices with fewer on a rank travel dense (TAGC selects layers so)
   bool at_evaluation = true;      ///< whether validation sees the compressed forward pass
   bool stacked = false;           ///< dp_gradient: matrices of one shape travel as one message (low rank: two sums for all of them)

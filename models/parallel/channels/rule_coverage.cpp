@@ -14,11 +14,9 @@ RuleCoverage::RuleCoverage(TrafficClass traffic, const CompressRule& rule, int s
 
 bool RuleCoverage::covers(int layer, int stage, const MessageKey& key, std::int64_t elements) const {
   if (!active_ || elements < rule_.min_elements) return false;
-  if (key.pass == Pass::evaluate) {
-    if (!rule_.at_evaluation) return false;
-  } else if (key.step < rule_.warmup_steps) {
-    return false;
-  }
+  const bool evaluates = key.pass == Pass::evaluate;
+  if (evaluates && !rule_.at_evaluation) return false;
+  if ((evaluates ? key.trained_steps : key.step) < rule_.warmup_steps) return false;
   if (rule_.epilogue_only && !in_epilogue(key.micro_batch, stage, pipeline_stages_, micro_batches_)) return false;
   return layers_.contains(layer) && stages_.contains(stage);
 }

@@ -16,7 +16,7 @@ class RuleCoverage {
   RuleCoverage(TrafficClass traffic, const CompressRule& rule, int stages, int micro_batches);
   /// `layer`: of the message (a boundary counts as the layer behind it); `stage`: of its sender, or of the group; `elements`: of the matrix.
   bool covers(int layer, int stage, const MessageKey& key, std::int64_t elements = std::numeric_limits<std::int64_t>::max()) const;
-  /// Before this step training messages travel dense.
+  /// Before this step messages travel dense, and in evaluations after fewer steps.
   std::int64_t first_step() const { return rule_.warmup_steps; }
 
  private:

@@ -60,9 +60,9 @@ void Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std:
 }
 
 template <typename T>
-void Pipeline<T>::evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics, double* predicted) {
+void Pipeline<T>::evaluate(const Schedule& schedule, int round, std::int64_t trained_steps, const std::vector<Batch>& micro_batches, double* loss, double* metrics, double* predicted) {
   PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
-  pass.why = Pass::evaluate;
+  pass.why = Pass::evaluate, pass.trained_steps = trained_steps;
   metrics_ = metrics, predicted_ = predicted;
   run(schedule, false, pass, micro_batches, loss);
   metrics_ = predicted_ = nullptr;

@@ -43,7 +43,7 @@ class Pipeline {
   /// By a schedule that was lowered without backward passes, leaving no trace. `round` distinguishes the messages of several calls.
   /// metrics[2 k], metrics[2 k + 1] += numerator and weight of Stage::metrics()[k], where the thread computes. predicted[0 ..]: with the head, what it says
   /// of each sample of the micro-batches (Stage::predicted()), on the host; UsageError where it says nothing.
-  void evaluate(const Schedule& schedule, int round, const std::vector<Batch>& micro_batches, double* loss, double* metrics = nullptr, double* predicted = nullptr);
+  void evaluate(const Schedule& schedule, int round, std::int64_t trained_steps, const std::vector<Batch>& micro_batches, double* loss, double* metrics = nullptr, double* predicted = nullptr);
   /// Microseconds blocked in receives and unfinished sends since the last reset, codec work excluded.
   double waited_us = 0;
   double forward_us = 0, backward_us = 0;  ///< computing in forward and backward passes (ComputeClock), without communication

@@ -293,6 +293,26 @@ TEST(CompressedTraining, ValidationLeavesNoTrace) {
   EXPECT_EQ(curves[0], curves[1]);
 }
 
+// Of activations as of gradients: dense before a step is dense in the validations before it, too.
+TEST(CompressedTraining, AWarmUpHoldsInValidations) {
+  const auto validations = [&](const std::string& codec, std::int64_t warm, bool at_evaluation) {
+    TrainConfig c = small();
+    for (TrafficClass traffic : {TrafficClass::tp_forward, TrafficClass::pp_forward}) c.compress[traffic] = {.codec = codec, .warmup_steps = warm, .at_evaluation = at_evaluation};
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    std::vector<double> losses = {trainer->validate()};
+    for (int s = 0; s < 3; ++s) {
+      trainer->step();
+      losses.push_back(trainer->validate());
+    }
+    return losses;
+  };
+  const std::vector<double> dense = validations(uncompressed, 0, true), warm = validations("topk:fraction=0.02", 2, true), cold = validations("topk:fraction=0.02", 0, true);
+  for (std::size_t after : {0u, 1u}) EXPECT_EQ(warm[after], dense[after]) << after;
+  for (std::size_t after : {2u, 3u}) EXPECT_NE(warm[after], dense[after]) << after;
+  EXPECT_NE(cold[0], dense[0]);
+  EXPECT_EQ(validations("topk:fraction=0.02", 3, false), dense) << "what never codes in validations does not begin to";
+}
+
 TEST(CompressedTraining, AutoencodersLearnWithTheModel) {
   // A random projection that stays as it is against the same one trained: what it loses must become less.
   TrainConfig c = small();
