@@ -51,16 +51,20 @@ std::int64_t take(std::atomic<std::int64_t>& free, std::int64_t least, std::int6
 
 }  // namespace
 
-/// What a card sends is served in order; what it receives may be reserved long before it comes, so gaps stay open for others.
-struct alignas(64) EmulatedNetwork::Card {
+/// What arrives at a card may be reserved long before it comes, so gaps stay open for others.
+struct EmulatedNetwork::Ingress {
   struct Busy {
     std::int64_t begin, end;
   };
   static constexpr int most = 60;
-  std::atomic<std::int64_t> egress_free_ns;
   std::atomic_flag locked;  // clear when zero, as new shared memory is (C++20)
   int count;
-  Busy busy[most];  ///< ingress, in order, neither touching nor overlapping
+  Busy busy[most];  ///< in order, neither touching nor overlapping
+};
+/// What a card sends is served in order: messages, and those of at most one frame among themselves.
+struct alignas(64) EmulatedNetwork::Card {
+  std::atomic<std::int64_t> egress_free_ns, frames_free_ns;
+  Ingress messages, frames;
 };
 
 EmulatedLink EmulatedLink::parse(const std::string& text) {
@@ -145,40 +149,39 @@ EmulatedNetwork::~EmulatedNetwork() {
   if (cards_ != nullptr) munmap(static_cast<void*>(cards_), bytes_);
 }
 
-// When the last byte is through.
-std::int64_t EmulatedNetwork::through(Card& card, std::int64_t first, std::int64_t length, std::int64_t now) {
-  while (card.locked.test_and_set(std::memory_order_acquire)) sched_yield();
+std::int64_t EmulatedNetwork::through(Ingress& in, std::int64_t first, std::int64_t length, std::int64_t now) {
+  while (in.locked.test_and_set(std::memory_order_acquire)) sched_yield();
   int past = 0;
-  while (past < card.count && card.busy[past].end <= now) ++past;
-  std::copy(card.busy + past, card.busy + card.count, card.busy);
-  card.count -= past;
+  while (past < in.count && in.busy[past].end <= now) ++past;
+  std::copy(in.busy + past, in.busy + in.count, in.busy);
+  in.count -= past;
   int at = 0;
   std::int64_t begin = first;
-  for (; at < card.count && begin + length > card.busy[at].begin; ++at) begin = std::max(begin, card.busy[at].end);
+  for (; at < in.count && begin + length > in.busy[at].begin; ++at) begin = std::max(begin, in.busy[at].end);
   const std::int64_t end = begin + length;
-  const bool joins_before = at > 0 && card.busy[at - 1].end == begin, joins_behind = at < card.count && card.busy[at].begin == end;
+  const bool joins_before = at > 0 && in.busy[at - 1].end == begin, joins_behind = at < in.count && in.busy[at].begin == end;
   if (joins_before && joins_behind) {
-    card.busy[at - 1].end = card.busy[at].end;
-    std::copy(card.busy + at + 1, card.busy + card.count, card.busy + at);
-    --card.count;
+    in.busy[at - 1].end = in.busy[at].end;
+    std::copy(in.busy + at + 1, in.busy + in.count, in.busy + at);
+    --in.count;
   } else if (joins_before) {
-    card.busy[at - 1].end = end;
+    in.busy[at - 1].end = end;
   } else if (joins_behind) {
-    card.busy[at].begin = begin;
+    in.busy[at].begin = begin;
   } else {
-    const bool full = card.count == Card::most, covered = full && at == card.count - 1;
+    const bool full = in.count == Ingress::most, covered = full && at == in.count - 1;
     if (full) {  // no room to remember a gap: the last two messages become one, and with them what came between
-      card.busy[card.count - 2].end = card.busy[card.count - 1].end;
-      --card.count;
-      at = std::min(at, card.count);
+      in.busy[in.count - 2].end = in.busy[in.count - 1].end;
+      --in.count;
+      at = std::min(at, in.count);
     }
     if (!covered) {
-      std::copy_backward(card.busy + at, card.busy + card.count, card.busy + card.count + 1);
-      card.busy[at] = {begin, end};
-      ++card.count;
+      std::copy_backward(in.busy + at, in.busy + in.count, in.busy + in.count + 1);
+      in.busy[at] = {begin, end};
+      ++in.count;
     }
   }
-  card.locked.clear(std::memory_order_release);
+  in.locked.clear(std::memory_order_release);
   return end;
 }
 
@@ -190,9 +193,12 @@ EmulatedNetwork::Times EmulatedNetwork::reserve(int from, int to, std::int64_t b
   if (link_.meter == LinkMeter::inbound) return {now_ns, now_ns};
   const std::int64_t out = duration_ns(bytes, link_.up_gbps()), in = duration_ns(bytes, link_.down_gbps()), latency = static_cast<std::int64_t>(link_.latency_us * 1e3);
   const std::int64_t left = take(cards_[node_of(from)].egress_free_ns, now_ns, out);
-  if (bytes <= link_.frame_bytes) return {now_ns + out, now_ns + std::max(out, in) + latency};
   // Its first byte reaches the other card one latency after it left this one. A card that receives faster than the other sends is busy for the last part of that time only.
-  return {left, through(cards_[node_of(to)], left - std::min(out, in) + latency, in, now_ns)};
+  const auto arrival = [&](Ingress& ingress, std::int64_t last_left) { return through(ingress, last_left - std::min(out, in) + latency, in, now_ns); };
+  Card& other = cards_[node_of(to)];
+  if (bytes > link_.frame_bytes) return {left, arrival(other.messages, left)};
+  const std::int64_t small_left = take(cards_[node_of(from)].frames_free_ns, now_ns, out);
+  return {small_left, arrival(other.frames, small_left)};
 }
 
 std::int64_t EmulatedNetwork::billed_ns(std::int64_t bytes, std::int64_t sent_ns) {

@@ -41,8 +41,8 @@ struct EmulatedLink {
 /// The cards of all nodes, in memory that the ranks share. A message of b bytes from node i to node j leaves when the messages reserved
 /// before it have left card i, and comes through card j in the first gap between the messages expected there that holds it (cut-through):
 ///   left = max(now, egress_i) + b / up;   arrival = end of the first gap of b / down at or after left - min(b / up, b / down) + latency
-/// with the rates at which a card sends (up) and receives (down). Messages are not interleaved, but those of at most one frame go between the frames of longer ones and take
-/// their time from them: left = now + b / up, arrival = now + max(b / up, b / down) + latency. Inside a node a message takes latency + b / rate, whatever else travels.
+/// with the rates at which a card sends (up) and receives (down). Messages are not interleaved, but those of at most one frame go between the frames of longer ones: they wait
+/// for each other alone, on both cards, and what they take of the sending one longer messages wait. Inside a node a message takes latency + b / rate, whatever else travels.
 ///
 /// Under meter=inbound nothing is reserved: cards send for nothing, and a rank is charged when its program takes a message (billed_ns).
 class EmulatedNetwork {
@@ -66,8 +66,10 @@ class EmulatedNetwork {
   int node_of(int world_rank) const { return world_rank / link_.ranks_per_node; }
 
  private:
+  struct Ingress;
   struct alignas(64) Card;
-  std::int64_t through(Card& card, std::int64_t first_ns, std::int64_t length_ns, std::int64_t now_ns);
+  /// When the last byte is through.
+  std::int64_t through(Ingress& in, std::int64_t first_ns, std::int64_t length_ns, std::int64_t now_ns);
   EmulatedLink link_;
   std::int64_t wire_free_ns_ = 0;  ///< of this rank's inbound wire
   Card* cards_ = nullptr;

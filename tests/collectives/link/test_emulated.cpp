@@ -273,6 +273,23 @@ TEST(EmulatedNetwork, SmallMessagesGoBetweenTheFramesOfLongOnesAndTakeTheirTime)
   world().barrier();
 }
 
+TEST(EmulatedNetwork, SmallMessagesWaitForEachOtherOnBothCards) {
+  EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us,frame=9000"));
+  if (world().rank() == 0 && world().size() > 2) {
+    const std::int64_t now = 1'000'000'000, length = 10'000;  // of 1250 bytes
+    for (int i = 1; i <= 5; ++i) {
+      const auto [left, arrival] = network.reserve(0, 1, 1250, now);
+      EXPECT_EQ(left, now + i * length) << "a card sends no faster than its rate";
+      EXPECT_EQ(arrival, left + 10'000);
+    }
+    EXPECT_EQ(network.reserve(2, 1, 1250, now).left_ns, now + length) << "another card is free";
+    EXPECT_EQ(network.reserve(2, 1, 1250, now).arrival_ns, now + 10'000 + 7 * length) << "a card receives no faster either";
+    EXPECT_EQ(network.reserve(1, 2, 1250, now).arrival_ns, now + 10'000 + length) << "the other direction is free";
+    EXPECT_EQ(network.reserve(0, 2, 125000, now).left_ns, now + 5 * length + 1'000'000) << "longer messages wait for what small ones take";
+  }
+  world().barrier();
+}
+
 TEST(CountingCommunicator, SeesEveryMessageOfTheCollectivesAboveIt) {
   const auto count = std::make_shared<LinkBytes>();
   const auto comm = make_emulated_communicator(make_counting_communicator(world().duplicate(), count), EmulatedLink{1e6, 0});
