@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
                        {"protocol", "automatic", "automatic | rounds | gather | two_shot, for tp_forward"},
                        {"comm-dtype", "f16", "type of the dense baseline: f16 | bf16 | f32"},
                        {"serial", "2", "repetitions with one rank at a time, when ranks outnumber cores"}};
-    for (BenchOption& option : input_options()) program.options.push_back(option);
+    for (const auto& more : {input_options(), counted_repetitions_options()}) program.options.insert(program.options.end(), more.begin(), more.end());
     program.group_key = grouped_by({"tp", "pp", "batch", "seq", "hidden", "comm-dtype", "repetitions", "capture", "input", "generator"});
     program.run_group = [](BenchContext& context, std::span<const Cell> cells) { ActivationGroup(context, cells.front().parameters).run(cells); };
     return run_bench(count, values, program);

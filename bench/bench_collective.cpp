@@ -89,6 +89,8 @@ void run_cell(BenchContext& context, const Cell& cell) {
   const DType wire = parse_dtype(p.text("dtype"));
   const std::string operation = p.text("operation"), algorithm = p.text("algorithm");
   if (algorithm != "library" && algorithm != "ring") throw UsageError("--algorithm " + algorithm + ": library or ring");
+  if (algorithm == "ring" && operation != "all_reduce" && operation != "reduce_scatter" && operation != "all_gather")
+    throw UsageError("--algorithm ring is for all_reduce, reduce_scatter and all_gather; " + operation + " is the library's alone");
   const std::int64_t elements = p.integer("bytes") / static_cast<std::int64_t>(size_of(wire));
   if (elements < ranks) throw UsageError("--bytes " + p.text("bytes") + " is less than one element per rank");
   const Where where(p.text("device"), world);

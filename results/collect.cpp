@@ -100,6 +100,22 @@ struct Gathered {
   TrainingTables training;
   std::map<std::string, Provenance> launches;
   std::map<std::string, std::set<std::string>> builds;  ///< binary hashes by program, of rows that were measured
+
+  /// Keeps it, and returns the name that it has here. Launches are counted in each folder: one that came with cells from another is no launch of this one, though it has its number.
+  std::string keep(const Provenance& launch) {
+    const auto is_it = [&](const Provenance& known) {
+      return known.config_hash == launch.config_hash && known.binary_hash == launch.binary_hash && known.hostname_hash == launch.hostname_hash;
+    };
+    for (int number = 1;; ++number) {
+      const std::string name = number == 1 ? launch.launch : launch.launch + "~" + std::to_string(number);
+      const auto [at, is_new] = launches.try_emplace(name, launch);
+      Provenance& known = at->second;
+      if (!is_new && !is_it(known)) continue;
+      known.launch = name;
+      known.finished = std::max(known.finished, launch.finished);
+      return name;
+    }
+  }
 };
 
 // Their launch is the file; its provenance is what the rows say of themselves.
@@ -168,7 +184,10 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       if (record.cell_id != id || cell_id(record.program, record.ranks, record.link, record.parameters) != id)
         throw CorruptData(path + ": its content belongs to another cell (" + record.cell_id +
                           "); was it renamed?");
-      for (CellRow& row : record.rows) row.launch = record.provenance.launch;
+      const std::string launch = gathered.keep(record.provenance);
+      for (CellRow& row : record.rows) row.launch = launch;
+      for (AttemptRow& attempt : record.training.attempts)
+        if (attempt.launch == record.provenance.launch) attempt.launch = launch;
       keep(report.rows, record.rows);
       keep(gathered.samples, record.samples);
       gathered.links.keep(record.links);
@@ -183,9 +202,6 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(gathered.training.attempts, record.training.attempts);
       // The sweep's own verdicts (FAILED, SKIPPED) name the sweep as their program.
       if (record.provenance.program == record.program) gathered.builds[record.program].insert(record.provenance.binary_hash);
-      Provenance& launch =
-          gathered.launches.try_emplace(record.provenance.launch, record.provenance).first->second;
-      launch.finished = std::max(launch.finished, record.provenance.finished);
     } catch (const CorruptData& e) {
       report.damaged.push_back(e.what());
     }

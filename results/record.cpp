@@ -27,8 +27,7 @@ std::string seal_of(std::string_view content, const CellRecord& record) {
   seal += " schema=" + std::to_string(schema_version) + " bytes=" + std::to_string(content.size()) +
           " sha256=" + sha256_hex(content) + " cell=" + record.cell_id +
           " status=" + std::string(name_of(worst_status(record.rows))) + " code=" + code_of(record.provenance.binary_hash);
-  const auto with_text = std::find_if(record.rows.begin(), record.rows.end(), [](const CellRow& row) { return !row.corpus.empty(); });
-  if (with_text != record.rows.end()) seal += " text=" + with_text->corpus.substr(0, 16);
+  if (const std::string corpus = corpus_of(record); !corpus.empty()) seal += " text=" + corpus.substr(0, 16);
   std::string reason;
   for (const CellRow& row : record.rows)
     if (row.status == name_of(worst_status(record.rows))) reason = row.reason;
@@ -92,6 +91,12 @@ static std::vector<std::size_t> sizes_of(const TrainingTables& tables) {
 
 std::string record_path(const std::string& out, const std::string& cell_id) {
   return out + "/cells/" + cell_id + ".h5";
+}
+
+std::string corpus_of(const CellRecord& record) {
+  for (const CellRow& row : record.rows)
+    if (!row.corpus.empty()) return row.corpus;
+  return "";
 }
 
 Status worst_status(std::span<const CellRow> rows) {

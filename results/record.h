@@ -27,6 +27,9 @@ struct CellRecord {
   Provenance provenance;
 };
 
+/// SHA-256 of the text that a cell was trained on; empty: none.
+std::string corpus_of(const CellRecord& record);
+
 /// Where the record of a cell lies: out + "/cells/" + cell_id + ".h5".
 std::string record_path(const std::string& out, const std::string& cell_id);
 

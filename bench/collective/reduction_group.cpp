@@ -26,7 +26,7 @@ std::vector<BenchOption> reduction_options() {
                                       {"protocol", "automatic", "automatic | rounds | gather | two_shot"},
                                       {"comm-dtype", "f16", "type of the dense baseline: f16 | bf16 | f32"},
                                       {"serial", "2", "repetitions with one rank at a time, when ranks outnumber cores"}};
-  for (BenchOption& option : input_options()) options.push_back(option);
+  for (const auto& more : {input_options(), counted_repetitions_options()}) options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 

@@ -69,6 +69,11 @@ ComputePlan compute_plan(Communicator& world) {
   return {largest > 1.0, largest};
 }
 
+std::vector<BenchOption> counted_repetitions_options() {
+  const std::string no_effect = "of benches that repeat until the noise is small; of no effect here";
+  return {{"repetitions", "0", "measured repetitions; 0: 5"}, {"min-time", "0.05", no_effect}, {"max-time", "2", no_effect}};
+}
+
 int repetitions_of(const CellParameters& parameters) {
   const std::int64_t asked = parameters.integer("repetitions");
   if (asked < 0) throw UsageError("--repetitions must not be negative");

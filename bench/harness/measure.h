@@ -27,6 +27,8 @@ ComputePlan compute_plan(Communicator& world);
 
 /// Timed repetitions of the benches whose cells take turns with a shared baseline: --repetitions, 5 where it is 0.
 int repetitions_of(const CellParameters& parameters);
+/// The options of such a bench in place of those of one that repeats until the noise is small: cells of a study may give all of them.
+std::vector<BenchOption> counted_repetitions_options();
 
 /// Measures a codec operation whose first lap was run already, to verify it: in ComputeMode::serial under a timed
 /// plan (that lap counts as one of `serial`), else in ComputeMode::real. Then `repetitions` timed laps, in replay

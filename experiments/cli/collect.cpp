@@ -39,7 +39,8 @@ int collect(const CollectOptions& options) {
   collect_options.allow_mixed_corpus = options.allow_mixed_corpus;
   collect_options.steps_of_at_most = options.steps_of_at_most;
   if (options.cut_paths) collect_options.words_for_folders = words_for_folders(paths);
-  if (!options.study.empty())
+  const bool chooses = !options.where.empty() || !options.tags.empty() || !options.settings.empty();
+  if (!options.study.empty() || chooses)
     for (const PlannedCell& cell : planned(options)) collect_options.cell_ids.push_back(cell.cell_id);
   const results::CollectReport report = results::collect(paths.out, collect_options);
   for (const std::string& damaged : report.damaged) log_warning("left out: " + damaged);
@@ -64,6 +65,7 @@ int collect(const CollectOptions& options) {
 CommandBody add_collect_command(CLI::App& command) {
   auto options = std::make_shared<CollectOptions>();
   add_study_options(command, *options, false);
+  command.get_option("study")->description("study file (TOML); default: all cells of --out, or, with --where, --tag or --set, the study that was started there");
   command.add_flag("--allow-mixed-corpus", options->allow_mixed_corpus, "accept cells that stem from different texts");
   command.add_flag("--cut-paths", options->cut_paths, "for a file that others read: commands and reasons say OUT, BIN and SOURCE in place of the result folder, the programs' and the sources' on this machine");
   command.add_option("--steps-of-at-most", options->steps_of_at_most, "leave out what each traffic class cost step by step (/training_steps) in trainings of more steps than this: it is most of their size")

@@ -80,6 +80,7 @@ int send(Submission& s) {
 }
 
 int submit(const RunCommandOptions& options) {
+  if (options.shuffle) throw UsageError("--shuffle is for `sweep run`: the queue decides in which order tasks run");
   const Study study = study_of(options);
   const std::vector<PlannedCell> cells = planned(options, study);
   const RunOptions run_options = run_options_of(options);

@@ -2,10 +2,12 @@
 // sweep rank: sets a rank's GPU in front of its program.
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "core/clock.h"
 #include "core/process/environment.h"
@@ -20,6 +22,8 @@
 
 namespace thinwire::sweep {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct TaskOptions {
   std::string folder;
@@ -50,6 +54,8 @@ class Task {
   int run() {
     const RunPaths& paths = submission_.paths;
     make_out(paths);
+    const std::size_t at_start = unfinished().size();
+    const std::optional<fs::file_time_type> kept_at_start = newest_kept_state();
     bool stopped = false;
     {
       CellLeases leases(paths.out, "task-" + submission_.id + "-" + name_, "job " + who_);
@@ -71,7 +77,7 @@ class Task {
       note("task_ended", std::to_string(left) + " cells are left, which other runners hold");
       return 0;
     }
-    if (signal_ == SIGUSR1) return back_to_queue(left);
+    if (signal_ == SIGUSR1) return back_to_queue(left, left < at_start || newest_kept_state() != kept_at_start);
     note("task_ended", "by signal " + std::to_string(signal_) + " with " + std::to_string(left) + " cells left");
     return static_cast<int>(ExitCode::stopped);
   }
@@ -91,6 +97,19 @@ class Task {
       if (!is_new || !results::is_finished(results::record_path(out, mine.cell.cell_id))) left.push_back(mine.cell);
     }
     return left;
+  }
+
+  // Of what this task's cells keep to go on from; none: they keep nothing.
+  std::optional<fs::file_time_type> newest_kept_state() const {
+    std::optional<fs::file_time_type> newest;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(submission_.paths.resume(), error)) {
+      const std::string name = entry.path().filename().string();
+      if (std::ranges::none_of(mine_, [&](const SubmittedCell& mine) { return name.starts_with(mine.cell.cell_id); })) continue;
+      const fs::file_time_type time = entry.last_write_time(error);
+      if (!error && (!newest || time > *newest)) newest = time;
+    }
+    return newest;
   }
 
   // False when the run was ended from outside. `others`: cells were left that other runners hold.
@@ -128,9 +147,10 @@ class Task {
     return signal_ == 0 && !report.stopped;
   }
 
-  int back_to_queue(std::size_t left) {
-    std::string why = "the profile says requeue = false";
-    if (submission_.paths.machine->slurm.requeue) {
+  // The next start has as much time as this one: who got nowhere would come back for ever.
+  int back_to_queue(std::size_t left, bool progress) {
+    std::string why = submission_.paths.machine->slurm.requeue ? "no cell ended in the time that a job has, and none kept a state to go on from: raise time_limit" : "the profile says requeue = false";
+    if (submission_.paths.machine->slurm.requeue && progress) {
       note("task_requeue", std::to_string(left) + " cells are left");
       if (requeue_own_job(submission_.folder + "/task-" + name_ + ".requeue.log", why)) {
         sleep_until_ns(now_ns() + 60'000'000'000);  // Slurm ends this process

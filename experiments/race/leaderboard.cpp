@@ -39,7 +39,7 @@ const std::vector<int>& seeds_of(const Course& course, const Performance& p) {
 /// Steps with which each seed counts: its own, or the whole run's where it did not arrive.
 std::vector<double> counted_steps(const Course& course, const Performance& p) {
   std::vector<double> steps = p.steps_to_target;
-  if (steps.empty()) steps.assign(seeds_of(course, p).size(), static_cast<double>(course.longest) * course.horizon);
+  if (steps.empty()) steps.assign(seeds_of(course, p).size(), static_cast<double>(course.longest_run()));
   for (double& s : steps)
     if (std::isnan(s)) s = p.steps;
   return steps;
@@ -102,7 +102,7 @@ Leaderboard rank(const Course& course, double target, const std::vector<Performa
       s.baseline_arrived = base.arrived(), s.baseline_seeds = static_cast<int>(course.seeds.size());
       const auto add = [&](const std::string& remark) { s.remark += (s.remark.empty() ? "" : "; ") + remark; };
       if (p.steps == 0)
-        add("not within " + std::to_string(course.longest) + " horizons");
+        add("not within " + std::to_string(course.longest_run() / course.horizon) + " horizons");
       else if (!s.all_arrived())
         add(of_seeds(s.arrived, s.seeds) + " arrived");
       if (const std::string missed = missed_by_baseline(s); p.entrant != base.entrant && !missed.empty()) add(base.entrant + " " + missed);

@@ -197,17 +197,27 @@ std::string sbatch(const std::string& script, const std::string& log) {
   throw RuntimeFailure("sbatch took " + script + " without naming a job: " + one_line(text));
 }
 
+namespace {
+
+/// What squeue and scontrol know this job by. A task of an array by its place in it: its SLURM_JOB_ID is the whole array's where it was the last to start.
+std::optional<std::string> own_job() {
+  const auto array = Environment::get("SLURM_ARRAY_JOB_ID"), task = Environment::get("SLURM_ARRAY_TASK_ID");
+  return array && task ? std::optional(*array + "_" + *task) : Environment::get("SLURM_JOB_ID");
+}
+
+}  // namespace
+
 bool own_job_goes_on() {
-  const auto job = Environment::get("SLURM_JOB_ID");
+  const auto job = own_job();
   if (!job) return true;
-  const auto text = output_of({"squeue", "--noheader", "--states=all", "--jobs=" + *job, "--format=%i|%j|%T|%r"}, answer_limit);
+  const auto text = output_of({"squeue", "--noheader", "--array", "--states=all", "--jobs=" + *job, "--format=%i|%j|%T|%r"}, answer_limit);
   if (!text) return true;
   for (const JobRecord& record : parse_squeue(*text)) return record.state == "RUNNING";
   return true;
 }
 
 bool requeue_own_job(const std::string& log, std::string& why) {
-  const auto job = Environment::get("SLURM_JOB_ID");
+  const auto job = own_job();
   if (!job) {
     why = "this is no Slurm job";
     return false;

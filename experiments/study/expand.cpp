@@ -185,8 +185,11 @@ std::vector<PlannedCell> expand(const Study& study) {
       ++kept;
       if (const auto [at, is_new] = seen.try_emplace(cell.cell_id, cells.size()); is_new)
         cells.push_back(std::move(cell));
+      else if (PlannedCell& first = cells[at->second]; first.omp_threads == cell.omp_threads)
+        add_tags(first.tags, grid.tags);
       else
-        add_tags(cells[at->second].tags, grid.tags);
+        throw UsageError(grid.where + ": the grid `" + grid.name + "` has a cell that `" + first.grid + "` has with other omp_threads (" + std::to_string(cell.omp_threads) + ", not " + std::to_string(first.omp_threads) +
+                         "), which do not tell cells apart; measure one of them in another folder");
     }
     if (kept == 0)
       throw UsageError(grid.where + ": contradictory grid `" + grid.name + "`: its exclusions leave no cell");

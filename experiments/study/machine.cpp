@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
@@ -17,6 +18,28 @@ namespace thinwire::sweep {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// Of "minutes", "minutes:seconds", "hours:minutes:seconds", "days-hours", "days-hours:minutes" and "days-hours:minutes:seconds", as sbatch reads them; nothing of other words ("UNLIMITED", "").
+std::optional<double> seconds_of_slurm_time(const std::string& text) {
+  std::vector<double> fields(1, 0.0);
+  bool digits = false, days = false;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') {
+      fields.back() = 10 * fields.back() + (c - '0'), digits = true;
+      continue;
+    }
+    if (!digits || !((c == '-' && fields.size() == 1) || c == ':')) return std::nullopt;
+    days |= c == '-';
+    fields.push_back(0.0), digits = false;
+  }
+  if (!digits || fields.size() > (days ? 4u : 3u)) return std::nullopt;
+  constexpr double of_days[] = {86400, 3600, 60, 1}, of_hours[] = {3600, 60, 1}, of_minutes[] = {60, 1};
+  const double* const units = days ? of_days : fields.size() == 3 ? of_hours : of_minutes;
+  double seconds = 0;
+  for (std::size_t i = 0; i < fields.size(); ++i) seconds += fields[i] * units[i];
+  return seconds;
+}
+
 
 // One table of the file: typed values by key, and at the end an error for every key that nobody asked for.
 class Section {
@@ -173,6 +196,8 @@ class MachineReader {
     section.number("signal_lead", s.signal_lead, 20);
     section.texts("options", s.options);
     section.refuse_unknown();
+    if (const std::optional<double> limit = seconds_of_slurm_time(s.time_limit); limit && *limit <= s.signal_lead)
+      throw UsageError(section.at(table) + "signal_lead = " + std::to_string(s.signal_lead) + " in [slurm] is not within time_limit = \"" + s.time_limit + "\": jobs would be asked to end as they begin");
     for (const std::string* word : {&s.partition, &s.account, &s.qos, &s.time_limit})
       if (word->find_first_of(" \t\n\"'\\") != std::string::npos)
         throw UsageError(section.at(table) + "`" + *word + "` in [slurm] may not hold spaces or quotes");

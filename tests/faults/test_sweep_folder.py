@@ -327,6 +327,18 @@ wc -l < "$OUT"/ran.txt
         self.assertFalse(os.path.exists(self.out + "/collected.h5"))
         self.assertEqual(self.sweep("collect", None, "--allow-mixed-corpus").returncode, 0)
 
+    def test_a_choice_of_cells_without_a_study_is_one_of_the_study_that_was_started(self):
+        study = self.study(["ok"] * 3)
+        self.sweep("run", study)
+        rows = lambda: len(h5py.File(self.out + "/collected.h5")["cells"])
+        self.assertEqual(self.sweep("collect", None).returncode, 0)
+        self.assertEqual(rows(), 3)
+        self.assertEqual(self.sweep("collect", None, "--where", "value=v1").returncode, 0)
+        self.assertEqual(rows(), 1)
+        refused = self.sweep("collect", None, "--where", "vlaue=v1")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("did you mean `value`", refused.stderr)
+
     def test_a_text_that_changed_between_two_runs_is_said_while_the_second_runs(self):
         study = self.study(["ok"] * 4, corpora=["a" * 64, "a" * 64, "b" * 64, "b" * 64])
         first = self.sweep("run", study, "--where", "value=v0")

@@ -566,6 +566,31 @@ TEST(Collect, SaysWordsForFoldersOfTheMachineWhereTheirNameEnds) {
   EXPECT_EQ(records_in(collect(out.path()).path).at(record.cell_id).provenance.command, record.provenance.command) << "only where it is asked for";
 }
 
+// Launches are counted in each folder: cells that came from another keep their own provenance.
+TEST(Collect, TellsApartLaunchesOfOneNumber) {
+  const TemporaryFolder out;
+  CellRecord here = record_of("T1"), too = record_of("T2"), elsewhere = record_of("T3");
+  here.provenance.config_hash = too.provenance.config_hash = "aa", elsewhere.provenance.config_hash = "bb";
+  elsewhere.provenance.commit = "another commit";
+  here.provenance.finished = "2026-01-01", too.provenance.finished = "2026-01-02", elsewhere.provenance.finished = "2026-01-03";
+  elsewhere.training.attempts.resize(2);
+  for (AttemptRow& attempt : elsewhere.training.attempts) attempt.cell_id = elsewhere.cell_id;
+  elsewhere.training.attempts[0].launch = "0001", elsewhere.training.attempts[1].launch = "0007";
+  for (const CellRecord& record : {here, too, elsewhere}) write(out, record);
+  const std::map<std::string, CellRecord> records = records_in(collect(out.path()).path);
+  const Provenance &mine = records.at(here.cell_id).provenance, &other = records.at(elsewhere.cell_id).provenance;
+  EXPECT_EQ(mine.config_hash, "aa");
+  EXPECT_EQ(mine.finished, "2026-01-02") << "of the last of its cells";
+  EXPECT_EQ(records.at(too.cell_id).provenance.launch, mine.launch);
+  EXPECT_EQ(other.config_hash, "bb");
+  EXPECT_EQ(other.commit, "another commit");
+  EXPECT_EQ(other.finished, "2026-01-03");
+  EXPECT_EQ(std::set<std::string>({mine.launch, other.launch}), std::set<std::string>({"0001", "0001~2"}));
+  const std::vector<AttemptRow>& attempts = records.at(elsewhere.cell_id).training.attempts;
+  EXPECT_EQ(attempts.at(0).launch, other.launch);
+  EXPECT_EQ(attempts.at(1).launch, "0007") << "an earlier launch, whose cells are not here";
+}
+
 TEST(Collect, OfAStudyTellsWhatIsMissing) {
   const TemporaryFolder out;
   write(out, record_of("T1"));

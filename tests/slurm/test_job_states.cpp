@@ -122,6 +122,11 @@ TEST(Machines, MistakesAreNamedWithLineAndNearestKey) {
   EXPECT_NE(error("[node]\ngpus = 2\ngpu_of_local_rank = [0, 2]\n").find("GPU 2 does not exist"), std::string::npos);
   EXPECT_NE(error("[slurm]\narray_width = \"8\"\n").find("must be a whole number"), std::string::npos);
   EXPECT_NE(error("[slurm]\npartition = \"a b\"\n").find("may not hold spaces"), std::string::npos);
+  // A lead that is not within the limit asks jobs to end as they begin; of a limit that is none nothing is known.
+  for (const char* limit : {"2", "2:00", "00:02:00", "0-0:2", "0-00:01:59"})
+    EXPECT_NE(error("[slurm]\nsignal_lead = 120\ntime_limit = \"" + std::string(limit) + "\"\n").find("is not within time_limit"), std::string::npos) << limit;
+  for (const char* limit : {"3", "2:01", "00:02:01", "0-1", "1-0", "1-00:00:00", "UNLIMITED", "", "2:", "1-2-3"})
+    EXPECT_NO_THROW(machine_of("[slurm]\nsignal_lead = 120\ntime_limit = \"" + std::string(limit) + "\"\n")) << limit;
   EXPECT_NE(error("[[link]]\nname = \"ether\"\n").find("none of: shm"), std::string::npos);
   EXPECT_NE(error("[environment]\n\"A B\" = \"x\"\n").find("no name of an environment variable"), std::string::npos);
 }

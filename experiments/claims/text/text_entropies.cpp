@@ -35,12 +35,6 @@ const std::string remedy = ": an update changed the Python library, which is the
 const TextEntropies& entropies_here() { return text_here().entropies; }
 const std::string& hash_of_text_here() { return text_here().hash; }
 
-std::string corpus_of(const results::CellRecord& record) {
-  for (const results::CellRow& row : record.rows)
-    if (!row.corpus.empty()) return row.corpus;
-  return "";
-}
-
 void require_text_here(const std::string& corpus, const std::string& finished) {
   if (corpus != hash_of_text_here())
     throw UsageError(finished + " is of a text of SHA-256 " + corpus.substr(0, 12) + "..., and this machine's is " + hash_of_text_here().substr(0, 12) + "..." + remedy);

@@ -19,8 +19,6 @@ TextEntropies entropies_of_cells(const std::vector<std::vector<results::CellReco
 const TextEntropies& entropies_here();
 const std::string& hash_of_text_here();
 
-/// SHA-256 of the text that a cell was trained on; empty: none.
-std::string corpus_of(const results::CellRecord& record);
 /// Before more is measured beside `finished`, whose text has this hash: UsageError unless it is the text of this machine.
 void require_text_here(const std::string& corpus, const std::string& finished);
 

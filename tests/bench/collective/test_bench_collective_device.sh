@@ -20,6 +20,11 @@ grep -q '"status":"SKIPPED".*no CUDA module\|no CUDA module.*"status":"SKIPPED"'
 run "$program" --device tpu --json tpu.json --out tpu
 grep -q 'host or cuda' tpu.json || fail "$(cat tpu.json)"
 
+property "our ring is refused where there is none"
+run "$program" --operation broadcast --algorithm ring --repetitions 1 --json ring.json --out ring
+expect_status 2
+grep -q '"status":"FAILED".*broadcast is the library' ring.json || grep -q 'broadcast is the library.*"status":"FAILED"' ring.json || fail "$(cat ring.json)"
+
 property "messages in both directions end"
 run two "$program" --operation send_recv --bytes 4096 --repetitions 2 --out sends
 expect_status 0

@@ -136,6 +136,17 @@ Performance performance(const std::string& name, std::vector<double> steps, int 
   return p;
 }
 
+// A run is doubled while the course allows it: of three horizons nobody ran more than two, and no bound says more.
+TEST(Leaderboard, WhoDoesNotArriveIsBoundByWhatWasRun) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"never\"\n");
+  c.longest = 3;
+  Times times;
+  for (const char* entrant : {"dense", "never"}) times[{entrant, "fast"}] = times[{entrant, "slow"}] = {{10, 10, 10}, 1000, ""};
+  const Standing never = rank(c, 1.6, {performance("dense", {80, 90, 100}, 100), performance("never", {}, 0)}, times).on("fast").at(1);
+  EXPECT_NEAR(never.steps_to_target, 200, 1e-9);
+  EXPECT_NE(never.remark.find("not within 2 horizons"), std::string::npos) << never.remark;
+}
+
 TEST(Leaderboard, RanksByStepsTimesStepTimeWithIntervalsOfBoth) {
   const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n[[entrant]]\nname = \"never\"\n");
   const std::vector<Performance> all = {performance("dense", {80, 90, 100}, 100), performance("coded", {96, 108, 120}, 200), performance("never", {}, 0)};

@@ -207,6 +207,11 @@ TEST(Study, DefaultsIncludesAndSetsAreShared) {
 TEST(Study, ACellNamedByTwoGridsAppearsOnce) {
   const std::string grid = "[[grid]]\nprogram = \"p\"\n[grid.axes]\na = [1, 2]\n";
   EXPECT_EQ(cells_of(head + grid + grid).size(), 2u);
+  // Threads do not tell cells apart: with others they would be measured once, and by chance.
+  const auto with = [&](const char* threads) { return "[[grid]]\nname = \"g" + std::string(threads) + "\"\nprogram = \"p\"\nomp_threads = " + threads + "\n[grid.axes]\na = [1, 2]\n"; };
+  EXPECT_EQ(cells_of(head + with("2") + with("2")).size(), 2u);
+  const std::string message = message_of<UsageError>([&] { cells_of(head + with("1") + with("2")); });
+  EXPECT_NE(message.find("`g2` has a cell that `g1` has with other omp_threads (2, not 1)"), std::string::npos) << message;
 }
 
 TEST(Study, SeedsPairTheCellsThatDifferInOtherAxes) {
