@@ -1,9 +1,11 @@
 #include "bench/training/train_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <type_traits>
 
 #include "bench/harness/gather_texts.h"
 #include "bench/harness/link_trust.h"
@@ -41,15 +43,23 @@
 namespace thinwire::bench {
 namespace {
 
+/// The most ranks that a message of this class is shared with, on this mesh.
+int ranks_of(const TrainConfig& config, TrafficClass traffic) {
+  const std::string name = name_of(traffic);
+  const MeshShape& mesh = config.mesh;
+  if (name.starts_with("tp_")) return mesh.tp;
+  if (name.starts_with("pp_")) return config.stages();
+  if (traffic == TrafficClass::embedding) return std::max(config.stages(), mesh.dp);
+  if (traffic == TrafficClass::outer_gradient) return mesh.data().replicas;
+  if (traffic == TrafficClass::optimizer) return std::max(mesh.tp, mesh.dp);  // over which of them is the policy's matter
+  return mesh.data().within_replica();
+}
+
 /// Classes that are to be compressed but have nobody to talk to on this mesh.
 void warn_about_idle_rules(const TrainConfig& config) {
   for (const auto& [traffic, rule] : config.compress) {
     const std::string name = name_of(traffic);
-    const int ranks = name.starts_with("tp_")                                         ? config.mesh.tp
-                      : name.starts_with("pp_") || traffic == TrafficClass::embedding ? config.stages()
-                                                                                      : config.mesh.dp;
-    const bool also_replicas = traffic == TrafficClass::embedding && config.mesh.dp > 1;
-    if (rule.active() && ranks < 2 && !also_replicas)
+    if (rule.active() && ranks_of(config, traffic) < 2)
       log_warning("compress." + name + " = " + rule.codec + ": a mesh of " +
                   describe_mesh(config.mesh).substr(5, describe_mesh(config.mesh).find('\n') - 5) +
                   " has no such traffic");
@@ -225,7 +235,7 @@ class Training {
   }
 
   void evaluate(std::int64_t step) {
-    Evaluation evaluation = trainer_->evaluate();
+    Evaluation evaluation = naming_the_checkpoint([&] { return trainer_->evaluate(); });
     validation_[step] = evaluation.loss;
     if (!evaluation.metrics.empty()) metrics_[step] = std::move(evaluation.metrics);
   }
@@ -260,9 +270,9 @@ class Training {
     if (NodeInfo::oversubscription() <= 8) undisturbed.emplace();
     if (!undisturbed || !undisturbed->granted())
       note("no real-time priority (needs root or CAP_SYS_NICE, and at most 8 ranks to a core): other jobs on this machine show in the times");
-    step();  // buffers grow, connections open
+    next_step();  // buffers grow, connections open
     trainer_->set_compute(ComputeMode::serial);
-    for (int i = 0; i < config_.serial_steps; ++i) step();
+    for (int i = 0; i < config_.serial_steps; ++i) next_step();
     trainer_->set_compute(ComputeMode::replay);
     trainer_->drain_link(drain_.get());
     for (std::int64_t i = 0; i < config_.steps; ++i) {
@@ -276,7 +286,7 @@ class Training {
   void take_step(bool last) {
     const bool traced = last && wants_timeline_;
     if (traced) Trace::start();
-    steps_.push_back(step());
+    steps_.push_back(next_step());
     if (traced) spans_ = Trace::stop();
     if (since_news_.seconds() > 10) {  // a sweep ends what it hears nothing of
       since_news_ = Stopwatch();
@@ -284,16 +294,21 @@ class Training {
     }
   }
 
-  StepRecord step() {
+  StepRecord next_step() {
+    return naming_the_checkpoint([&] { return trainer_->step(); });
+  }
+
+  template <class Body>
+  std::invoke_result_t<Body> naming_the_checkpoint(const Body& body) {
     try {
-      return trainer_->step();
+      return body();
     } catch (const RuntimeFailure& error) {
-      // Nothing of the diverged state is saved: what is on disk is the last good one.
+      // Nothing of the state that failed is saved. What was saved before may have been about to fail: no step followed it.
       std::string reason = error.what();
       while (reason.ends_with('.')) reason.pop_back();
       throw RuntimeFailure(
           reason +
-          (!checkpoint_.empty() ? ". The last good checkpoint is " + checkpoint_
+          (!checkpoint_.empty() ? ". The last checkpoint is " + checkpoint_
            : !config_.checkpoint.empty()
                ? std::string(". No checkpoint was written yet")
                : std::string(". There is no checkpoint (--checkpoint FILE.h5 --checkpoint-interval N)")));

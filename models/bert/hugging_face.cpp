@@ -167,12 +167,14 @@ std::vector<std::string> load_hugging_face(const std::string& folder, const Bert
   std::vector<std::string> missing;
   for (Parameter<T>* p : stage.parameters()) {
     const auto [source, encoder] = theirs(p->name(), config);
-    std::vector<std::string> names;
-    for (const std::string& name : source.names)
-      if (std::string found = find_name(*file, name, encoder); !found.empty()) names.push_back(std::move(found));
-    if (names.size() != source.names.size()) {
+    std::vector<std::string> names, absent;
+    for (const std::string& name : source.names) {
+      std::string found = find_name(*file, name, encoder);
+      (found.empty() ? absent : names).push_back(found.empty() ? name : std::move(found));
+    }
+    if (!absent.empty()) {
       if (!p->name().starts_with("head."))
-        throw UsageError("'" + file->path() + "' holds no tensor '" + source.names[names.size()] + "', which is " + p->name() + " of the model.");
+        throw UsageError("'" + file->path() + "' holds no tensor '" + absent.front() + "', which is " + p->name() + " of the model.");
       missing.push_back(p->name());
       continue;
     }

@@ -45,6 +45,7 @@ DataSource in_bytes(const DataRequest& request, const MaskedOptions& options) {
   source.training = half(corpus->training(), request.seed, training_stream);
   source.validation = half(corpus->validation(), validation_seed, validation_stream);
   source.hash = corpus->hash();
+  source.vocabulary = masked_text_vocabulary;
   source.unigram_entropy = corpus->unigram_entropy(), source.bigram_entropy = corpus->bigram_entropy();
   return source;
 }

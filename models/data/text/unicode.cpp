@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "models/data/text/unicode_tables.h"
 
@@ -48,8 +49,7 @@ bool cased_first(const Letters& letters) {
 
 /// Final_Sigma of Unicode, table 3-17: a cased letter before it, none after it.
 bool ends_a_word(std::u32string_view text, std::size_t at) {
-  const std::u32string before(text.rbegin() + static_cast<std::ptrdiff_t>(text.size() - at), text.rend());
-  return cased_first(before) && !cased_first(text.substr(at + 1));
+  return cased_first(text.substr(0, at) | std::views::reverse) && !cased_first(text.substr(at + 1));
 }
 
 void append_lower(std::u32string& out, char32_t c) {

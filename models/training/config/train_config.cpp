@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 
 #include "core/error.h"
@@ -328,6 +329,8 @@ void TrainConfig::check() const {
   at_least("global-batch", global_batch, 1);
   at_least("micro-batch", micro_batch, 1);
   at_least("seq", seq, 1);
+  for (const auto& [name, value] : {std::pair("global-batch", global_batch), {"micro-batch", micro_batch}, {"seq", seq}})
+    within(name, static_cast<double>(value), value <= std::numeric_limits<std::int32_t>::max(), "at most 2147483647");
   at_least("steps", steps, 1);
   at_least("virtual-stages", virtual_stages, 1);
   at_least("eval-interval", eval_interval, 0);

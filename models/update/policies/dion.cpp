@@ -216,9 +216,12 @@ void check(const TrainConfig& c) {
     refuse("--zero-stage " + std::to_string(c.zero_stage),
            "every rank keeps the momentum of its own whole gradient; use --zero-stage 0");
   require_host(c, "dion", "");
+  const UpdateExpression whole = parse_update(c.optimizer);
+  const UpdateExpression* update = &whole;  // of dion, whatever is around it
+  while (update->inner) update = update->inner.get();
+  const Parameters& own = update->options;
   const auto rule = c.compress.find(TrafficClass::dp_gradient);
-  if (rule != c.compress.end() && rule->second.active() &&
-      parse_update(c.optimizer).options.choice("reduction") == "factors")
+  if (rule != c.compress.end() && rule->second.active() && own.choice("reduction") == "factors")
     refuse("compress.dp_gradient = " + rule->second.codec,
            "what travels of matrices is two factors already; leave the rule out, or use "
            "dion:reduction=gradients");

@@ -124,12 +124,12 @@ run ranks 4 --config "$work/run.toml" --steps 4 --compress.pp_forward none --res
 expect_status 0
 grep -q 'codec state starts anew' "$work"/reset/journal/*.jsonl || fail "the journal does not say it"
 
-property "a run that diverges ends with 6 and names step, rank and the last good checkpoint"
+property "a run that diverges ends with 6 and names step, rank and the last checkpoint"
 run ranks 4 --config "$work/run.toml" --steps 20 --warmup 4 --learning-rate 1e30 --clip 1e30 --resume "$work/c.h5"
 expect_status 6
 expect_output "step "
 expect_output "rank "
-expect_output "The last good checkpoint is $work/c.h5 (step 3)"
+expect_output "The last checkpoint is $work/c.h5 (step 3)"
 
 property "a divergence that a codec sees first bears the mark of one, from the rank that saw it, and ends the others"
 wild=(--pp 2 --dp 2 --hidden 32 --layers 2 --heads 2 --seq 32 --global-batch 4 --eval-sequences 4 --text "$work/text.txt" --steps 20 --warmup 0 --learning-rate 1e30 --clip 1e30)

@@ -107,6 +107,8 @@ run ranks 1 --boundary-stages 4 "${small[@]}" --steps 6
 expect_equal "$(loss_of "$output")" "$dense" "validation loss of the dense run that shares nothing"
 shared --seed 2
 expect_equal "$(ls shared_starts | wc -l)" 2 "states that are kept after another seed"
+shared --form released
+expect_equal "$(ls shared_starts | wc -l)" 3 "states that are kept after another form, which is no rule"
 /usr/bin/python3 - "$work" <<'PY' || fail "a record holds shared steps"
 import glob, sys
 try:
@@ -118,6 +120,26 @@ for folder in ("dense_first", "coded"):
     with h5py.File(record) as file:
         assert list(file["training_curve"][:]["step"]) == [3, 4, 5], folder
 PY
+
+property "a validation loss that is not finite ends the run, and nothing of it is saved"
+run "$program" --hidden 32 --layers 2 --heads 2 --seq 32 --micro-batch 2 --global-batch 4 --eval-sequences 4 --text "$work/text.txt" --steps 1 --warmup 0 --optimizer sgd:momentum=0 --learning-rate 1e20 \
+  --clip 1e30 --checkpoint "$work/wild.h5"
+expect_status 6
+expect_output "Training diverged: The validation loss after 1 steps is not finite"
+expect_output "No checkpoint was written yet"
+[ ! -e "$work/wild.h5" ] || fail "a diverged state was saved"
+
+property "a rule whose class has nobody to talk to is warned of"
+run "$program" "${small[@]}" --steps 1 --optimizer adamw+diloco:inner_steps=2 --compress.outer_gradient topk:fraction=0.1
+expect_output "compress.outer_gradient = topk:fraction=0.1: a mesh of"
+run ranks 2 --tp 2 "${small[@]}" --steps 1 --optimizer muon --compress.optimizer group:bits=4
+expect_status 0
+[[ $output == *"no such traffic"* ]] && fail "a warning of traffic that there is"
+
+property "a model that has no room for the tokens of its data is refused before it begins"
+run "$program" --model bert:task=pretraining --data masked_text --text "$work/text.txt" --hidden 32 --layers 1 --heads 2 --seq 32 --steps 1
+expect_status 2
+expect_output "--vocab 259"
 
 property "shared steps that a rule would change are refused"
 shared "${rule[@]}"

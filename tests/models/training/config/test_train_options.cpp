@@ -272,6 +272,7 @@ TEST(TrainCheck, AWrapperThatLooksAtItsOwnMessageIsRefusedWhereTheDecoderTrainsE
     EXPECT_NE(refusal("compress.pp_forward", codec).find("the one that trains is the receiver's"), std::string::npos) << wrapper;
     EXPECT_NE(refusal("compress.pp_backward", codec).find("the one that trains is the receiver's"), std::string::npos) << wrapper;
   }
+  EXPECT_NO_THROW(make_train_config({{"dp", "2"}, {"optimizer", "dion:reduction=gradients+subspace:k=8"}, {"compress.dp_gradient", "topk+ef"}}).check());
   EXPECT_NO_THROW(make_train_config({{"pp", "2"}, {"tp", "2"}, {"compress.pp_forward", "autoencoder:fraction=0.25,init=xavier"}, {"compress.tp_forward", "autoencoder:fraction=0.25,init=xavier+ef"}}).check());
 }
 
@@ -320,6 +321,11 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
       {{{"pp", "2"}, {"schedule", "gpipe"}, {"compress.pp_backward", "powersgd"}, {"compress.pp_backward.epilogue_only", "true"}},
        {"epilogue_only", "gpipe"}},
       {{{"compress.dp_gradient", "powersgd+lep"}}, {"lep", "+ef"}},
+      {{{"dp", "2"}, {"optimizer", "dion+subspace:k=8"}, {"compress.dp_gradient", "topk"}}, {"compress.dp_gradient", "two factors already"}},
+      {{{"layers", "4294967298"}}, {"layers", "at most 1048576"}},
+      {{{"hidden", "4611686018427387904"}}, {"hidden", "at most 1048576"}},
+      {{{"micro-batch", "9223372036854775807"}, {"global-batch", "9223372036854775807"}}, {"-batch", "at most 2147483647"}},
+      {{{"seq", "4294967296"}}, {"seq", "at most 2147483647"}},
       {{{"compress.pp_backward", "none+lep"}}, {"lep", "lossy"}},
       {{{"compress.pp_backward", "powersgd:rank=100000"}}, {"rank"}},
       {{{"compress.dp_gradient", "powersgd"}, {"compress.dp_gradient.stages", "0-7"}}, {"stages", "7"}},
