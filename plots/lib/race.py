@@ -151,11 +151,16 @@ def _collected(folder, collected):
         if "race" not in file:
             return Race(folder)
         table = file["race"][:]
+        points = file["race_curves"][:] if "race_curves" in file else []  # races of older programs have none
     try:
         plain = lambda value: value.decode() if isinstance(value, bytes) else value.item()
-        return Race(folder, [_standing({name: plain(row[name]) for name in table.dtype.names}) for row in table], {}, collected.sha256)
+        curves = {}
+        for point in points:
+            if math.isfinite(loss := plain(point["loss"])):
+                curves.setdefault(plain(point["entrant"]), []).append((plain(point["steps"]), loss))
+        return Race(folder, [_standing({name: plain(row[name]) for name in table.dtype.names}) for row in table], curves, collected.sha256)
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptData(f"table /race of {collected.path} is no race ({error!r}); `race run` and `sweep collect` write it") from error
+        raise CorruptData(f"table /race or /race_curves of {collected.path} is no race ({error!r}); `race run` and `sweep collect` write them") from error
 
 
 def _standing(s):

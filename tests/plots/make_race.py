@@ -27,20 +27,27 @@ def standings(seeds=3):
     return [standing(e, at, seeds) for at in range(2) for e in STEPS]
 
 
+def curve(entrant):
+    """Losses fall from 5 as steps do, to 2.5 at the end of what each takes; who does not arrive has no curve."""
+    return [[20 * i, 5 - 2.5 * 20 * i / STEPS[entrant]] for i in range(1, int(STEPS[entrant] // 20) + 2)] if entrant != "top 5 %" else []
+
+
 def write(folder, seeds=3):
     """A race of three entrants on two links, one of which never arrives; the folder."""
-    # Losses fall from 5 as steps do, to 2.5 at the end of what each takes; who does not arrive has no curve.
-    curves = [{"entrant": e, "curve": [[20 * i, 5 - 2.5 * 20 * i / STEPS[e]] for i in range(1, int(STEPS[e] // 20) + 2)] if e != "top 5 %" else []} for e in STEPS]
+    curves = [{"entrant": e, "curve": curve(e)} for e in STEPS]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "race.json"), "w", encoding="utf-8") as file:
         json.dump({"schema": 1, "entrants": curves, "standings": standings(seeds)}, file)
     return folder
 
 
-def add_to(collected, seeds=3):
-    """The same race as table /race of a collected file."""
+def add_to(collected, seeds=3, curves=True):
+    """The same race as tables /race and, not of older programs, /race_curves of a collected file."""
     rows = standings(seeds)
     kinds = [(name, "S120" if isinstance(value, str) else "i8" if isinstance(value, int) else "f8") for name, value in rows[0].items()]
     table = np.array([tuple(np.nan if value is None else value.encode() if isinstance(value, str) else value for value in row.values()) for row in rows], dtype=kinds)
     with h5py.File(collected, "a") as file:
         file["race"] = table
+        if curves:
+            points = [(b"made up", e.encode(), steps, loss) for e in STEPS for steps, loss in curve(e)]
+            file["race_curves"] = np.array(points, dtype=[("course", "S20"), ("entrant", "S20"), ("steps", "i8"), ("loss", "f8")])

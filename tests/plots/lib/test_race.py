@@ -85,7 +85,15 @@ class Collected(unittest.TestCase):
         written = race.load(make_race.write(os.path.join(self.folder, "race")))
         self.assertEqual([{k: repr(v) for k, v in s.items()} for s in taken.standings], [{k: repr(v) for k, v in s.items()} for s in written.standings])
         self.assertEqual(taken.answers, written.answers)
+        self.assertEqual(taken.curves, written.curves)
+        self.assertEqual(list(taken.curves), ["dense", "8 bits"])
         self.assertEqual(taken.sha256, data.load(self.path).sha256)
+
+    def test_races_of_older_programs_have_no_curves(self):
+        make_race.add_to(self.path, curves=False)
+        taken = race.load(os.path.join(self.folder, "none"), data.load(self.path))
+        self.assertEqual(taken.curves, {})
+        self.assertGreater(len(taken.standings), 0)
 
     def test_a_file_without_it_holds_no_race(self):
         self.assertEqual(race.load(os.path.join(self.folder, "none"), data.load(self.path)).standings, [])
@@ -95,7 +103,7 @@ class Collected(unittest.TestCase):
 
         with h5py.File(self.path, "a") as file:
             file["race"] = file["cells"][:]
-        with self.assertRaisesRegex(CorruptData, "/race of .*collected.h5 is no race"):
+        with self.assertRaisesRegex(CorruptData, "/race or /race_curves of .*collected.h5 is no race"):
             race.load(os.path.join(self.folder, "none"), data.load(self.path))
 
 
