@@ -3,7 +3,7 @@
 # timeout: 1800
 # processors: 1
 # first: yes
-# needs: sweep bench_collective bench_codec train_gpt
+# needs: sweep bench_collective bench_codec bench_pipeline train_gpt
 # A real Slurm of this test's own: arrays of MPI jobs, disturbed and submitted again, end with what an undisturbed local run has.
 set -uo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -206,13 +206,14 @@ PYTHON
 expect_status 0
 
 property "the last task of an array goes back to the queue alone"
-sed 's/^name = "train"/name = "trio"/; s/^seed = .*/seed = [11, 12, 13]/; s/^steps = 6000/steps = 3000/; s/^eval-interval.*//' train.toml >trio.toml
+# A minute each: no two of them share a task.
+sed 's/^name = "train"/name = "trio"/; s/^seed = .*/seed = [11, 12, 13]/; s/^steps = 6000/steps = 3000/; s/^eval-interval.*//; s/^timeout = 600.*/timeout = 600\nminutes = 1/' train.toml >trio.toml
 run sweep submit trio.toml --out out-trio --machine machine.toml; expect_status 0; expect_output "3 cells in 3 tasks"
 job=$(sed -n 's/^job \([0-9]*\):.*/\1/p' <<<"$output")
 all_started() { [ "$(cat out-trio/journal/*.jsonl 2>/dev/null | grep -c '"cell_started"')" -ge 3 ]; }
 eventually 300 all_started || fail "the trainings did not start: $(squeue)"
 scancel --signal=USR1 --batch "${job}_2"
-eventually 200 grep -q task_requeue out-trio/slurm/0001/task-0-2.jsonl || fail "the task did not requeue itself: $(cat out-trio/slurm/0001/*.log)"
+eventually 200 grep -qs task_requeue out-trio/slurm/0001/task-0-2.jsonl || fail "the task did not requeue itself: $(cat out-trio/slurm/0001/*.log)"
 eventually 600 queue_is_empty || fail "the tasks did not end: $(squeue)"
 for task in 0 1 2; do
   expect_equal "$(grep -c task_started out-trio/slurm/0001/task-0-$task.jsonl)" "$([ $task = 2 ] && echo 2 || echo 1)" "starts of task $task"
@@ -220,27 +221,24 @@ for task in 0 1 2; do
 done
 
 property "a task that got nowhere in its time does not go back to the queue"
+# Ranks that sleep for minutes.
 cat >long.toml <<'STUDY'
 [study]
 name = "long"
 
 [[grid]]
-program = "bench_collective"
+program = "bench_pipeline"
 ranks = 2
 link = "shm"
 timeout = 600
 [grid.parameters]
-operation = "all_reduce"
-bytes = 4096
-min-time = 400
-max-time = 500
-repetitions = 0
+forward-us = 1000000
 STUDY
 run sweep submit long.toml --out out-long --machine machine.toml; expect_status 0
 job=$(sed -n 's/^job \([0-9]*\):.*/\1/p' <<<"$output")
 eventually 200 grep -qs cell_started out-long/journal/0001.jsonl || fail "the cell did not start: $(squeue)"
 scancel --signal=USR1 --batch "${job}_0"
-eventually 200 grep -q "not requeued (no cell ended" out-long/slurm/0001/task-0-0.jsonl || fail "$(cat out-long/slurm/0001/task-0-0.jsonl out-long/slurm/0001/*.log)"
+eventually 200 grep -qs "not requeued (no cell ended" out-long/slurm/0001/task-0-0.jsonl || fail "$(cat out-long/slurm/0001/task-0-0.jsonl out-long/slurm/0001/*.log)"
 eventually 200 queue_is_empty || fail "the task did not end: $(squeue)"
 grep -q task_requeue out-long/slurm/0001/task-0-0.jsonl && fail "it went back to the queue"
 
