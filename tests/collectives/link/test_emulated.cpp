@@ -239,8 +239,8 @@ TEST(EmulatedNetwork, ReceivesInTheGapsInFrontOfWhatIsExpected) {
 TEST(EmulatedNetwork, ReceivesOneMessageAtATimeHoweverManyAreExpected) {
   if (world().size() < 4) GTEST_SKIP() << "needs four nodes";
   EmulatedNetwork network(world(), EmulatedLink::parse("emulated:1gbit,latency=10us"));
+  const Random random(test_seed(), "messages");  // all ranks agree on the seed
   if (world().rank() == 0) {
-    const Random random(test_seed(), "messages");
     std::map<int, std::map<std::int64_t, std::int64_t>> cards;  // card -> begin -> end
     const std::int64_t now = now_ns();
     std::uint64_t draw = 0;
