@@ -56,9 +56,12 @@ double covered_elements(const TrainConfig& c, TrafficClass traffic, const Compre
   return elements;
 }
 
-}  // namespace
-
-namespace {
+/// Of what wrappers around `codec` remember at the places of `rule`.
+double remembered(const TrainConfig& c, TrafficClass traffic, CompressRule rule, const std::string& codec, int stage, const std::vector<Geometry>& chunks, double sent, double delivered) {
+  if (!compresses(codec)) return 0;
+  rule.codec = codec;
+  return bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, traffic, rule, stage, chunks);
+}
 
 double of_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
   const DataAxis axis = c.mesh.data();
@@ -72,15 +75,11 @@ double of_outer_gradients(const TrainConfig& c, int stage, const std::vector<Geo
 double of_weights(const TrainConfig& c, int stage, const std::vector<Geometry>& chunks) {
   const DataAxis axis = c.mesh.data();
   if (axis.within_replica() == 1 || !c.shards_gradients()) return 0;
-  CompressRule rule = rule_in_form(c, TrafficClass::param_all_gather);
+  const CompressRule rule = rule_in_form(c, TrafficClass::param_all_gather);
   const double of_ranks = 1.0 / axis.within_replica(), in_node = 1.0 / axis.inside;
-  const auto of = [&](const std::string& codec, double sent, double delivered) {
-    rule.codec = codec;  // at the rule's places
-    return compresses(codec) ? bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, TrafficClass::param_all_gather, rule, stage, chunks) : 0;
-  };
-  const std::string across = rule.codec, inside = rule.inside;
-  if (!RowOwners{axis, {}}.two_levels()) return of(across, of_ranks, 1 - of_ranks);
-  return of(across, of_ranks, in_node - of_ranks) + of(inside, in_node, 1 - in_node);
+  const auto of = [&](const std::string& codec, double sent, double delivered) { return remembered(c, TrafficClass::param_all_gather, rule, codec, stage, chunks, sent, delivered); };
+  if (!RowOwners{axis, {}}.two_levels()) return of(rule.codec, of_ranks, 1 - of_ranks);
+  return of(rule.codec, of_ranks, in_node - of_ranks) + of(rule.inside, in_node, 1 - in_node);
 }
 
 /// Within a replica.
@@ -89,23 +88,12 @@ double of_gradients(const TrainConfig& c, int stage, const std::vector<Geometry>
   if (axis.within_replica() == 1) return 0;
   const bool shards = c.shards_gradients();
   const TrafficClass traffic = shards ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient;
-  CompressRule rule = rule_in_form(c, traffic);
+  const CompressRule rule = rule_in_form(c, traffic);
   const double of_ranks = 1.0 / axis.within_replica(), in_node = 1.0 / axis.inside;
-  double bytes = 0;
-  const auto add = [&](const std::string& codec, double sent, double delivered) {
-    rule.codec = codec;  // at the rule's places
-    if (compresses(codec)) bytes += bytes_per_element(codec, c.form, sent, delivered) * covered_elements(c, traffic, rule, stage, chunks);
-  };
-  const std::string across = rule.codec, inside = rule.inside;
-  if (!shards) {
-    add(across, sent_into_sum(rule, axis.within_replica()), 1);
-  } else if (RowOwners{axis, {}}.two_levels()) {
-    add(inside, 1, in_node);
-    add(across, in_node, of_ranks);
-  } else {
-    add(across, 1, of_ranks);
-  }
-  return bytes;
+  const auto of = [&](const std::string& codec, double sent, double delivered) { return remembered(c, traffic, rule, codec, stage, chunks, sent, delivered); };
+  if (!shards) return of(rule.codec, sent_into_sum(rule, axis.within_replica()), 1);
+  if (!RowOwners{axis, {}}.two_levels()) return of(rule.codec, 1, of_ranks);
+  return of(rule.inside, 1, in_node) + of(rule.codec, in_node, of_ranks);
 }
 
 }  // namespace

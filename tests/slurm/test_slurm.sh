@@ -207,7 +207,7 @@ expect_status 0
 
 property "the last task of an array goes back to the queue alone"
 # A minute each: no two of them share a task.
-sed 's/^name = "train"/name = "trio"/; s/^seed = .*/seed = [11, 12, 13]/; s/^steps = 6000/steps = 3000/; s/^eval-interval.*//; s/^timeout = 600.*/timeout = 600\nminutes = 1/' train.toml >trio.toml
+sed 's/^name = "train"/name = "trio"/; s/^seed = .*/seed = [11, 12, 13]/; s/^eval-interval.*//; s/^timeout = 600.*/timeout = 600\nminutes = 1/' train.toml >trio.toml
 run sweep submit trio.toml --out out-trio --machine machine.toml; expect_status 0; expect_output "3 cells in 3 tasks"
 job=$(sed -n 's/^job \([0-9]*\):.*/\1/p' <<<"$output")
 all_started() { [ "$(cat out-trio/journal/*.jsonl 2>/dev/null | grep -c '"cell_started"')" -ge 3 ]; }
