@@ -42,7 +42,7 @@ Channel& RowExchange::channel(ChannelPair& pair, const Message& m) const { retur
 
 Channel& RowExchange::gathering(ChannelPair& pair, const Message& m, ConstTensorView held) {
   Channel& chosen = channel(pair, m);
-  if (&chosen == pair.coded() && started_.emplace(&pair, m.key.state_key()).second) chosen.start_gathers_from(held, m.key);
+  if (&chosen == pair.coded() && started_.insert({&pair, m.key.state_key()}).second) chosen.start_gathers_from(held, m.key);
   return chosen;
 }
 
