@@ -15,7 +15,7 @@ namespace thinwire::fuzz {
 struct Target {
   std::string name;
   std::string help;  ///< what reads the bytes
-  /// Mutated inputs of a test run: as many as a core that others share read in five seconds when the target was written. A number and not a time, so that every run reads the same.
+  /// As many mutated inputs as a core that others share read in five seconds when the target was written; a test run reads a quarter. A number and not a time, so that every run reads the same.
   std::uint64_t inputs;
   /// Hands the bytes to the reader. It may throw any error of the project (core/error.h) but an internal one; everything else that it throws or does is a finding.
   std::function<void(std::string_view input)> read;

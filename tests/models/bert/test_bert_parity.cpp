@@ -14,7 +14,7 @@ using namespace testing;
 TrainConfig config_of(const BertCase& bert, TrainConfig c = parity_config()) {
   c.model_kind = std::string("bert:") + bert.options;
   c.model.vocab = masked_text_vocabulary, c.model.hidden = 16;
-  c.steps = 3;
+  c.steps = 2;
   c.trainer.schedule = {3e-3, 3e-4, 1, 3};
   return c;
 }

@@ -1,7 +1,7 @@
 // labels: mpi, parity
 // ranks: 8
 // timeout: 600
-// Five steps of every kind of split follow the loss and the gradient norm of the single-device trainer: a pairwise cover of
+// Three steps of every kind of split follow the loss and the gradient norm of the single-device trainer: a pairwise cover of
 // meshes, schedules, micro-batches and switches, with dropout, clipping, a padded vocabulary and validation.
 #include "tests/models/training/parity_run.h"
 
@@ -10,11 +10,11 @@ namespace {
 
 using namespace testing;
 
-/// Two of warm-up and three behind it.
+/// One of warm-up and two behind it.
 TrainConfig short_config() {
   TrainConfig c = parity_config();
-  c.steps = 5;
-  c.trainer.schedule.warmup = 2;
+  c.steps = 3;
+  c.trainer.schedule.warmup = 1;
   return c;
 }
 

@@ -72,7 +72,7 @@ TEST(Resume, IsBitEqualToAnUninterruptedRunUnderEveryCodecOnEveryClass) {
       } catch (const UsageError&) {
         continue;  // this codec is not for this class
       }
-      EXPECT_EQ(difference(straight(c, 6), interrupted(c, 3, 3, path, c)), "") << name_of(traffic) << " by " << codec;
+      EXPECT_EQ(difference(straight(c, 4), interrupted(c, 2, 2, path, c)), "") << name_of(traffic) << " by " << codec;
       tested.insert(codec);
       ++pairs;
     }
