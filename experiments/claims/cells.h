@@ -103,6 +103,8 @@ class CellRunner {
   /// Cells that this collected file holds are taken from it, once, where the folder has none (a run that goes on where another folder's ended; their records say
   /// when and by which build they were made). Calibrations of links are not kept in such a file and stay empty.
   void begin_with(const std::string& collected);
+  /// Those of them at once, for whoever asks the folder what it lacks; run() and prepare() do it themselves.
+  void take_from_begun(std::span<const CellRequest> requests);
 
   /// From now on nothing is run: work that has no result yet is noted in `work`, and ends the measurement.
   void only_plan(PlannedWork& work) { plan_ = &work; }
@@ -132,7 +134,6 @@ class CellRunner {
 
  private:
   void measure_missing(std::span<const CellRequest> requests);
-  void take_from_begun(std::span<const CellRequest> requests);
   void plan(std::span<const CellRequest> requests);
   results::CellRecord record_of(const CellRequest& request, const std::string& id) const;
   void repeat_disturbed(std::span<const CellRequest> requests);

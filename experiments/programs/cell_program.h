@@ -17,6 +17,7 @@ namespace thinwire::claims {
 /// As the command line has them.
 struct CellOptions {
   std::string out, bin, lab, if_code_changed = "error";
+  std::string begin_with;  ///< a collected file whose cells count as measured
 };
 
 /// UsageError for another word than keep, redo or error.
@@ -28,7 +29,9 @@ inline CellRunner runner_of(const CellOptions& options) {
   const std::vector<std::string> known = {"keep", "redo", "error"};
   const auto found = std::find(known.begin(), known.end(), options.if_code_changed);
   if (found == known.end()) throw UsageError("--if-code-changed " + options.if_code_changed + ": keep, redo or error");
-  return {paths, static_cast<sweep::IfCodeChanged>(found - known.begin())};
+  CellRunner runner(paths, static_cast<sweep::IfCodeChanged>(found - known.begin()));
+  if (!options.begin_with.empty()) runner.begin_with(options.begin_with);
+  return runner;
 }
 
 /// The exit code of `body`. Where its cells were interrupted the process ends by that signal, and where they could not be started the error that

@@ -28,7 +28,7 @@ struct Options : CellOptions {
   std::vector<std::string> patterns;
   std::string profile = "smoke";
   bool json = false, check = false, commands = false;
-  std::string date, what, why, begin_with;
+  std::string date, what, why;
   std::vector<std::string> times, cells_of;
 };
 
@@ -119,7 +119,6 @@ int run(const Options& options) {
     cells.run_under(registry);
   else
     for (const std::string& collected : options.cells_of) cells.answer_from(collected);
-  if (!options.begin_with.empty()) cells.begin_with(options.begin_with);
   const auto kept_so_far = [&] { return std::filesystem::exists(file_of(options)) ? from_json(results::read_file(file_of(options)), file_of(options)) : std::vector<Judged>(); };
   kept_so_far();  // a file that cannot be read is said before hours are spent
   std::vector<Judged> now;

@@ -36,7 +36,7 @@ Course course_of(const Options& options) {
 
 /// The baseline's target: as it was registered in this folder, or tuned and registered now.
 Registered registered(const Course& course, const Options& options, const TrainRuns& train) {
-  const std::string path = options.out + "/registered.json";
+  const std::string path = options.out + "/" + registered_file;
   if (std::filesystem::exists(path)) {
     Registered r = registered_from(results::read_file(path), path);
     if (r.course != course.registered_text())
@@ -49,10 +49,19 @@ Registered registered(const Course& course, const Options& options, const TrainR
   return r;
 }
 
+/// A race that goes on in another folder keeps its target: what was registered lies beside the collected cells.
+void take_registered(const Options& options) {
+  if (options.begin_with.empty()) return;
+  const std::filesystem::path kept = std::filesystem::absolute(options.begin_with).parent_path() / registered_file, here = std::filesystem::path(options.out) / registered_file;
+  if (std::filesystem::exists(here) || !std::filesystem::exists(kept)) return;
+  results::write_file_atomically(here, results::read_file(kept));
+}
+
 int run(const Options& options) {
   const Course course = course_of(options);
-  claims::CellRunner runner = claims::runner_of(options);
   results::make_folder(options.out);
+  claims::CellRunner runner = claims::runner_of(options);
+  take_registered(options);
   RaceCells cells(course, runner);
   const TrainRuns train = [&](std::span<const LossRequest> requests) { return cells.train(requests); };
   const Registered r = registered(course, options, train);
@@ -118,6 +127,8 @@ int dispatch(int argc, char** argv) {
   }
   run_command->add_option("--out", options.out, "result folder")->required();
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
+  run_command->add_option("--begin-with", options.begin_with,
+                          "a collected file whose cells count as measured, with registered.json beside it where a target was registered; the rest is run (of another build: --if-code-changed keep)");
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
   run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
   if (const auto helped = parse_command_line(app, argc, argv)) return *helped;

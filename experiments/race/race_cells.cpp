@@ -104,7 +104,7 @@ claims::CellRequest RaceCells::request_of(const Performance& p, const std::strin
 }
 
 void RaceCells::require_registered_rate(const LossRequest& request) const {
-  const std::string path = cells_.paths().out + "/registered.json";
+  const std::string path = cells_.paths().out + "/" + registered_file;
   if (request.entrant->name != course_.baseline().name || request.seed == course_.tuning_seed || !std::filesystem::exists(path)) return;
   const double rate = registered_from(results::read_file(path), path).baseline.rate;
   if (request.rate != rate)
@@ -154,6 +154,9 @@ std::vector<LossRequest> RaceCells::missing_states(std::span<const Window> windo
 }
 
 void RaceCells::provide_states(std::span<const Window> windows) {
+  std::vector<claims::CellRequest> timed;
+  for (const Window& w : windows) timed.push_back(request_of(*w.performance, w.link, w.number));
+  cells_.take_from_begun(timed);
   const std::vector<LossRequest> missing = missing_states(windows);
   std::vector<claims::CellRequest> halves;
   for (const LossRequest& start : missing) {

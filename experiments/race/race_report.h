@@ -8,6 +8,8 @@
 
 namespace thinwire::race {
 
+inline constexpr const char* registered_file = "registered.json";  ///< in OUT
+
 /// What was fixed before any entrant but the baseline ran (OUT/registered.json).
 struct Registered {
   std::string course;  ///< Course::registered_text()

@@ -3,8 +3,8 @@
 # timeout: 600
 # processors: 1
 # first: yes
-# needs: race, train_gpt
-# The race from the outside: it ends with a leaderboard, a second call measures nothing, one that was killed goes on, an entrant that joins repeats nobody's runs, a link that was SKIPPED
+# needs: race, sweep, train_gpt
+# The race from the outside: it ends with a leaderboard, a second call measures nothing, one that was killed goes on, also in another folder, an entrant that joins repeats nobody's runs, a link that was SKIPPED
 # is measured once it is there, and a course that was changed under a registered target is refused.
 set -u
 . "$(dirname -- "${BASH_SOURCE[0]}")/../../support/shell.sh"
@@ -62,6 +62,23 @@ run "$race" run "$work/course.toml" --out "$work/out"
 expect_status 0
 expect_equal "$(cells)" "$first" "the folder of cells"
 expect_equal "$(cat "$work/out/registered.json")" "$registered" "what was registered"
+
+property "a race goes on in another folder from what was collected, to the target that was registered"
+run "$THINWIRE_BIN_DIR/sweep" collect --out "$work/out"
+expect_status 0
+mkdir "$work/kept"
+cp "$work/out/collected.h5" "$work/out/registered.json" "$work/kept"
+run "$race" run "$work/course.toml" --begin-with "$work/kept/collected.h5" --out "$work/third"
+expect_status 0
+expect_equal "$(find "$work/third/launches" -name '*.json' 2>/dev/null | wc -l)" 0 "launches, where all cells were there"
+expect_equal "$(cat "$work/third/registered.json")" "$registered" "what was registered"
+expect_equal "$(cat "$work/third/race.json")" "$(cat "$work/out/race.json")" "the standings"
+run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --begin-with "$work/kept/collected.h5" --out "$work/fourth"
+expect_status 0
+expect_output "8 bits"
+for cell in $(find "$work/out/cells" -name '*.h5' -printf '%f\n'); do
+  ! grep -rq "${cell%.h5}" "$work/fourth/launches" || fail "cell $cell was measured again"
+done
 
 property "a timed cell that is lost is measured again from the same middle, made anew"
 before=$(cells)
