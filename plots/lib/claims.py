@@ -161,7 +161,7 @@ def _begins(identifier, beginning):
 
 def load(folder, reference="", profile=""):
     """Claims of `folder` (claims.json, list.json), and those of the files `reference` (one, or several: one for each page of claims)
-    that the folder lacks. Files that are not there give nothing; damaged ones CorruptData."""
+    that the folder lacks; where several of these judged a claim, the last verdict. Files that are not there give nothing; damaged ones CorruptData."""
     claims = Claims(profile=profile)
     references = [reference] if isinstance(reference, str) else list(reference)
     for path, machine in [(path, machine_of(path)) for path in references] + [(os.path.join(folder, "claims.json"), "")]:
@@ -173,6 +173,8 @@ def load(folder, reference="", profile=""):
                 claims.sha256[machine] = f"{claims.sha256[machine]} {digest}" if machine in claims.sha256 else digest
             for claim in judged:
                 claim.reference = machine
+                if machine and claim.id in claims.judged and claims.judged[claim.id].when > claim.when:
+                    continue
                 claims.judged[claim.id] = claim
     listed = os.path.join(folder, "list.json")
     if os.path.exists(listed):

@@ -47,6 +47,17 @@ class Reading(unittest.TestCase):
         self.assertEqual({claims.judged[i].reference for i in ("optimus_cc.C13", "tensor_parallel.C99")}, {"some-machine"})
         self.assertEqual(len(claims.sha256["some-machine"].split()), 2)
 
+    def test_of_several_references_the_last_verdict_counts_and_ones_own_run_before_all(self):
+        root = os.path.join(scratch_folder(), "results", "reference", "some-machine")
+        first, again, mine = os.path.join(root, "z_first"), os.path.join(root, "again"), os.path.join(scratch_folder(), "mine")
+        made.write(first, [made.claim("a.C1", verdict="CONFIRMED", when="2026-11-20T10:11:12Z")])
+        made.write(again, [made.claim("a.C1", verdict="INCONCLUSIVE", when="2026-11-21T10:11:12Z")])
+        made.write(mine, [made.claim("a.C1", verdict="UNSTABLE", when="2026-11-19T10:11:12Z")])
+        references = [os.path.join(folder, "claims.json") for folder in (again, first)]
+        for order in (references, references[::-1]):
+            self.assertEqual(claims_of.load(scratch_folder(), order).judged["a.C1"].verdict, "INCONCLUSIVE")
+            self.assertEqual(claims_of.load(mine, order).judged["a.C1"].verdict, "UNSTABLE")
+
 
 if __name__ == "__main__":
     unittest.main()
