@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/joined.h"
+#include "models/parallel/channels/number_ranges.h"
 #include "models/stage/model_kind.h"
 
 namespace thinwire {
@@ -409,6 +410,10 @@ TrainConfig make_train_config(const TrainValues& values) {
   if (config.token_slices != "1" && !values.contains("schedule")) config.schedule = schedules_that(&ScheduleTraits::token_slices).front();
   if (config.model.max_seq == 0) config.model.max_seq = config.seq;
   if (config.trainer.schedule.total == 0) config.trainer.schedule.total = config.steps;
+  for (const auto& [traffic, rule] : config.compress) {  // also of a rule without a codec, which is dropped
+    (void)NumberRanges::parse("compress." + name_of(traffic) + ".layers", rule.layers);
+    (void)NumberRanges::parse("compress." + name_of(traffic) + ".stages", rule.stages);
+  }
   std::erase_if(config.compress, [](const auto& entry) { return !entry.second.active(); });
   return config;
 }

@@ -8,9 +8,12 @@ namespace thinwire {
 
 FragmentSchedule::FragmentSchedule(std::int64_t inner_steps, int fragments, std::int64_t overlap) : fragments_(fragments), turn_(inner_steps / fragments), overlap_(overlap) {
   const std::string steps = std::to_string(inner_steps);
-  if (inner_steps % fragments != 0)
+  if (inner_steps % fragments != 0) {
+    int fewer = fragments;
+    while (inner_steps % fewer != 0) --fewer;
     throw UsageError("fragments take turns of equal length, but " + steps + " inner steps do not divide into " + std::to_string(fragments) + "; choose inner_steps=" +
-                     std::to_string((inner_steps / fragments + 1) * fragments));
+                     std::to_string((inner_steps / fragments + 1) * fragments) + " or fragments=" + std::to_string(fewer));
+  }
   if (overlap >= turn_)
     throw UsageError("an overlap of " + std::to_string(overlap) + " steps would put two fragments on the way at once: a fragment's turn is " + steps + " / " + std::to_string(fragments) + " = " +
                      std::to_string(turn_) + " steps; choose a smaller overlap");

@@ -205,6 +205,9 @@ TEST(TrainOptions, MistakesNamePlaceAndNearestName) {
   EXPECT_NE(flag_error({{"hiden", "3"}}).find("did you mean `hidden`"), std::string::npos);
   EXPECT_NE(flag_error({{"steps", "ten"}}).find("--steps: `ten` is not a whole number"), std::string::npos);
   EXPECT_NE(flag_error({{"seed", "-1"}}).find("--seed"), std::string::npos);
+  for (const std::string codec : {"none", "topk"})
+    for (const std::string part : {"layers", "stages"})
+      EXPECT_NE(flag_error({{"compress.tp_forward", codec}, {"compress.tp_forward." + part, "first"}}).find("compress.tp_forward." + part), std::string::npos) << codec << ", " << part;
   EXPECT_NE(flag_error({{"learning-rate", "nan"}}).find("--learning-rate: `nan` is not a number"),
             std::string::npos);
   EXPECT_THROW((void)read_train_file("/nowhere/run.toml"), EnvironmentError);

@@ -114,6 +114,12 @@ TEST(FragmentSchedule, EveryFragmentTravelsOnceInEveryRoundAndNoTwoAtOnce) {
 }
 
 TEST(FragmentSchedule, RefusesTurnsOfUnequalLengthAndTwoFragmentsAtOnce) {
+  try {
+    (void)FragmentSchedule(4, 3, 0);
+    ADD_FAILURE() << "4 steps in 3 turns";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("choose inner_steps=6 or fragments=2"), std::string::npos) << error.what();
+  }
   EXPECT_THROW(FragmentSchedule(10, 3, 0), UsageError);
   EXPECT_THROW(FragmentSchedule(12, 3, 4), UsageError);
   EXPECT_NO_THROW(FragmentSchedule(12, 3, 3));
