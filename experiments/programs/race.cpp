@@ -59,8 +59,8 @@ void take_registered(const Options& options) {
 
 int run(const Options& options) {
   const Course course = course_of(options);
-  results::make_folder(options.out);
   claims::CellRunner runner = claims::runner_of(options);
+  results::make_folder(options.out);
   take_registered(options);
   RaceCells cells(course, runner);
   const TrainRuns train = [&](std::span<const LossRequest> requests) { return cells.train(requests); };
