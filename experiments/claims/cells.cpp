@@ -21,6 +21,7 @@
 #include "models/training/config/train_config.h"
 #include "results/collect.h"
 #include "results/files/files.h"
+#include "results/provenance.h"
 
 namespace thinwire::claims {
 namespace {
@@ -279,10 +280,17 @@ void CellRunner::begin_with(const std::string& collected) {
 }
 
 void CellRunner::take_from_begun(std::span<const CellRequest> requests) {
+  if (begun_.empty()) return;
+  static const results::Provenance here = results::collect_provenance({});
   for (const CellRequest& request : requests) {
     const std::string id = planned(request).cell_id;
     const auto found = begun_.find(id);
     if (found == begun_.end() || results::is_finished(results::record_path(paths_.out, id))) continue;
+    if (const results::Provenance& there = found->second.provenance; request.timed && (there.cpu != here.cpu || there.hostname_hash != here.hostname_hash)) {
+      log_info("cell " + id.substr(0, 12) + " was timed on another machine (" + there.cpu + ") and is measured here");
+      begun_.erase(found);
+      continue;
+    }
     results::CellRecord record = found->second;
     record.parameters = request.parameters;  // the id covers them
     results::write_cell_record(results::record_path(paths_.out, id), record);

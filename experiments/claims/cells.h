@@ -101,7 +101,7 @@ class CellRunner {
   std::set<std::string> archived_values(const std::string& option) const;
 
   /// Cells that this collected file holds are taken from it, once, where the folder has none (a run that goes on where another folder's ended; their records say
-  /// when and by which build they were made). Calibrations of links are not kept in such a file and stay empty.
+  /// when and by which build they were made). Timed ones of another machine (processor, cores or host) are measured here. Calibrations of links are not kept in such a file and stay empty.
   void begin_with(const std::string& collected);
   /// Those of them at once, for whoever asks the folder what it lacks; run() and prepare() do it themselves.
   void take_from_begun(std::span<const CellRequest> requests);

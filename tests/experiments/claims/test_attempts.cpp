@@ -237,6 +237,21 @@ TEST_F(Attempts, ACollectedFileCountsAsMeasuredInAnotherFolder) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(rules), {}), "the rules of then") << "the registers that cells were made under come with them";
 }
 
+TEST_F(Attempts, OfAnotherMachineOnlyWhatIsNotTimedCounts) {
+  const CellRequest timed = request("timed", "0.01"), loss = request("loss", "0.01", false);
+  for (const CellRequest& one : {timed, loss}) {
+    results::CellRecord record = cells.run_one(one);
+    record.provenance.cpu = "another processor";
+    results::write_cell_record(results::record_path(folder.path(), record.cell_id), record);
+  }
+  TemporaryFolder elsewhere;
+  CellRunner goes_on = runner_in(elsewhere);
+  goes_on.begin_with(results::collect(folder.path()).path);
+  EXPECT_NE(goes_on.run_one(timed).provenance.cpu, "another processor");
+  EXPECT_EQ(goes_on.run_one(loss).provenance.cpu, "another processor");
+  EXPECT_EQ(measurements_in(elsewhere), 1);
+}
+
 // The launches of both folders are called 0001: what the file gave and what was measured here are two attempts all the same. Each folder plays 0.3 first.
 TEST_F(Attempts, ADisturbedCellOfACollectedFileIsGivenOnceAndIsOneAttempt) {
   const CellRequest asked = request("begun", "0.3 0.01");
