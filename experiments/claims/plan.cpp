@@ -1,6 +1,6 @@
 #include "experiments/claims/plan.h"
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -39,19 +39,41 @@ CellTimes::CellTimes(const std::map<std::string, results::CellRecord>& measured)
   std::map<std::string, int> cells_of;
   for (const auto& [id, record] : measured) ++cells_of[record.provenance.launch];
   for (const auto& [id, record] : measured) {
-    const double seconds = seconds_of(record.provenance.finished) - seconds_of(record.provenance.started);
-    if (std::isfinite(seconds) && seconds >= 0) seconds_[{record.program, record.ranks}].push_back(seconds / cells_of[record.provenance.launch]);
+    // Where the cell's own time was not kept, its share of its launch's.
+    double seconds = (seconds_of(record.provenance.finished) - seconds_of(record.provenance.started)) / cells_of[record.provenance.launch];
+    for (const results::AttemptRow& attempt : record.training.attempts)
+      if (attempt.used != 0 && attempt.wall_s > 0) seconds = attempt.wall_s;
+    if (!std::isfinite(seconds) || seconds < 0) continue;
+    by_id_[id] = seconds;
+    const double steps = record.training.curve.empty() ? 0 : static_cast<double>(record.training.curve.back().step + 1);
+    by_program_[{record.program, record.ranks}].push_back({record.link, seconds, steps});
   }
 }
 
 double CellTimes::seconds(const CellRequest& request) const {
+  if (const auto same = by_id_.find(results::cell_id(request.program, request.ranks, request.link, request.parameters)); same != by_id_.end()) return same->second;
   if (std::isfinite(request.about_seconds)) return request.about_seconds;
-  const auto found = seconds_.find({request.program, request.ranks});
-  return found == seconds_.end() ? no_number : median(found->second);
+  const auto found = by_program_.find({request.program, request.ranks});
+  if (found == by_program_.end()) return no_number;
+  std::vector<Measured> like = found->second;
+  const auto keep = [&like](const auto& is_like) {
+    if (std::ranges::any_of(like, is_like)) std::erase_if(like, [&](const Measured& m) { return !is_like(m); });
+  };
+  keep([&](const Measured& m) { return m.link == request.link; });
+  double scale = 1;
+  if (request.parameters.has("steps") && std::ranges::any_of(like, [](const Measured& m) { return m.steps > 0; })) {
+    keep([](const Measured& m) { return m.steps > 0; });
+    scale = request.parameters.number("steps");
+    for (Measured& m : like) m.seconds /= m.steps;
+  }
+  std::vector<double> seconds;
+  for (const Measured& m : like) seconds.push_back(m.seconds);
+  return scale * median(seconds);
 }
 
 void CellTimes::add(const CellTimes& other) {
-  for (const auto& [key, seconds] : other.seconds_) seconds_[key].insert(seconds_[key].end(), seconds.begin(), seconds.end());
+  by_id_.insert(other.by_id_.begin(), other.by_id_.end());
+  for (const auto& [key, cells] : other.by_program_) by_program_[key].insert(by_program_[key].end(), cells.begin(), cells.end());
 }
 
 std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, JudgeContext& context, const CellTimes& times) {

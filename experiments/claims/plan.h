@@ -9,7 +9,8 @@
 
 namespace thinwire::claims {
 
-/// Seconds that a cell of a program took on so many ranks: what its claim says, else medians over the cells of a collected file. Cells of one launch share its time.
+/// Seconds that a cell takes: as long as the same cell took in a collected file; else what its claim says; else the median over cells of its program on so many ranks, on its link where there are such,
+/// per step where it is a training.
 class CellTimes {
  public:
   CellTimes() = default;
@@ -19,7 +20,12 @@ class CellTimes {
   void add(const CellTimes& other);
 
  private:
-  std::map<std::pair<std::string, int>, std::vector<double>> seconds_;
+  struct Measured {
+    std::string link;
+    double seconds, steps;  ///< steps 0: no training
+  };
+  std::map<std::string, double> by_id_;
+  std::map<std::pair<std::string, int>, std::vector<Measured>> by_program_;  ///< and ranks
 };
 
 struct ClaimPlan {
