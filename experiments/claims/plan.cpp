@@ -22,6 +22,8 @@ double seconds_of(const std::string& time) {
   return static_cast<double>(timegm(&parts)) + second;
 }
 
+std::string id_of(const CellRequest& request) { return results::cell_id(request.program, request.ranks, request.link, request.parameters); }
+
 std::string duration(double seconds) {
   char text[32];
   if (seconds < 90)
@@ -51,7 +53,7 @@ CellTimes::CellTimes(const std::map<std::string, results::CellRecord>& measured)
 }
 
 double CellTimes::seconds(const CellRequest& request) const {
-  if (const auto same = by_id_.find(results::cell_id(request.program, request.ranks, request.link, request.parameters)); same != by_id_.end()) return same->second;
+  if (const auto same = by_id_.find(id_of(request)); same != by_id_.end()) return same->second;
   if (std::isfinite(request.about_seconds)) return request.about_seconds;
   const auto found = by_program_.find({request.program, request.ranks});
   if (found == by_program_.end()) return no_number;
@@ -93,7 +95,6 @@ std::vector<ClaimPlan> plan_claims(const std::vector<const Claim*>& claims, Judg
     plan.work.elsewhere = work.elsewhere;
     for (const std::string& id : work.other_build)
       if (of_other_builds.insert(id).second) plan.work.other_build.insert(id);
-    const auto id_of = [](const CellRequest& request) { return results::cell_id(request.program, request.ranks, request.link, request.parameters); };
     const auto add_time = [&](const CellRequest& request) {
       const double seconds = times.seconds(request);
       if (std::isfinite(seconds))
