@@ -9,7 +9,11 @@ if(NOT CMAKE_CUDA_COMPILER)
   message(STATUS "No CUDA compiler: the device module is not built; host code is complete without it")
   return()
 endif()
-set(CMAKE_CUDA_ARCHITECTURES 80-real 90 CACHE STRING "sm_80, and sm_90 with PTX")
+set(architectures 80-real 90)
+if(DEFINED ENV{CUDAARCHS}) # CMake's own variable
+  set(architectures $ENV{CUDAARCHS})
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${architectures} CACHE STRING "sm_80, and sm_90 with PTX, unless the environment's CUDAARCHS says else")
 enable_language(CUDA)
 # CMake 3.25 does not know nvcc's C++20 option by itself.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)

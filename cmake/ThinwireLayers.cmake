@@ -1,5 +1,6 @@
-# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [UNITY] [PRECOMPILE header] LINK lib...)
-# COLD: no code whose time is measured: compiled at -Og for a short build, not for speed. UNITY: several sources per compiler call.
+# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [COLD_BELOW path...] [UNITY] [PRECOMPILE header] LINK lib...)
+# COLD: no code whose time is measured: compiled at -Og for a short build, not for speed. COLD_BELOW: only these files and folders are such.
+# UNITY: several sources per compiler call.
 # One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
 # EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
@@ -21,7 +22,7 @@ function(thinwire_thin target)
 endfunction()
 
 function(thinwire_layer name)
-  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;COLD_BELOW;LINK" ${ARGN})
   set(files "")
   foreach(dir ${ARG_SOURCES})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
@@ -67,6 +68,16 @@ function(thinwire_layer name)
   if(ARG_COLD AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
     target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>) # why not -O1: docs/building.md
   endif()
+  foreach(path ${ARG_COLD_BELOW})
+    set(cold ${files})
+    list(FILTER cold INCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${path}(/|$)")
+    if(NOT cold)
+      message(FATAL_ERROR "thinwire_layer(${name}): no source is or stands below ${path}")
+    endif()
+    if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+      set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Og)
+    endif()
+  endforeach()
   if(ARG_UNITY)
     set_target_properties(${compiled} PROPERTIES UNITY_BUILD ${THINWIRE_UNITY} UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_UNIQUE_ID unity_id)
   endif()

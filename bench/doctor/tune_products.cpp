@@ -184,11 +184,11 @@ int tune_products(const std::string& path, const DoctorContext& context, std::FI
     own = by_itself.at("kernels"), threads = by_itself.at("threads");
     if (round == 0) {
       openblas.push_back({own, {}});
-      for (const std::string& kernels : tunable_blas_kernels())
+      for (const std::string& kernels : tunable_blas_kernels(features_of_this_processor()))
         if (kernels != own) openblas.push_back({kernels, {}});
     }
     keep_best(openblas.front().gflops, by_itself);
-    // A name that the library or the processor does not have leaves it with other kernels: no contender.
+    // A name that the library does not have leaves it with other kernels: no contender.
     for (std::size_t i = 1; i < openblas.size();) {
       const nlohmann::json rates = measured("openblas", openblas[i].kernels, context);
       if (rates.at("kernels") != openblas[i].kernels) {

@@ -17,8 +17,20 @@ namespace {
 
 constexpr const char* variable = "OPENBLAS_CORETYPE";
 
-/// Kernels for AVX2 or more, by OpenBLAS's names.
-const std::array<std::string, 5> modern = {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"};
+/// Kernels for AVX2 or more, by OpenBLAS's names, and what they ask of a processor.
+struct Kernels {
+  std::string name;
+  bool ProcessorFeatures::*needs;
+};
+const std::array<Kernels, 5> modern = {{{"Haswell", &ProcessorFeatures::avx2_fma},
+                                        {"Zen", &ProcessorFeatures::avx2_fma},
+                                        {"SkylakeX", &ProcessorFeatures::avx512},
+                                        {"Cooperlake", &ProcessorFeatures::avx512_bf16},
+                                        {"SapphireRapids", &ProcessorFeatures::avx512_fp16}}};
+const Kernels* modern_kernels(const std::string& name) {
+  const auto found = std::ranges::find(modern, name, &Kernels::name);
+  return found == modern.end() ? nullptr : &*found;
+}
 
 /// Returns only where that is not possible.
 void start_anew(char** argv) {
@@ -30,7 +42,24 @@ void start_anew(char** argv) {
 
 }  // namespace
 
-std::span<const std::string> tunable_blas_kernels() { return modern; }
+ProcessorFeatures features_of_this_processor() {
+  ProcessorFeatures has;
+#if defined(__x86_64__)
+  has.avx2_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  has.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512cd");
+  has.avx512_bf16 = has.avx512 && __builtin_cpu_supports("avx512bf16");
+  has.avx512_fp16 = has.avx512_bf16 && __builtin_cpu_supports("avx512fp16");
+#endif
+  return has;
+}
+
+std::vector<std::string> tunable_blas_kernels(const ProcessorFeatures& processor) {
+  std::vector<std::string> found;
+  for (const Kernels& kernels : modern)
+    if (processor.*kernels.needs) found.push_back(kernels.name);
+  return found;
+}
 
 std::string blas_kernels_in_use() {
   using GetName = const char* (*)();
@@ -42,26 +71,23 @@ void take_blas_kernels(const std::string& wanted, char** argv) {
   const std::string has = blas_kernels_in_use();
   if (has == wanted) return;
   if (has.empty()) throw EnvironmentError("OpenBLAS's kernels `" + wanted + "` are asked for, but the BLAS that is loaded is not OpenBLAS; install libopenblas-openmp-dev, or tune anew: doctor --tune FILE");
-  if (Environment::get(variable).value_or("") != wanted && setenv(variable, wanted.c_str(), 1) == 0) start_anew(argv);
+  const Kernels* known = modern_kernels(wanted);
+  const bool runs = known == nullptr || features_of_this_processor().*known->needs;
+  if (runs && Environment::get(variable).value_or("") != wanted && setenv(variable, wanted.c_str(), 1) == 0) start_anew(argv);
   throw EnvironmentError("OpenBLAS has no kernels `" + wanted + "` that this processor can run (it took `" + has + "`); tune this machine anew: doctor --tune FILE");
 }
 
-std::string better_blas_kernels(const std::string& chosen, bool has_avx2_fma, bool has_avx512) {
-  if (chosen.empty() || std::find(modern.begin(), modern.end(), chosen) != modern.end()) return "";
-  return has_avx512 ? "SkylakeX" : has_avx2_fma ? "Haswell" : "";
+std::string better_blas_kernels(const std::string& chosen, const ProcessorFeatures& processor) {
+  if (chosen.empty() || modern_kernels(chosen) != nullptr) return "";
+  return processor.avx512 ? "SkylakeX" : processor.avx2_fma ? "Haswell" : "";
 }
 
-void choose_blas_kernels([[maybe_unused]] char** argv) {
-#if defined(__x86_64__)
+void choose_blas_kernels(char** argv) {
   if (Environment::get(variable)) return;  // also what ends the second start
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512cd");
-  const std::string better = better_blas_kernels(blas_kernels_in_use(), avx2, avx512);
+  const std::string better = better_blas_kernels(blas_kernels_in_use(), features_of_this_processor());
   if (better.empty() || setenv(variable, better.c_str(), 1) != 0) return;
   start_anew(argv);
   unsetenv(variable);  // it could not be started anew: the records shall not name kernels that were not used
-#endif
 }
 
 }  // namespace thinwire

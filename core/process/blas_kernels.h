@@ -1,10 +1,16 @@
 // Which kernels OpenBLAS takes on a processor that is newer than it.
 #pragma once
 
-#include <span>
 #include <string>
+#include <vector>
 
 namespace thinwire {
+
+/// What kernels ask of a processor.
+struct ProcessorFeatures {
+  bool avx2_fma = false, avx512 = false, avx512_bf16 = false, avx512_fp16 = false;  ///< avx512: F, DQ, BW, VL and CD
+};
+ProcessorFeatures features_of_this_processor();
 
 /// OpenBLAS knows processors by a table as old as the library. One that is missing there gets kernels of 2004 (0.3.21 calls an Emerald Rapids
 /// "Prescott": a training step took 0.78 s instead of 0.21 s). Where that has happened, `OPENBLAS_CORETYPE` is set to the nearest kernels that the
@@ -13,18 +19,19 @@ namespace thinwire {
 void choose_blas_kernels(char** argv);
 
 /// What the variable is to be for the kernels `chosen` (openblas_get_corename(); empty: another library); empty: they are good enough.
-std::string better_blas_kernels(const std::string& chosen, bool has_avx2_fma, bool has_avx512);
+std::string better_blas_kernels(const std::string& chosen, const ProcessorFeatures& processor);
 
-/// Kernels that a machine may be tuned to, by OpenBLAS's names: those for AVX2 or more. OpenBLAS falls back to its own choice where the processor
-/// cannot run one of them, which blas_kernels_in_use() tells.
-std::span<const std::string> tunable_blas_kernels();
+/// Kernels that such a processor may be tuned to, by OpenBLAS's names: those for AVX2 or more that it can run. OpenBLAS does not always look: told to
+/// take SkylakeX, 0.3.21 on a Zen 3 does, and dies of an illegal instruction. A library that does not know one of them keeps its own choice, which
+/// blas_kernels_in_use() tells.
+std::vector<std::string> tunable_blas_kernels(const ProcessorFeatures& processor);
 
 /// openblas_get_corename(); empty: another library.
 std::string blas_kernels_in_use();
 
 /// Starts the program anew with the kernels `wanted` where it has others. They are then those of the whole process, whatever OPENBLAS_CORETYPE said
 /// before: who asks for them has written them into the identity of its results. To be called before MPI and before threads. Throws
-/// EnvironmentError where the library, after that, still has others: it does not know them, or the processor cannot run them.
+/// EnvironmentError where the processor cannot run them, and where the library, after that, still has others: it does not know them.
 void take_blas_kernels(const std::string& wanted, char** argv);
 
 }  // namespace thinwire

@@ -322,7 +322,12 @@ void CellRunner::note_used(const results::CellRecord& record, bool timed) {
     for (const std::string& folder : archive_folders_)
       if (const std::string beside = rules_path(folder, hash); std::filesystem::exists(beside)) path = beside;
     if (!std::filesystem::exists(path)) throw CorruptData(path + " is missing, the register of rules under which cell " + record.cell_id.substr(0, 12) + " was made");
-    for (const auto& [id, rule] : registry_from(results::read_file(path), path).rules) cell.rules[id] = rule.hash;
+    if (!rule_hashes_.contains(path)) {
+      std::map<std::string, std::string> hashes;
+      for (const auto& [id, rule] : registry_from(results::read_file(path), path).rules) hashes[id] = rule.hash;
+      rule_hashes_[path] = std::move(hashes);
+    }
+    cell.rules = rule_hashes_[path];
   }
   used_.push_back(std::move(cell));
 }

@@ -147,6 +147,7 @@ class CellRunner {
   std::optional<std::map<std::string, results::CellRecord>> archive_;
   std::map<std::string, results::CellRecord> begun_;
   std::vector<std::string> archive_folders_;
+  std::map<std::string, std::map<std::string, std::string>> rule_hashes_;  ///< of the registers read so far: each is named by its content, and parsed once
 };
 
 /// Whether all rows are OK (or have only a remark): neither SKIPPED nor MISTRUSTED.

@@ -119,8 +119,16 @@ int run(const Options& options) {
     cells.run_under(registry);
   else
     for (const std::string& collected : options.cells_of) cells.answer_from(collected);
-  const auto kept_so_far = [&] { return std::filesystem::exists(file_of(options)) ? from_json(results::read_file(file_of(options)), file_of(options)) : std::vector<Judged>(); };
-  kept_so_far();  // a file that cannot be read is said before hours are spent
+  std::string bytes;        // of OUT/claims.json as this run last saw it, and what they say
+  std::vector<Judged> all;
+  const auto read_kept = [&] {
+    if (!std::filesystem::exists(file_of(options))) return void((bytes.clear(), all.clear()));
+    std::string there = results::read_file(file_of(options));
+    if (there == bytes) return;  // to parse the file for each of two hundred claims took most of the time of judging them
+    all = from_json(there, file_of(options));
+    bytes = std::move(there);
+  };
+  read_kept();  // a file that cannot be read is said before hours are spent
   std::vector<Judged> now;
   for (const Claim* claim : chosen(options)) {
     if (claim->from > profile) {
@@ -138,11 +146,12 @@ int run(const Options& options) {
     results::make_folder(options.out);
     // Read anew: another run may have judged other claims in this folder meanwhile.
     const sweep::FolderGuard guard(options.out, ".claims.lock");
-    std::vector<Judged> all = kept_so_far();
+    read_kept();
     const bool kept = keep_verdict(all, now.back());
     mark_former_rules(all, registry);
     log_info(claim->id + ": " + name_of(now.back().outcome.verdict) + (kept ? "" : "; the verdict of a larger profile stays in " + file_of(options)));
-    results::write_file_atomically(file_of(options), to_json(all));  // what is judged stays, whatever happens to the rest
+    bytes = to_json(all);
+    results::write_file_atomically(file_of(options), bytes);  // what is judged stays, whatever happens to the rest
   }
   return print(options, now);
 }

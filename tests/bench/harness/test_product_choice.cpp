@@ -77,18 +77,32 @@ TEST(ProductChoice, RanksThatDifferAreNamedOnAllRanks) {
   EXPECT_FALSE(message_of<EnvironmentError>([&] { require_one_choice(world.rank() == 0 ? "onednn" : "", world); }).empty());
 }
 
-TEST(ProductChoice, KernelsThatThisMachineCannotRunAreRefused) {
-  if (blas_kernels_in_use().empty()) GTEST_SKIP() << "SKIPPED: another BLAS than OpenBLAS";
-  // As in the process that was started anew with them and got others all the same.
+/// What a refusal of these kernels says, in a process whose OPENBLAS_CORETYPE is `variable`.
+std::string refusal_of(const std::string& kernels, const std::string& variable) {
   const char* had = std::getenv("OPENBLAS_CORETYPE");
   const std::string kept = had == nullptr ? "" : had;
-  setenv("OPENBLAS_CORETYPE", "Z80", 1);
+  setenv("OPENBLAS_CORETYPE", variable.c_str(), 1);
   char name[] = "test";
   char* argv[] = {name, nullptr};
-  const std::string message = message_of<EnvironmentError>([&] { take_product_library("openblas:kernels=Z80", argv); });
+  const std::string message = message_of<EnvironmentError>([&] { take_product_library("openblas:kernels=" + kernels, argv); });
   had == nullptr ? unsetenv("OPENBLAS_CORETYPE") : setenv("OPENBLAS_CORETYPE", kept.c_str(), 1);
+  return message;
+}
+
+TEST(ProductChoice, KernelsThatTheLibraryDoesNotKnowAreRefused) {
+  if (blas_kernels_in_use().empty()) GTEST_SKIP() << "SKIPPED: another BLAS than OpenBLAS";
+  // As in the process that was started anew with them and got others all the same.
+  const std::string message = refusal_of("Z80", "Z80");
   EXPECT_NE(message.find("Z80"), std::string::npos) << message;
   EXPECT_NE(message.find("doctor --tune"), std::string::npos) << message;
+  EXPECT_EQ(nn::product_library(), nn::ProductLibrary()) << "a refused choice was taken";
+}
+
+TEST(ProductChoice, KernelsThatTheProcessorCannotRunAreRefusedBeforeTheLibraryTakesThem) {
+  if (blas_kernels_in_use().empty()) GTEST_SKIP() << "SKIPPED: another BLAS than OpenBLAS";
+  if (features_of_this_processor().avx512_fp16) GTEST_SKIP() << "SKIPPED: this processor runs all kernels that are known";
+  const std::string message = refusal_of("SapphireRapids", "");  // not started anew, which would end this process
+  EXPECT_NE(message.find("SapphireRapids"), std::string::npos) << message;
   EXPECT_EQ(nn::product_library(), nn::ProductLibrary()) << "a refused choice was taken";
 }
 

@@ -18,8 +18,7 @@ TEST(BlasKernels, AProgramRunsOnKernelsOfItsProcessorsAge) {
   const auto name = reinterpret_cast<GetName>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
   if (name == nullptr) GTEST_SKIP() << "SKIPPED: another BLAS than OpenBLAS";
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  EXPECT_EQ(better_blas_kernels(name(), avx2, false), "") << name();
+  EXPECT_EQ(better_blas_kernels(name(), {.avx2_fma = features_of_this_processor().avx2_fma}), "") << name();
 #else
   GTEST_SKIP() << "SKIPPED: only x86-64 has these tables";
 #endif
