@@ -1,6 +1,6 @@
-# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [COLD_BELOW path...] [UNITY] [PRECOMPILE header] LINK lib...)
+# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [COLD_BELOW path...] [UNITY | JOIN] [PRECOMPILE header] LINK lib...)
 # COLD: no code whose time is measured: compiled at -Og for a short build, not for speed. COLD_BELOW: only these files and folders are such.
-# UNITY: several sources per compiler call.
+# UNITY: several sources per compiler call. JOIN: the same of those whose code is all private, such as claims (ThinwireJoin.cmake).
 # One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
 # EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
@@ -22,7 +22,7 @@ function(thinwire_thin target)
 endfunction()
 
 function(thinwire_layer name)
-  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;COLD_BELOW;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY;JOIN" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;COLD_BELOW;LINK" ${ARGN})
   set(files "")
   foreach(dir ${ARG_SOURCES})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
@@ -39,6 +39,9 @@ function(thinwire_layer name)
     list(APPEND files ${found})
   endforeach()
   list(APPEND files ${CMAKE_SOURCE_DIR}/cmake/layer.cpp)
+  if(ARG_JOIN AND THINWIRE_UNITY)
+    thinwire_join(${name} files)
+  endif()
   if(ARG_REGISTERS)
     add_library(thinwire_${name}_objects OBJECT ${files})
     target_link_libraries(thinwire_${name}_objects PUBLIC ${ARG_LINK})

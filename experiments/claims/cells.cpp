@@ -250,12 +250,15 @@ bool CellRunner::stands(const std::string& file, const std::string& then, const 
 }
 
 void CellRunner::answer_from(const std::string& collected) {
-  std::map<std::string, results::CellRecord> records = results::records_in(collected);
+  answer_from(results::records_in(collected));
+  archive_folders_.push_back(std::filesystem::absolute(collected).parent_path());
+}
+
+void CellRunner::answer_from(std::map<std::string, results::CellRecord> records) {
   if (archive_)
     archive_->merge(records);
   else
     archive_ = std::move(records);
-  archive_folders_.push_back(std::filesystem::absolute(collected).parent_path());
 }
 
 std::set<std::string> CellRunner::archived_values(const std::string& option) const {

@@ -95,6 +95,8 @@ class CellRunner {
   /// From now on nothing is run: requests are answered from this collected file (the registers of rules lie in rules/ beside
   /// it), and from those of earlier calls; NotCollected names the first that none of them has.
   void answer_from(const std::string& collected);
+  /// The same, of records by their cells' ids.
+  void answer_from(std::map<std::string, results::CellRecord> records);
 
   bool answers_from_file() const { return archive_.has_value(); }
   /// The different values that an option has in the commands which repeat the cells of these files, where they state it; a value of letters and digits.

@@ -1,6 +1,7 @@
 // labels: unit
 // timeout: 1200
 // first: yes
+// joined: no
 // Every fuzz target on its seeds, its corpus and inputs made of them, so many by number and not by time. What a run of minutes is: scripts/fuzz.sh, which uses this
 // program where there is no libFuzzer:
 //   THINWIRE_FUZZ_TARGET  that target alone         THINWIRE_FUZZ_COUNT    mutated inputs of each target (a quarter of its own number)

@@ -1,13 +1,16 @@
 // main() of every test program. Under mpirun all ranks run the same tests and agree on the outcome; without a
 // launcher MPI stays untouched, so unit tests start in milliseconds. Exit: 0, 1 = failed, 77 = all were skipped.
+#include <fnmatch.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "core/clock.h"
+#include "core/error.h"
 #include "core/process/environment.h"
 #include "core/process/log.h"
 #include "core/process/main_guard.h"
@@ -58,8 +61,45 @@ bool ran_something() {
   return unit.test_to_run_count() > unit.skipped_test_count();
 }
 
+/// Whether one of the patterns, between colons, fits.
+bool fits(const std::string& patterns, const std::string& name) {
+  for (std::size_t begin = 0; begin <= patterns.size();) {
+    const std::size_t end = std::min(patterns.find(':', begin), patterns.size());
+    if (fnmatch(patterns.substr(begin, end - begin).c_str(), name.c_str(), 0) == 0) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+/// A joined program that was started as one of its sources, through the link that bears its name (cmake/ThinwireTests.cmake), runs the tests of that one, and of
+/// these what --gtest_filter leaves.
+void keep_tests_of(const std::string& started_as) {
+  const std::string name = std::filesystem::path(started_as).filename(), self = std::filesystem::read_symlink("/proc/self/exe").filename();
+  if (name == self) return;
+  std::string source = name;
+  std::replace(source.begin(), source.end(), '.', '/');
+  source = "/tests/" + source + ".cpp";
+  const std::string filter = ::testing::GTEST_FLAG(filter), wanted = filter.substr(0, filter.find('-')), unwanted = filter.find('-') == std::string::npos ? "" : filter.substr(filter.find('-') + 1);
+  const auto& unit = *::testing::UnitTest::GetInstance();
+  bool any = false;
+  std::string kept;
+  for (int i = 0; i < unit.total_test_suite_count(); ++i)
+    for (int j = 0; j < unit.GetTestSuite(i)->total_test_count(); ++j) {
+      const ::testing::TestInfo& test = *unit.GetTestSuite(i)->GetTestInfo(j);
+      if (!std::filesystem::path(test.file()).filename().string().starts_with("test_"))
+        throw UsageError(self + " holds tests of " + test.file() + ", by whose name nothing starts them: say `joined: no` in what includes it");
+      if (!std::string(test.file()).ends_with(source)) continue;
+      any = true;
+      const std::string full = std::string(test.test_suite_name()) + "." + test.name();
+      if ((wanted.empty() || fits(wanted, full)) && !fits(unwanted, full)) kept += (kept.empty() ? "" : ":") + full;
+    }
+  if (!any) throw UsageError(self + " was started as " + name + ", but holds no test of " + source + ": build it anew");
+  ::testing::GTEST_FLAG(filter) = kept.empty() ? "-*" : kept;
+}
+
 int run_tests(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  keep_tests_of(argv[0]);
   // Tests meet in collectives: an order or a selection of its own per rank would hang them.
   const bool launched = Environment::launch_size().has_value();
   int abort_hook = 0;

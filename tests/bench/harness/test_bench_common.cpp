@@ -1,5 +1,6 @@
 // labels: mpi
 // ranks: 1,3
+// joined: no
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 // labels: mpi
 // ranks: 2,3
 // timeout: 60
+// joined: no
 // What a sender knows about a message (samples, tokens) reaches codecs and wrappers on both ends, pieces included, and outlives the call; bf16
 // tensors travel through codecs.
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 // ranks: 1,2,3,4
 // timeout: 300
 // optimised: yes
+// joined: no
 // A reduce-scatter by rounds that encodes a block while others travel: the bits, bytes and state of the one that encodes all blocks first, over the machine's memory and
 // over an emulated link, and what is on the link when a block is encoded.
 #include <cstring>

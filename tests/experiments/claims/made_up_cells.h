@@ -3,13 +3,13 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "experiments/claims/judge.h"
 #include "results/record.h"
-#include "results/collect.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::testing {
@@ -36,13 +36,17 @@ inline std::vector<claims::CellRequest> cells_of_claim(const claims::Claim& clai
   return next_cells_of_claim(claim, seeds, folder.path());
 }
 
-/// Writes the record of a cell whose tables `fill` makes up; its row is OK.
-inline void write_made_up(const std::string& folder, const claims::CellRequest& request, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
+/// The record of a cell whose tables `fill` makes up; its row is OK.
+inline results::CellRecord made_up(const claims::CellRequest& request, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
   results::CellRecord record;
   record.program = request.program, record.ranks = request.ranks, record.link = request.link, record.parameters = request.parameters;
   record.cell_id = results::cell_id(request.program, request.ranks, request.link, request.parameters);
   record.rows.emplace_back().cell_id = record.cell_id;
   fill(request, record);
+  return record;
+}
+inline void write_made_up(const std::string& folder, const claims::CellRequest& request, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
+  const results::CellRecord record = made_up(request, fill);
   results::write_cell_record(results::record_path(folder, record.cell_id), record);
 }
 
@@ -60,11 +64,14 @@ inline std::vector<claims::CellRequest> all_cells_of_claim(const claims::Claim& 
 
 /// What the claim makes of these cells, whose tables `fill` makes up.
 inline claims::Outcome judged_over(const claims::Claim& claim, const std::vector<claims::CellRequest>& requests, const std::function<void(const claims::CellRequest&, results::CellRecord&)>& fill) {
+  std::map<std::string, results::CellRecord> records;
+  for (const claims::CellRequest& request : requests) {
+    results::CellRecord record = made_up(request, fill);
+    records.insert_or_assign(record.cell_id, std::move(record));
+  }
   const TemporaryFolder folder;
-  for (const claims::CellRequest& request : requests) write_made_up(folder.path(), request, fill);
-  const std::string collected = results::collect(folder.path()).path;
   claims::CellRunner cells = cells_in(folder.path());
-  cells.answer_from(collected);
+  cells.answer_from(std::move(records));
   claims::JudgeContext context{claims::Profile::standard, folder.path(), cells};
   return judge(claim, context, {}).outcome;
 }

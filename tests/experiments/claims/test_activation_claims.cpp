@@ -11,7 +11,7 @@
 #include "experiments/claims/activation_compression/cells/watched_training.h"
 #include "experiments/claims/fine_tuning/fine_tuned.h"
 #include "experiments/claims/plan.h"
-#include "made_up_cells.h"
+#include "tests/experiments/claims/made_up_cells.h"
 #include "models/optimizer/diverged.h"
 
 namespace thinwire::claims {

@@ -329,14 +329,14 @@ class Verdicts : public Attempts {
 };
 
 TEST_F(Verdicts, ATrainingThatDivergedIsUnstableAndNotRunAgain) {
-  CellRequest request = claims::request(std::string(diverged_mark) + "the loss is not finite at step 3", "", false);
-  request.parameters.set("act", "throw");
-  const Judged first = judged({request}, "x == 1");
+  CellRequest failing = request(std::string(diverged_mark) + "the loss is not finite at step 3", "", false);
+  failing.parameters.set("act", "throw");
+  const Judged first = judged({failing}, "x == 1");
   EXPECT_EQ(first.outcome.verdict, Verdict::unstable) << first.outcome.because;
   EXPECT_NE(first.outcome.because.find("step 3"), std::string::npos) << first.outcome.because;
   const int measured = measurements();
   cells = runner();
-  EXPECT_EQ(judged({request}, "x == 1").outcome.verdict, Verdict::unstable);
+  EXPECT_EQ(judged({failing}, "x == 1").outcome.verdict, Verdict::unstable);
   EXPECT_EQ(measurements(), measured);
   EXPECT_EQ(used().cell_id.size(), 64u) << "the verdict names its cell";
 }
@@ -387,9 +387,9 @@ TEST_F(Verdicts, WhatKeepsCellsFromStartingIsNone) {
 }
 
 TEST_F(Verdicts, AnyOtherFailureIsInvalid) {
-  CellRequest request = claims::request("a full disk", "", false);
-  request.parameters.set("act", "throw");
-  EXPECT_EQ(judged({request}, "x == 1").outcome.verdict, Verdict::invalid);
+  CellRequest failing = request("a full disk", "", false);
+  failing.parameters.set("act", "throw");
+  EXPECT_EQ(judged({failing}, "x == 1").outcome.verdict, Verdict::invalid);
 }
 
 TEST_F(Verdicts, OfAQuietMachineIsTheRules) {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "collectives/link/emulated_network.h"
-#include "made_up_cells.h"
+#include "tests/experiments/claims/made_up_cells.h"
 #include "models/training/config/train_options.h"
 
 namespace thinwire::claims {

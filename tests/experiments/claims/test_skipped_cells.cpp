@@ -7,7 +7,7 @@
 #include <set>
 
 #include "experiments/claims/interval.h"
-#include "made_up_cells.h"
+#include "tests/experiments/claims/made_up_cells.h"
 
 namespace thinwire::claims {
 namespace {

@@ -41,7 +41,7 @@ struct Wanted {
   }
 };
 
-class StudyInputs : public testing::TestWithParam<const char*> {
+class StudyInputs : public ::testing::TestWithParam<const char*> {
  protected:
   CaptureRunOptions capture = capture_preset(GetParam());
   std::vector<CaptureSlot> slots = slots_of(capture);
@@ -96,7 +96,7 @@ TEST_P(StudyInputs, AreInTheCaptureOfTheProfile) {
   EXPECT_GT(checked, 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shipped, StudyInputs, testing::Values("smoke", "quick", "standard", "full"),
+INSTANTIATE_TEST_SUITE_P(Shipped, StudyInputs, ::testing::Values("smoke", "quick", "standard", "full"),
                          [](const auto& profile) { return std::string(profile.param); });
 
 TEST(CapturePreset, AnUnknownProfileIsAUsageErrorThatNamesThem) {

@@ -1,6 +1,7 @@
 // labels: mpi, resume
 // ranks: 4
 // timeout: 600
+// joined: no
 // Codecs that go by token ids: messages between stages name those of their rows on both ends, however the rows are cut; subspace networks' codec trains with them;
 // and what has no token ids is refused before the first step.
 #include <gtest/gtest.h>
