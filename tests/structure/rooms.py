@@ -35,7 +35,7 @@ class Layers:
             for word in words.split():
                 if word in ("SOURCES", "ROOMS_OF", "LINK"):
                     kind = word
-                elif word in ("REGISTERS", "COLD", "COLD_BELOW", "UNITY", "JOIN", "PRECOMPILE", "EXTRA"):
+                elif re.fullmatch("[A-Z_]+", word):  # another option
                     kind = None
                 elif kind == "LINK":
                     linked.append(word)
