@@ -19,7 +19,8 @@ constexpr double gain_that_counts = 0.02, above_chance_that_counts = 0.05;
 constexpr int validations = 2;
 constexpr double seconds_of_step = 0.125;  ///< of 32 sequences of 32 tokens, 4 ranks on two cores
 constexpr double pass_of_step = 1.0 / 3;   ///< that a forward pass alone takes of it
-const RuleArm from_scratch{"from scratch", {}};
+/// A function: claims of other sources are registered before, or after, constants of this one are made.
+RuleArm from_scratch() { return {"from scratch", {}}; }
 
 std::string data_of(const TuningTask& task) { return "task:name=" + task.name; }
 
@@ -33,7 +34,7 @@ std::vector<TaskResult> measure_tasks(JudgeContext& context, const FineTuning& t
     const std::string content = task_content(context, data_of(task));
     for (const RuleArm& arm : arms)
       for (int seed = 1; seed <= context.seeds(); ++seed) requests.push_back(cell_of(tuning, task, arm, seed, pretrained.at(arm.name), content));
-    for (int seed = 1; seed <= context.seeds(); ++seed) requests.push_back(cell_of(tuning, task, from_scratch, seed, "", content));
+    for (int seed = 1; seed <= context.seeds(); ++seed) requests.push_back(cell_of(tuning, task, from_scratch(), seed, "", content));
   }
   context.cells.prepare(requests);  // all of them at once
   std::vector<TaskResult> results;
@@ -167,8 +168,8 @@ bool register_metric_claim(MetricClaim of, std::source_location where) {
   if (!of.tuning.pretrained_by.empty()) rule.settings["from"] += "; the others of this text, of the same recipe but for what they state";
   for (const auto& [arm, options] : of.tuning.pretrained_by) rule.settings["pre-training of " + arm] = "on the same text, by pretrain.sh " + options;
   rule.arms = of.arms;
-  rule.arms.push_back(from_scratch);
-  rule.quantities = {{"tasks", "tasks that count: the metric of the arm " + of.arms.front().name + " less that of " + from_scratch.name +
+  rule.arms.push_back(from_scratch());
+  rule.quantities = {{"tasks", "tasks that count: the metric of the arm " + of.arms.front().name + " less that of " + from_scratch().name +
                                    ", paired over seeds, is at least 0.02 and its 95 % interval lies above 0, and the arm " + of.arms.front().name + "'s mean is at least 0.05 above chance"}};
   for (const Retention& r : of.retentions)
     rule.quantities.push_back({r.symbol, "retention of the arm " + r.arm + ": of a seed 1 - mean over tasks that count of (metric of " + of.arms.front().name + " - its own) / (mean of " +
