@@ -16,14 +16,14 @@ these ask the same of more settings.
   --all          the tests labelled slow, too (minutes)
   --full         the tests labelled slow or parity-full, too (hours)
   --skip-setup   install nothing
-  --jobs N       tests at the same time (default 3); one of 2 to 4 ranks counts as two, one of more runs alone
+  --jobs N       tests at the same time (default 4); one of 2 to 4 ranks counts as two, one of more runs alone
   --help         this text
 
 Exit status: 0 all passed; 2 wrong usage; 3 the machine lacks something; 8 tests failed; else that of the stage
 that failed.
 USAGE
 }
-exclude=(-LE '^(slow|parity-full)$') skip_setup=no jobs=3
+exclude=(-LE '^(slow|parity-full)$') skip_setup=no jobs=4
 while [ $# -gt 0 ]; do
   case $1 in
     --all) exclude=(-LE '^parity-full$'); shift ;;

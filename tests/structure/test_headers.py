@@ -36,7 +36,7 @@ def headers_to_compile(paths):
 
 
 def flags():
-    """Of a program, which sees the headers of all layers; without optimisation and outputs."""
+    """Of a program, which sees the headers of all layers; without optimisation, outputs and the precompiled header."""
     with open(COMMANDS, encoding="utf-8") as file:
         commands = json.load(file)
     command = next(entry["command"] for entry in commands if entry["file"].endswith("/bench/bench_codec.cpp"))
@@ -47,7 +47,7 @@ def flags():
     for word in words:
         if skip or word == "-c" or re.match(r"-O|-g", word) or word.endswith("/bench/bench_codec.cpp"):
             skip = False
-        elif word in ("-o", "-MF", "-MT", "-MQ"):
+        elif word in ("-o", "-MF", "-MT", "-MQ", "-include"):
             skip = True
         elif not word.startswith("-MD"):
             kept.append(word)
