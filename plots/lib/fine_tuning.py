@@ -1,4 +1,5 @@
 """Metrics of fine-tuned models as the claims on them keep them (experiments/claims/fine_tuning)."""
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -53,11 +54,13 @@ def results(claims):
 
 
 def ratios(claims):
-    """{arm: bytes of the dense arm over its own}."""
+    """{arm: bytes of the dense arm over its own}, of those whose bytes are known."""
     found = {}
     for table in _tables(claims, "link bytes of a step's activations"):
         for arm, values in table.rows:
-            found.setdefault(arm, table.number(values, "dense over sent"))
+            ratio = table.number(values, "dense over sent")
+            if math.isfinite(ratio):
+                found.setdefault(arm, ratio)
     return found
 
 

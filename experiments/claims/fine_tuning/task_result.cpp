@@ -17,10 +17,11 @@ double final_metric(const results::CellRecord& record, const std::string& metric
 
 double activation_bytes(const results::CellRecord& record) {
   std::int64_t last = 0, bytes = 0;
+  bool counted = false;
   for (const results::TrainingStepRow& row : record.training.steps) last = std::max(last, row.step);
   for (const results::TrainingStepRow& row : record.training.steps)
-    if (row.step == last && (row.traffic == "tp_forward" || row.traffic == "pp_forward" || row.traffic == "pp_backward")) bytes += row.link_bytes;
-  return static_cast<double>(bytes);
+    if (row.step == last && (row.traffic == "tp_forward" || row.traffic == "pp_forward" || row.traffic == "pp_backward")) bytes += row.link_bytes, counted = true;
+  return counted ? static_cast<double>(bytes) : no_number;
 }
 
 std::vector<Table> task_tables(const std::string& name, const std::string& gain, const std::vector<RuleArm>& arms, const std::vector<TaskResult>& results) {

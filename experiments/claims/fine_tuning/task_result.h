@@ -30,7 +30,7 @@ struct TaskResult {
 
 /// The metric of the last validation. RuntimeFailure naming the cell where it has none.
 double final_metric(const results::CellRecord& record, const std::string& metric);
-/// What crossed links forward, and came back between stages, in the record's last step.
+/// What crossed links forward, and came back between stages, in the record's last step; no_number where the record says nothing of it, as after `sweep collect --steps-of-at-most`.
 double activation_bytes(const results::CellRecord& record);
 
 /// Gains (a table named `gain`, NAME), link bytes by arm, and a table of metrics for each task. `arms`: the first is dense; a row more of metrics is "from scratch".

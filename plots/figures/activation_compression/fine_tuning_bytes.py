@@ -1,5 +1,4 @@
 """What is left of the accuracy above chance, against how many times fewer bytes the activations take on the links."""
-import math
 import statistics
 
 from plots.lib import claim_drawing, fine_tuning, style, words
@@ -24,7 +23,7 @@ def draw(drawing, claims):
     ratios = fine_tuning.ratios(claims)
     counting = {task: r for task, r in results.items() if r.counts}
     if not counting or not ratios:
-        what = "metrics of fine-tuned models on a task that counts"
+        what = "link bytes of fine-tuning" if counting else "metrics of fine-tuned models on a task that counts"
         return drawing.skipped(claims.why_none_of("fine_tuning_drop", what=what))
     figure, axes = style.canvas(1, len(counting), height=3.4, legend_rows=2, foot=claim_drawing.origin_note(tables), sharey=True)
     drawing.figure = figure
@@ -34,7 +33,7 @@ def draw(drawing, claims):
         above = statistics.fmean(result.arms[dense]) - result.chance
         for arm in arms:
             parts = [(v - result.chance) / above for v in result.arms[arm]]
-            if not math.isfinite(ratios.get(arm, math.nan)):
+            if arm not in ratios:
                 continue
             row = {"task": task, "arm": arm, "ratio": ratios[arm], "retention": statistics.fmean(parts), "low": min(parts), "high": max(parts), "origin": result.origin}
             drawing.rows.append(row)

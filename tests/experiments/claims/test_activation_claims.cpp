@@ -372,6 +372,19 @@ TEST(StudyFolder, CellsNameModelAndDataByTheirContent) {
   EXPECT_FALSE(cell_of(tuning, task, {"from scratch", {}}, 1, "", "dd").parameters.values().contains("from-sha256"));
 }
 
+TEST(FineTuned, BytesOfActivationsAreOfTheLastStepAndUnknownWhereNothingIsSaidOfIt) {
+  results::CellRecord record;
+  const auto add = [&](std::int64_t step, const std::string& traffic, std::int64_t bytes) {
+    results::TrainingStepRow& row = record.training.steps.emplace_back();
+    row.step = step, row.traffic = traffic, row.link_bytes = bytes;
+  };
+  EXPECT_TRUE(std::isnan(activation_bytes(record)));
+  add(1, "tp_forward", 100), add(2, "dp_gradient", 1000);
+  EXPECT_TRUE(std::isnan(activation_bytes(record)));
+  add(2, "tp_forward", 3), add(2, "pp_forward", 5), add(2, "pp_backward", 7), add(2, "tp_backward", 11);
+  EXPECT_EQ(activation_bytes(record), 15);
+}
+
 TEST(Watched, TheShareOfEnergyCountsSingularValues) {
   using activation_compression::share_of_energy;
   EXPECT_DOUBLE_EQ(share_of_energy({1, 0, 0, 0}), 0.25);

@@ -69,6 +69,16 @@ class ActivationFigures(unittest.TestCase):
             self.assertAlmostEqual(row["retention"], made.KEPT[row["arm"]], places=9)
             self.assertEqual(row["ratio"], made.RATIOS[row["arm"]])
 
+    def test_accuracy_against_bytes_that_nobody_counted_says_so(self):
+        claim = made.fine_tuning()
+        for table in claim["tables"]:
+            if table["name"].startswith("link bytes"):
+                for row in table["rows"]:
+                    row["values"] = [None] * len(row["values"])
+        drawing = self.drawn("fine_tuning_bytes", [claim])
+        self.assertEqual(drawing.rows, [])
+        self.assertIn("link bytes of fine-tuning", " ".join(drawing.gaps))
+
     def test_titles_and_labels_over_links_do_not_overlap(self):
         figure = self.drawn("activation_links", made.links()).figure
         figure.canvas.draw()
