@@ -10,22 +10,20 @@ import tempfile
 import unittest
 
 BUILD = os.environ["THINWIRE_BUILD_DIR"]
+SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 
 
-def link_commands(program):
-    """The commands, joined by &&, that link this program."""
+def link_line(program):
+    """What ninja runs to link this program: commands that && joins, the second of them the linker."""
     listed = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", program], capture_output=True, text=True, check=True).stdout
     return next(line for line in reversed(listed.splitlines()) if f"-o {program}" in line)
-
-
-SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 
 
 class LinkOrder(unittest.TestCase):
     def test_rules_are_the_same_linked_the_other_way_round(self):
         with tempfile.TemporaryDirectory() as work:
             other = os.path.join(work, "claims")
-            words = shlex.split(link_commands("bin/claims").split("&&")[1])
+            words = shlex.split(link_line("bin/claims").split("&&")[1])
             objects = [word for word in words if word.endswith(".o")]
             self.assertGreater(len(objects), 100)
             turned = iter(reversed(objects))

@@ -19,7 +19,7 @@ constexpr double gain_that_counts = 0.02, above_chance_that_counts = 0.05;
 constexpr int validations = 2;
 constexpr double seconds_of_step = 0.125;  ///< of 32 sequences of 32 tokens, 4 ranks on two cores
 constexpr double pass_of_step = 1.0 / 3;   ///< that a forward pass alone takes of it
-/// A function: claims of other sources are registered before, or after, constants of this one are made.
+/// A function, not a constant: claims in other sources are registered at start-up, perhaps before constants of this source are made.
 RuleArm from_scratch() { return {"from scratch", {}}; }
 
 std::string data_of(const TuningTask& task) { return "task:name=" + task.name; }
