@@ -109,7 +109,7 @@ report() {
   local mark=$out/figures/.drawn_from inputs
   inputs=$({
     find plots results/published results/reference/cpu-2-cores "$out/claims/list.json" "$out/race/race.json" -type f ! -name '*.pyc' -exec sha256sum {} +
-    find "$out/capture.h5" "$out/cells" "$out/race/cells" -type f -printf '%p %s %T@\n'
+    find "$out/capture.h5" "$out/cells" "$out/race/cells" "$out/rows" -type f -printf '%p %s %T@\n'
     grep -v '^ *"when":' "$out/claims/claims.json" | sha256sum
     echo "profile $profile, ranks ${ranks:-all}"
   } 2>/dev/null | sort)

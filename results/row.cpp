@@ -342,8 +342,9 @@ std::span<const ColumnOf<AttemptRow>> attempt_columns() {
   static const ColumnOf<R> columns[] = {
       {"cell_id", &R::cell_id, "as in /cells"},
       {"attempt", &R::attempt, "from 1; a DISTURBED cell of a claim is repeated"},
-      {"disturbance_cores", &R::disturbance_cores, "(machine_cpu_s - own_cpu_s - carrying_cpu_s + steal_s) / wall_s of the machine where that is largest (NaN: not measured)"},
-      {"machine_cpu_s", &R::machine_cpu_s, "user, nice and system time of the whole machine"},
+      {"disturbance_cores", &R::disturbance_cores, "(others_cpu_s - carrying_cpu_s + steal_s) / wall_s of the machine where that is largest (NaN: not measured); where others' time is not known, (machine_cpu_s - own_cpu_s - carrying_cpu_s + steal_s) / wall_s"},
+      {"others_cpu_s", &R::others_cpu_s, "CPU time of all processes but the job's ranks, to the tick of 10 ms each; NaN where not all are to be seen, and in files from before it was measured", true},
+      {"machine_cpu_s", &R::machine_cpu_s, "user, nice and system time of the whole machine, as the kernel's tick samples them"},
       {"own_cpu_s", &R::own_cpu_s, "CPU time of the job's ranks on it"},
       {"carrying_cpu_s", &R::carrying_cpu_s, "CPU time of kernel threads that carry the job's traffic; 0 where no kernel carries it, NaN where they are not to be seen"},
       {"steal_s", &R::steal_s, "time that the hypervisor gave to others"},

@@ -205,7 +205,7 @@ struct AttemptRow {
   std::string cell_id;
   std::int64_t attempt = 1;  ///< from 1
   double disturbance_cores = not_measured;
-  double machine_cpu_s = not_measured, own_cpu_s = not_measured, carrying_cpu_s = not_measured, steal_s = not_measured, interrupt_cpu_s = not_measured, wall_s = not_measured;
+  double others_cpu_s = not_measured, machine_cpu_s = not_measured, own_cpu_s = not_measured, carrying_cpu_s = not_measured, steal_s = not_measured, interrupt_cpu_s = not_measured, wall_s = not_measured;
   std::int64_t used = 1;     ///< 1: the record's numbers are this attempt's
   std::string launch, started;
 };

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ std::optional<double> next_number(std::string_view& text) {
 
 struct ProcessStat {
   std::string_view name;
-  double parent = 0, user = 0, system = 0;  ///< ticks
+  double parent = 0, user = 0, system = 0, children_user = 0, children_system = 0, started = 0;  ///< times in ticks
 };
 // "PID (NAME) STATE PARENT ..."; a name may hold spaces and brackets, so that its end is the last one.
 std::optional<ProcessStat> parse_process(std::string_view text) {
@@ -39,11 +40,11 @@ std::optional<ProcessStat> parse_process(std::string_view text) {
   ProcessStat stat;
   stat.name = text.substr(open + 1, close - open - 1);
   std::istringstream rest{std::string(text.substr(close + 4))};
-  // Fields 4 to 15 of proc(5); some of those between are signed.
-  std::array<double, 12> fields{};
+  // Fields 4 to 22 of proc(5); some of those between are signed.
+  std::array<double, 19> fields{};
   for (double& field : fields)
     if (!(rest >> field)) return std::nullopt;
-  stat.parent = fields[0], stat.user = fields[10], stat.system = fields[11];
+  stat.parent = fields[0], stat.user = fields[10], stat.system = fields[11], stat.children_user = fields[12], stat.children_system = fields[13], stat.started = fields[18];
   return stat;
 }
 
@@ -60,8 +61,9 @@ double ticks_per_second() {
   return static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-double carrying_now() {
-  double seconds = 0;
+void read_processes(CpuReading& reading) {
+  double carrying = 0;
+  std::vector<ProcessCpu> processes;
   bool sees_kernel_threads = false;
   std::error_code error;
   std::filesystem::directory_iterator entry("/proc", error), end;
@@ -70,9 +72,12 @@ double carrying_now() {
     if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string text = text_of(entry->path().string() + "/stat");  // empty where the process has ended meanwhile
     sees_kernel_threads |= is_kernel_thread(text);
-    seconds += parse_carrying_thread(text, ticks_per_second()).value_or(0);
+    carrying += parse_carrying_thread(text, ticks_per_second()).value_or(0);
+    if (const std::optional<ProcessCpu> process = parse_process_cpu(text, ticks_per_second())) processes.push_back(*process);
   }
-  return sees_kernel_threads ? seconds : cpu_unknown;
+  if (!sees_kernel_threads) return;  // a container, or processes of others are hidden
+  reading.carrying_s = carrying;
+  reading.processes = std::move(processes);
 }
 
 double own_now() {
@@ -115,16 +120,41 @@ std::optional<double> parse_carrying_thread(std::string_view text, double ticks)
   return std::nullopt;
 }
 
-CpuReading read_cpu(bool with_carrying) {
+std::optional<ProcessCpu> parse_process_cpu(std::string_view text, double ticks) {
+  const std::optional<ProcessStat> process = parse_process(text);
+  std::int64_t pid = 0;
+  if (!process || std::from_chars(text.data(), text.data() + text.size(), pid).ec != std::errc()) return std::nullopt;
+  return ProcessCpu{pid, process->started, (process->user + process->system) / ticks, (process->children_user + process->children_system) / ticks};
+}
+
+double used_between(std::span<const ProcessCpu> begin, std::span<const ProcessCpu> end, std::span<const std::int64_t> own) {
+  std::map<std::pair<std::int64_t, double>, const ProcessCpu*> ended;
+  for (const ProcessCpu& process : begin) ended[{process.pid, process.started}] = &process;
+  double used = 0, waited_for = 0, used_before = 0;
+  for (const ProcessCpu& process : end) {
+    const auto at = ended.find({process.pid, process.started});
+    const ProcessCpu before = at == ended.end() ? ProcessCpu{} : *at->second;
+    if (at != ended.end()) ended.erase(at);
+    if (std::ranges::find(own, process.pid) != own.end()) continue;
+    used += process.self_s - before.self_s;
+    waited_for += process.children_s - before.children_s;
+  }
+  for (const auto& [key, process] : ended)
+    if (std::ranges::find(own, process->pid) == own.end()) used_before += process->self_s + process->children_s;
+  // A parent that waited has all of a child's time, of which this much was before. One that ignores its children has none.
+  return used + std::max(0.0, waited_for - used_before);
+}
+
+CpuReading read_cpu(bool with_processes) {
   CpuReading reading;
-  reading.carrying_s = with_carrying ? carrying_now() : 0;
+  if (with_processes) read_processes(reading);
   reading.machine = parse_proc_stat(text_of("/proc/stat"), ticks_per_second());
   reading.own_s = own_now();
   reading.at_s = 1e-9 * static_cast<double>(now_ns());
   return reading;
 }
 
-CpuSpan span_between(const CpuReading& begin, const CpuReading& end, std::uint64_t kernel) {
+CpuSpan span_between(const CpuReading& begin, const CpuReading& end, std::uint64_t kernel, std::span<const std::int64_t> ranks) {
   CpuSpan span;
   span.kernel = kernel;
   span.wall_s = end.at_s - begin.at_s;
@@ -134,6 +164,7 @@ CpuSpan span_between(const CpuReading& begin, const CpuReading& end, std::uint64
   // Threads of a pool end with their time: what is left of the rest is not less than nothing.
   span.carrying_s = std::isnan(end.carrying_s - begin.carrying_s) ? cpu_unknown : std::max(0.0, end.carrying_s - begin.carrying_s);
   span.own_s = end.own_s - begin.own_s;
+  if (begin.processes && end.processes) span.others_s = used_between(*begin.processes, *end.processes, ranks);
   return span;
 }
 
@@ -149,7 +180,8 @@ Disturbance disturbance_of(std::span<const CpuSpan> ranks) {
   Disturbance worst;
   for (const CpuSpan& machine : machines) {
     const double carrying = std::isnan(machine.carrying_s) ? 0 : machine.carrying_s;
-    const double cores = (machine.busy_s - machine.own_s - carrying + machine.steal_s) / machine.wall_s;
+    const double others = std::isnan(machine.others_s) ? machine.busy_s - machine.own_s : machine.others_s;
+    const double cores = (others - carrying + machine.steal_s) / machine.wall_s;
     // One machine that does not tell leaves all unknown: it may be the one that was disturbed.
     if (!(machine.wall_s >= least_disturbance_span_s) || std::isnan(cores)) return {cpu_unknown, machine};
     if (!(worst.cores >= cores)) worst = {cores, machine};

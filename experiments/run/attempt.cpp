@@ -78,9 +78,10 @@ Attempt::End Attempt::watch() {
 Attempt::End Attempt::end_early(Process& process) {
   if (SignalWatch::pending() == SIGUSR1) {
     process.request_stop();
-    for (const Stopwatch waited;
-         waited.seconds() < hooks_.stop_grace && SignalWatch::pending() == SIGUSR1 && !process.poll();)
+    for (const Stopwatch waited; waited.seconds() < hooks_.stop_grace && SignalWatch::pending() == SIGUSR1 && !process.poll();) {
+      if (hooks_.keep_alive && !hooks_.keep_alive()) break;  // what it saves would be another runner's
       sleep_until_ns(now_ns() + 20'000'000);
+    }
   }
   process.terminate(5);
   read_journal();

@@ -388,7 +388,7 @@ TrainingTables training_of(const std::string& id) {
   tables.memory = {{id, "all", 3, 1, 1 << 20}};
   tables.prediction = {{id, "all", "netns:1gbit", "step", 12.5}};
   tables.timeline = {{id, "all", "netns:1gbit", 7, "compute", "forward", 3, 0.5, 10.25}, {id, "all", "netns:1gbit", 0, "wait", "step", -1, 0, 1}};
-  tables.attempts = {{id, 1, 0.3, 8.5, 4, 0.25, 0.5, 0.125, 10, 0, "0001", "2026-11-22T00:00:00Z"}, {id, 2, not_measured, 8, 4, not_measured, 0, 0, 0.25, 1, "0002", ""}};
+  tables.attempts = {{id, 1, 0.3, 3, 8.5, 4, 0.25, 0.5, 0.125, 10, 0, "0001", "2026-11-22T00:00:00Z"}, {id, 2, not_measured, not_measured, 8, 4, not_measured, 0, 0, 0.25, 1, "0002", ""}};
   return tables;
 }
 
@@ -415,6 +415,7 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_EQ(back.memory[0].peak_bytes, 1 << 20);
   ASSERT_EQ(back.attempts.size(), 2u);
   EXPECT_EQ(back.attempts[0].disturbance_cores, 0.3);
+  EXPECT_EQ(back.attempts[0].others_cpu_s, 3);
   EXPECT_EQ(back.attempts[0].used, 0);
   EXPECT_EQ(back.attempts[0].started, "2026-11-22T00:00:00Z");
   EXPECT_TRUE(std::isnan(back.attempts[1].disturbance_cores));

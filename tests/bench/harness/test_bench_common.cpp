@@ -392,10 +392,10 @@ TEST(Recorder, TellsWhatOthersTookOfTheMachineMeanwhile) {
     options.out = out;
     options.launch = "launch1";
     double now = 0;
-    bool asked_for_threads = false;
-    options.read_cpu = [&](bool with_carrying) {
-      asked_for_threads |= with_carrying;
-      return played_reading(now += 10);
+    options.read_cpu = [&](bool with_processes) {
+      CpuReading reading = played_reading(now += 10);
+      if (with_processes) reading.carrying_s = 0.15 * now;  // shared memory is carried by no kernel thread
+      return reading;
     };
     Recorder recorder(options, *comm);
     std::vector<Cell> cells(4);
@@ -431,21 +431,20 @@ TEST(Recorder, TellsWhatOthersTookOfTheMachineMeanwhile) {
       EXPECT_EQ(attempts[0].launch, "launch1");
     }
     for (const std::size_t i : {2u, 3u}) EXPECT_TRUE(results::read_cell_record(results::record_path(out, cells[i].cell_id)).training.attempts.empty()) << i;
-    EXPECT_FALSE(asked_for_threads) << "shared memory is carried by no kernel thread";
   }
   comm->barrier();
   if (comm->rank() == 0) std::filesystem::remove_all(out);
   comm->barrier();
 }
 
-TEST(DisturbanceMeter, AsksForKernelThreadsOncePerMachineWhereTheKernelCarries) {
+TEST(DisturbanceMeter, AsksForProcessesOncePerMachine) {
   Communicator* const comm = &testing::world();
   double now = 0;
   int asked = 0;
-  DisturbanceMeter meter(*comm, true, [&](bool with_carrying) {
-    asked += with_carrying ? 1 : 0;
+  DisturbanceMeter meter(*comm, true, [&](bool with_processes) {
+    asked += with_processes ? 1 : 0;
     CpuReading reading = played_reading(now += 10);
-    if (with_carrying) reading.carrying_s = 0.15 * now;  // of what others took, this was ours
+    if (with_processes) reading.carrying_s = 0.15 * now;  // of what others took, this was ours
     return reading;
   });
   meter.start("cell");
@@ -455,6 +454,32 @@ TEST(DisturbanceMeter, AsksForKernelThreadsOncePerMachineWhereTheKernelCarries) 
   EXPECT_NEAR(row->carrying_cpu_s, 1.5, 1e-9);
   EXPECT_EQ(asked, comm->rank() == 0 ? 2 : 0);
   EXPECT_FALSE(meter.finish("cell")) << "it has ended";
+}
+
+// Ranks that nap run between the ticks: the machine seems idle, and all the same others took 0.3 of a core and the hypervisor 0.05.
+TEST(DisturbanceMeter, CountsWhatOtherProcessesUsedWhateverTheTickSaw) {
+  Communicator* const comm = &testing::world();
+  std::vector<std::int64_t> pids(static_cast<std::size_t>(comm->size()));
+  const std::int64_t mine = getpid();
+  comm->all_gather(&mine, sizeof mine, pids.data())->wait();
+  double now = 0;
+  DisturbanceMeter meter(*comm, true, [&](bool with_processes) {
+    now += 10;
+    CpuReading reading{now, {0.01 * now, 0, 0.05 * now}, 0.9 * now, 0};
+    if (!with_processes) return reading;
+    reading.carrying_s = 0.1 * now;
+    reading.processes.emplace();
+    for (const std::int64_t pid : pids) reading.processes->push_back({pid, 5, 0.9 * now, 0});
+    reading.processes->push_back({1, 5, 0.3 * now, 0});
+    reading.processes->push_back({2, 5, 0.1 * now, 0});  // carries the job's traffic
+    return reading;
+  });
+  meter.start("cell");
+  const std::optional<results::AttemptRow> row = meter.finish("cell");
+  ASSERT_TRUE(row);
+  EXPECT_NEAR(row->disturbance_cores, 0.35, 1e-9);
+  EXPECT_NEAR(row->others_cpu_s, 4, 1e-9);
+  EXPECT_NEAR(row->machine_cpu_s, 0.1, 1e-9);
 }
 
 TEST(Guarded, TurnsARefusalIntoARowOnAllRanks) {
