@@ -29,9 +29,13 @@ std::optional<double> next_number(std::string_view& text) {
   return static_cast<double>(value);
 }
 
+constexpr double kthreadd = 2;                           // parent of all kernel threads; in a container 2 may be anybody's number
+constexpr std::uint64_t kernel_thread_flag = 0x00200000;  // PF_KTHREAD of the kernel's sched.h
+
 struct ProcessStat {
   std::string_view name;
-  double parent = 0, user = 0, system = 0, children_user = 0, children_system = 0, started = 0;  ///< times in ticks
+  bool of_kernel = false;
+  double user = 0, system = 0, children_user = 0, children_system = 0, started = 0;  ///< times in ticks
 };
 // "PID (NAME) STATE PARENT ..."; a name may hold spaces and brackets, so that its end is the last one.
 std::optional<ProcessStat> parse_process(std::string_view text) {
@@ -44,11 +48,10 @@ std::optional<ProcessStat> parse_process(std::string_view text) {
   std::array<double, 19> fields{};
   for (double& field : fields)
     if (!(rest >> field)) return std::nullopt;
-  stat.parent = fields[0], stat.user = fields[10], stat.system = fields[11], stat.children_user = fields[12], stat.children_system = fields[13], stat.started = fields[18];
+  stat.of_kernel = fields[0] == kthreadd && (static_cast<std::uint64_t>(fields[5]) & kernel_thread_flag) != 0;
+  stat.user = fields[10], stat.system = fields[11], stat.children_user = fields[12], stat.children_system = fields[13], stat.started = fields[18];
   return stat;
 }
-
-constexpr double kthreadd = 2;  // parent of all kernel threads
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -109,12 +112,12 @@ MachineCpu parse_proc_stat(std::string_view text, double ticks) {
 
 bool is_kernel_thread(std::string_view text) {
   const std::optional<ProcessStat> process = parse_process(text);
-  return process && process->parent == kthreadd;
+  return process && process->of_kernel;
 }
 
 std::optional<double> parse_carrying_thread(std::string_view text, double ticks) {
   const std::optional<ProcessStat> process = parse_process(text);
-  if (!process || process->parent != kthreadd) return std::nullopt;
+  if (!process || !process->of_kernel) return std::nullopt;
   for (const std::string_view kind : {"kworker/", "napi/", "irq/"})
     if (process->name.starts_with(kind)) return (process->user + process->system) / ticks;
   return std::nullopt;

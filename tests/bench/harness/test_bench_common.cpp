@@ -456,7 +456,7 @@ TEST(DisturbanceMeter, AsksForProcessesOncePerMachine) {
   EXPECT_FALSE(meter.finish("cell")) << "it has ended";
 }
 
-// Ranks that nap run between the ticks: the machine seems idle, and all the same others took 0.3 of a core and the hypervisor 0.05.
+// Ranks that nap run between the ticks: the machine seems idle, yet others took 0.3 of a core and the hypervisor 0.05.
 TEST(DisturbanceMeter, CountsWhatOtherProcessesUsedWhateverTheTickSaw) {
   Communicator* const comm = &testing::world();
   std::vector<std::int64_t> pids(static_cast<std::size_t>(comm->size()));
@@ -470,8 +470,8 @@ TEST(DisturbanceMeter, CountsWhatOtherProcessesUsedWhateverTheTickSaw) {
     reading.carrying_s = 0.1 * now;
     reading.processes.emplace();
     for (const std::int64_t pid : pids) reading.processes->push_back({pid, 5, 0.9 * now, 0});
-    reading.processes->push_back({1, 5, 0.3 * now, 0});
-    reading.processes->push_back({2, 5, 0.1 * now, 0});  // carries the job's traffic
+    reading.processes->push_back({1'000'000'000, 5, 0.3 * now, 0});  // beyond any rank's number
+    reading.processes->push_back({1'000'000'001, 5, 0.1 * now, 0});  // carries the job's traffic
     return reading;
   });
   meter.start("cell");

@@ -22,8 +22,9 @@ const std::string stat_text =
     "cpu1 500 25 150 45000 35 6 11 20 100 3\n"
     "intr 12345 0 9\nctxt 777\n";
 
-std::string process(const std::string& name, int parent, int user, int system) {
-  return "12 (" + name + ") I " + std::to_string(parent) + " 0 0 0 -1 69238880 0 0 0 0 " + std::to_string(user) + " " + std::to_string(system) +
+// `flags`: of a kernel thread, unless it says otherwise.
+std::string process(const std::string& name, int parent, int user, int system, int flags = 69238880) {
+  return "12 (" + name + ") I " + std::to_string(parent) + " 0 0 0 -1 " + std::to_string(flags) + " 0 0 0 0 " + std::to_string(user) + " " + std::to_string(system) +
          " 0 0 20 0 1 0 24 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 1 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
 }
 
@@ -51,6 +52,8 @@ TEST(CarryingThreads, AreKernelThreadsWhoseTimeTheMachineCountsAsSystem) {
   EXPECT_FALSE(parse_carrying_thread(process("a) R 2 (kworker/", 1, 0, 15), 100)) << "brackets in a name";
   EXPECT_TRUE(is_kernel_thread(process("ksoftirqd/0", 2, 0, 15)));
   EXPECT_FALSE(is_kernel_thread(process("bash", 1, 0, 15)));
+  EXPECT_FALSE(is_kernel_thread(process("bash", 2, 0, 15, 4194304))) << "in a container 2 may be a shell";
+  EXPECT_FALSE(parse_carrying_thread(process("kworker/fake", 2, 0, 15, 4194304), 100));
   const std::string whole = process("kworker/0:1", 2, 3, 240);
   for (const std::size_t length : {0ul, 5ul, 14ul, 16ul, 17ul, 20ul, 40ul}) EXPECT_FALSE(parse_carrying_thread(whole.substr(0, length), 100)) << length;
 }
