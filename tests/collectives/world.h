@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "collectives/channel/channel.h"
@@ -80,6 +82,28 @@ inline bool equal_on_all_ranks(const void* data, std::int64_t bytes) {
       return false;
   }
   return true;
+}
+
+/// The numbers that `make()` returns on rank 0, on all ranks: for what is dear and the same everywhere, which eight ranks on two cores would
+/// compute one after another. The others nap meanwhile. Where `make` throws, all ranks do.
+template <typename Make>
+std::vector<double> made_once(const Make& make) {
+  std::vector<double> numbers;
+  std::int64_t count = -1;
+  std::string error = "rank 0 failed";
+  if (world().rank() == 0) {
+    try {
+      numbers = make();
+      count = static_cast<std::int64_t>(numbers.size());
+    } catch (const std::exception& e) {
+      error = e.what();
+    }
+  }
+  world().broadcast(&count, sizeof count, 0)->wait();
+  if (count < 0) throw std::runtime_error(error);
+  numbers.resize(static_cast<std::size_t>(count));
+  world().broadcast(numbers.data(), count * static_cast<std::int64_t>(sizeof(double)), 0)->wait();
+  return numbers;
 }
 
 inline MessageKey key_of(const char* name, std::int64_t step = 0) {

@@ -40,8 +40,7 @@ TrainConfig alone_config() {
 }
 
 TEST(FlatTraining, FollowsOneDeviceOnEveryMeshWithNaNForPadding) {
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, alone_config(), corpus());
+  const RunCurve reference = one_rank_curve(alone_config(), corpus());
   // ZeRO-3 that keeps nothing on every mesh, other modes on one in turn: the tests of rows have more.
   int mode = 0;
   for (const int stage : {1, 2, 3})
@@ -72,8 +71,7 @@ TEST(FlatTraining, FollowsOneDeviceOnEveryMeshWithNaNForPadding) {
 }
 
 TEST(FlatTraining, FollowsOneDeviceWithNodesInterleavedAndWithoutPrefetch) {
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, alone_config(), corpus());
+  const RunCurve reference = one_rank_curve(alone_config(), corpus());
   const auto follows = [&](const char* name, TrainConfig c) {
     c.check();
     EXPECT_LT(distance(parallel_curve(world(), c, corpus()), reference), 1e-10) << name;

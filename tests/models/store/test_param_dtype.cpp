@@ -48,7 +48,6 @@ double rounded(double x, DType to) {
 /// The single-device trainer, which updates what its passes read: rounded values go in, and what an update adds to them is added to the full ones. Without weight
 /// decay an update does not depend on the values that it changes.
 RunCurve rounded_by_hand(const TrainConfig& c) {
-  world();
   Gpt<double> model(c.model);
   Trainer<double> trainer(model, c.trainer);
   const BatchSampler training(corpus().training(), c.model.seed, "data.training"), validation(corpus().validation(), validation_seed, "data.validation");
@@ -78,21 +77,19 @@ RunCurve rounded_by_hand(const TrainConfig& c) {
 }
 
 TEST(ParamType, IsASingleDeviceWhoseParametersAreRoundedByHand) {
-  const auto alone = world().split(world().rank(), 0);
   TrainConfig c = config_of({1, 1, 1}, 0);
   c.trainer.adamw.weight_decay = 0;
   const RunCurve plain = single_device_curve(c, corpus());
   for (const DType to : {DType::bf16, DType::f16, DType::f32}) {
     c.param_dtype = to;
-    const RunCurve oracle = rounded_by_hand(c);
-    EXPECT_LT(distance(parallel_curve(*alone, c, corpus()), oracle), 1e-10) << name_of(to);
+    const RunCurve oracle = curve_made_once([&] { return rounded_by_hand(c); });
+    EXPECT_LT(distance(one_rank_curve(c, corpus()), oracle), 1e-10) << name_of(to);
     EXPECT_GT(distance(oracle, plain), to == DType::f32 ? 1e-11 : 1e-6) << name_of(to) << ": rounding that changes nothing shows nothing";
   }
 }
 
 TEST(ParamType, EverySplitAndStageComputesWithTheSameRoundedParameters) {
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, config_of({1, 1, 1}, 0), corpus());
+  const RunCurve reference = one_rank_curve(config_of({1, 1, 1}, 0), corpus());
   const auto same = [&](const TrainConfig& c, const std::string& name) {
     EXPECT_LT(distance(parallel_curve(world(), c, corpus()), reference), 1e-10) << name << " on " << describe_mesh(c.mesh);
   };
@@ -112,7 +109,7 @@ TEST(ParamType, EverySplitAndStageComputesWithTheSameRoundedParameters) {
   grid.tensor_parallel = "2d", grid.micro_batch = 2, grid.model.hidden = 32;
   TrainConfig single = config_of({1, 1, 1}, 0);
   single.model.hidden = 32;
-  EXPECT_LT(distance(parallel_curve(world(), grid, corpus()), parallel_curve(*alone, single, corpus())), 1e-10) << "2d";
+  EXPECT_LT(distance(parallel_curve(world(), grid, corpus()), one_rank_curve(single, corpus())), 1e-10) << "2d";
 }
 
 TEST(ParamType, StagesThatSendTheSameAgreeToTheBitFromTheFirstStep) {
@@ -235,8 +232,7 @@ TEST(ParamType, GoesOnBitEqualFromACheckpoint) {
 // What is saved is the full precision: a run that had only the rounded values would be off in the first digits of an update.
 TEST(ParamType, ACheckpointMovesBetweenStagesAndSplits) {
   const std::string path = scratch_file();
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, config_of({1, 1, 1}, 0), corpus());
+  const RunCurve reference = one_rank_curve(config_of({1, 1, 1}, 0), corpus());
   struct Move {
     MeshShape mesh;
     int stage;

@@ -39,8 +39,7 @@ TrainConfig config_of(MeshShape mesh, int zero_stage) {
 }
 
 TEST(ShardedTraining, FollowsWholeParametersOnEveryMesh) {
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, config_of({1, 1, 1}, 0), corpus());
+  const RunCurve reference = one_rank_curve(config_of({1, 1, 1}, 0), corpus());
   for (const int stage : {2, 3})
     for (const char* keep : {"layer", "micro_batch", "step"}) {
       if (stage == 2 && std::string(keep) != "layer") continue;
@@ -336,19 +335,17 @@ TEST(ShardedTraining, WeightsAreKeptPackedUnlessTheirValuesAreLent) {
 
 // Nodes: sums and gathers in two steps, and blocks that stay in the node.
 TEST(TwoLevels, FollowWholeParameters) {
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, config_of({1, 1, 1}, 0), corpus());
+  const auto narrow = [](const MeshShape& mesh, int stage) {
+    TrainConfig c = config_of(mesh, stage);
+    c.model.hidden = 24;  // 24, 72, 96 rows, 53 and 16: some do not divide by nodes and ranks
+    return c;
+  };
+  const RunCurve whole = one_rank_curve(narrow({1, 1, 1}, 0), corpus());
   for (const int stage : {1, 2, 3})
     for (const bool node_shards : {false, true}) {
       if (node_shards && stage != 3) continue;
-      TrainConfig c = config_of({1, 1, 4}, stage);
+      TrainConfig c = narrow({1, 1, 4}, stage);
       c.mesh.dp_nodes = 2;
-      c.model.hidden = 24;  // 24, 72, 96 rows, 53 and 16: some do not divide by nodes and ranks
-      const RunCurve whole = [&] {
-        TrainConfig w = config_of({1, 1, 1}, 0);
-        w.model.hidden = 24;
-        return parallel_curve(*alone, w, corpus());
-      }();
       c.zero_node_shards = node_shards;
       for (const char* keep : {"layer", "step"}) {
         if (stage == 3) c.zero_keep = keep;

@@ -18,9 +18,22 @@ struct RunCurve {
   double validation = 0;
 };
 
+/// A reference, computed by rank 0 for all (made_once).
+template <typename Make>
+RunCurve curve_made_once(const Make& make) {
+  const std::vector<double> numbers = made_once([&] {
+    const RunCurve curve = make();
+    std::vector<double> all = curve.loss;
+    all.insert(all.end(), curve.norm.begin(), curve.norm.end());
+    all.push_back(curve.validation);
+    return all;
+  });
+  const auto steps = static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  return {{numbers.begin(), numbers.begin() + steps}, {numbers.begin() + steps, numbers.begin() + 2 * steps}, numbers.back()};
+}
+
 /// The independent reference: the single-device trainer, which knows of no mesh, schedule, channel or shard.
-inline RunCurve single_device_curve(const TrainConfig& c, const Corpus& corpus) {
-  world();  // shares the cores out before the first product
+inline RunCurve single_device_curve_here(const TrainConfig& c, const Corpus& corpus) {
   Gpt<double> model(c.model);
   Trainer<double> trainer(model, c.trainer);
   const BatchSampler training(corpus.training(), c.model.seed, "data.training"), validation(corpus.validation(), validation_seed, "data.validation");
@@ -36,6 +49,11 @@ inline RunCurve single_device_curve(const TrainConfig& c, const Corpus& corpus) 
   return curve;
 }
 
+/// The same on all ranks, computed by one of them. Collective.
+inline RunCurve single_device_curve(const TrainConfig& c, const Corpus& corpus) {
+  return curve_made_once([&] { return single_device_curve_here(c, corpus); });
+}
+
 inline RunCurve parallel_curve(Communicator& group, const TrainConfig& c, const Corpus& corpus) {
   const auto trainer = ParallelTrainer::make(group, c, corpus);
   RunCurve curve;
@@ -46,6 +64,12 @@ inline RunCurve parallel_curve(Communicator& group, const TrainConfig& c, const 
   }
   curve.validation = trainer->validate();
   return curve;
+}
+
+/// What one rank alone trains, computed by rank 0 for all. Collective.
+inline RunCurve one_rank_curve(const TrainConfig& c, const Corpus& corpus) {
+  const auto alone = world().split(world().rank(), 0);
+  return curve_made_once([&] { return parallel_curve(*alone, c, corpus); });
 }
 
 /// Largest relative distance of two curves.
@@ -84,8 +108,18 @@ inline std::vector<double> distances(const std::vector<ParityCase>& cases, const
   return all;
 }
 
-inline std::vector<double> distances(const std::vector<ParityCase>& cases, const RunCurve& reference, const Corpus& corpus) {
-  return distances(cases, [&](Communicator& group, const ParityCase& of) { return distance(parallel_curve(group, of.config, corpus), reference); });
+/// The single device's curves of the setting `c` with as many layers as the cases have, by that number. Collective.
+inline std::map<std::int64_t, RunCurve> single_device_curves(TrainConfig c, const std::vector<ParityCase>& cases, const Corpus& corpus) {
+  std::map<std::int64_t, RunCurve> curves;
+  for (const ParityCase& one : cases) {
+    c.model.layers = one.config.model.layers;
+    if (!curves.contains(c.model.layers)) curves[c.model.layers] = single_device_curve(c, corpus);
+  }
+  return curves;
+}
+
+inline std::vector<double> distances(const std::vector<ParityCase>& cases, const std::map<std::int64_t, RunCurve>& references, const Corpus& corpus) {
+  return distances(cases, [&](Communicator& group, const ParityCase& of) { return distance(parallel_curve(group, of.config, corpus), references.at(of.config.model.layers)); });
 }
 
 }  // namespace thinwire::testing

@@ -33,10 +33,9 @@ TrainConfig config_of(MeshShape mesh, const std::string& optimizer, DType dtype 
 }
 
 TEST(Dgc, WhereNothingIsDroppedItIsMomentumOnTheMeanGradientOnEverySplit) {
-  const auto alone = world().split(world().rank(), 0);
   for (const bool nesterov : {false, true}) {
     const char* const options = nesterov ? "momentum=0.8,nesterov=true" : "momentum=0.8";
-    const RunCurve reference = parallel_curve(*alone, config_of({1, 1, 1}, std::string("sgd:") + options), corpus());
+    const RunCurve reference = one_rank_curve(config_of({1, 1, 1}, std::string("sgd:") + options), corpus());
     std::vector<TrainConfig> cases = {config_of({1, 1, 4}, std::string("dgc:") + options)};
     if (!nesterov) {
       for (const MeshShape& mesh : {MeshShape{2, 1, 2}, MeshShape{4, 1, 1}}) cases.push_back(config_of(mesh, std::string("dgc:") + options));

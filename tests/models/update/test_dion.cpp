@@ -66,8 +66,7 @@ TEST(Dion, SendingFactorsLosesNothingOver50Steps) {
 }
 
 TEST(Dion, DoesNotDependOnTheSplit) {
-  const auto alone = world().split(world().rank(), 0);
-  const RunCurve reference = parallel_curve(*alone, config_of({1, 1, 1}), corpus());
+  const RunCurve reference = one_rank_curve(config_of({1, 1, 1}), corpus());
   std::vector<TrainConfig> cases = {config_of({1, 1, 4}),
                                     config_of({4, 1, 1}),
                                     config_of({1, 2, 2}),
@@ -84,7 +83,7 @@ TEST(Dion, DoesNotDependOnTheSplit) {
     EXPECT_NEAR(curve.validation / reference.validation, 1, 1e-10) << describe_mesh(c.mesh);
   }
   EXPECT_GT(
-      distance(parallel_curve(*alone, config_of({1, 1, 1}, "dion:rank_fraction=0.5"), corpus()), reference),
+      distance(one_rank_curve(config_of({1, 1, 1}, "dion:rank_fraction=0.5"), corpus()), reference),
       1e-6)
       << "the rank is read";
 }

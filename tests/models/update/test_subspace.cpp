@@ -90,8 +90,7 @@ void project_by_hand(Gpt<double>& model, const std::vector<double>& p, double de
   }
 }
 
-RunCurve by_hand(const TrainConfig& c, bool own_head, std::int64_t k, double deviation = 0.02, std::uint64_t seed = 0) {
-  world();  // shares the cores out before the first product
+RunCurve by_hand_here(const TrainConfig& c, bool own_head, std::int64_t k, double deviation, std::uint64_t seed) {
   GptConfig sizes = c.model;
   sizes.own_head = own_head;
   Gpt<double> model(sizes);
@@ -112,6 +111,9 @@ RunCurve by_hand(const TrainConfig& c, bool own_head, std::int64_t k, double dev
   Gpt<double>::Activations saved;
   curve.validation = model.forward(validation.batch(0, 0, c.global_batch, c.seq), 0, false, 1.0, saved);
   return curve;
+}
+RunCurve by_hand(const TrainConfig& c, bool own_head, std::int64_t k, double deviation = 0.02, std::uint64_t seed = 0) {
+  return curve_made_once([&] { return by_hand_here(c, own_head, k, deviation, seed); });
 }
 
 const std::vector<MeshShape> splits = {{1, 4, 1}, {4, 1, 1}, {1, 1, 4}, {2, 2, 1}, {1, 2, 2}, {2, 1, 2}};
