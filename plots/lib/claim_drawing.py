@@ -7,9 +7,13 @@ from plots.lib import words
 
 def origin_note(tables):
     """What stands below a picture whose numbers are not all of this run; empty where they are."""
-    found = sorted({t.claim.origin for t in tables if t.claim.reference})
-    if not found:
+    dates = {}  # by machine: a page of claims may be of many runs
+    for t in tables:
+        if t.claim.reference:
+            dates.setdefault(t.claim.reference, set()).add(t.claim.date)
+    if not dates:
         return ""
+    found = [f"reference run{'s' if len(days) > 1 else ''} of {words.listing(sorted(days))} on {machine}" for machine, days in sorted(dates.items())]
     part = "" if all(t.claim.reference for t in tables) else "in part "
     return f"{part}from the {words.listing(found)}, not from this run".capitalize()
 

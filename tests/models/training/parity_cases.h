@@ -15,7 +15,7 @@ namespace thinwire::testing {
 
 inline constexpr std::int64_t parity_layers = 16, parity_heads = 8, parity_global_batch = 8, parity_seq = 16;
 
-/// Two layers in every part of a pipeline, of 16 at most: the fewest that tell a layer from its part. On two cores each further one is paid for.
+/// Two layers in every part of a pipeline, 4 at least and 16 at most: the fewest that tell a layer from its part. On two cores each further one is paid for.
 inline std::int64_t layers_enough_for(const TrainConfig& c) {
   return std::clamp<std::int64_t>(2 * c.mesh.pp * c.virtual_stages, 4, parity_layers);
 }

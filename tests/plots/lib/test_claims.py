@@ -6,12 +6,14 @@ import os
 import sys
 import tempfile
 import unittest
+from types import SimpleNamespace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support import scratch_folder
 import make_claims as made
 from make_claims import load
 
+from plots.lib import claim_drawing
 from plots.lib import claims as claims_of
 from plots.lib.errors import CorruptData
 
@@ -57,6 +59,20 @@ class Reading(unittest.TestCase):
         for order in (references, references[::-1]):
             self.assertEqual(claims_of.load(scratch_folder(), order).judged["a.C1"].verdict, "INCONCLUSIVE")
             self.assertEqual(claims_of.load(mine, order).judged["a.C1"].verdict, "UNSTABLE")
+
+    def test_a_figure_of_many_runs_names_a_machine_once_with_the_days(self):
+        def number(day, machine):
+            return SimpleNamespace(claim=SimpleNamespace(reference=machine, date=day))
+
+        here = number("2026-11-29", "")
+        runs = [number("2026-11-24", "two-cores"), number("2026-11-23", "two-cores"), number("2026-11-24", "two-cores")]
+        self.assertEqual(claim_drawing.origin_note([here]), "")
+        self.assertEqual(claim_drawing.origin_note(runs[:1]), "From the reference run of 2026-11-24 on two-cores, not from this run")
+        self.assertEqual(claim_drawing.origin_note(runs), "From the reference runs of 2026-11-23 and 2026-11-24 on two-cores, not from this run")
+        self.assertEqual(
+            claim_drawing.origin_note([here, *runs, number("2026-11-22", "gpu")]),
+            "In part from the reference run of 2026-11-22 on gpu and reference runs of 2026-11-23 and 2026-11-24 on two-cores, not from this run",
+        )
 
 
 if __name__ == "__main__":
