@@ -71,6 +71,7 @@ function(thinwire_join layer variable)
     math(EXPR number "${number} + 1")
     thinwire_take_eight(private batch)
     thinwire_joined(${layer}_${number} output ${batch})
+    set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON) # in two such files the namespaces have the same names
     list(APPEND sources ${output})
   endwhile()
   set(${variable} ${sources} PARENT_SCOPE)

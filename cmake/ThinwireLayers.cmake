@@ -1,6 +1,7 @@
-# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD] [COLD_BELOW path...] [UNITY | JOIN] [PRECOMPILE header] LINK lib...)
-# COLD: no code whose time is measured: compiled at -Og for a short build, not for speed. COLD_BELOW: only these files and folders are such.
-# UNITY: several sources per compiler call. JOIN: the same of those whose code is all private, such as claims (ThinwireJoin.cmake).
+# thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD [WARM path...] | COLD_BELOW path...] [UNITY] [JOIN] [ALONE path...] [PRECOMPILE header] LINK lib...)
+# COLD: no code whose time is measured: compiled at -Og for a short build, not for speed; WARM: all but these files. COLD_BELOW: only these files and folders are such.
+# JOIN: eight sources per compiler call, of those whose code is all private, such as claims (ThinwireJoin.cmake). UNITY: of the others too, whose private names must differ;
+# ALONE: but not of these. A path is a file or a folder, or a regular expression of some.
 # One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
 # EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
@@ -21,8 +22,22 @@ function(thinwire_thin target)
   endif()
 endfunction()
 
+# thinwire_below(LAYER files out path...): those of the list that are or stand below these paths.
+function(thinwire_below layer list out)
+  set(all "")
+  foreach(path ${ARGN})
+    set(found ${${list}})
+    list(FILTER found INCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${path}(/|$)")
+    if(NOT found)
+      message(FATAL_ERROR "thinwire_layer(${layer}): no source is or stands below ${path}")
+    endif()
+    list(APPEND all ${found})
+  endforeach()
+  set(${out} ${all} PARENT_SCOPE)
+endfunction()
+
 function(thinwire_layer name)
-  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY;JOIN" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;COLD_BELOW;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY;JOIN" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;WARM;COLD_BELOW;ALONE;LINK" ${ARGN})
   set(files "")
   foreach(dir ${ARG_SOURCES})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.cpp)
@@ -39,9 +54,21 @@ function(thinwire_layer name)
     list(APPEND files ${found})
   endforeach()
   list(APPEND files ${CMAKE_SOURCE_DIR}/cmake/layer.cpp)
+  thinwire_below(${name} files apart ${ARG_WARM} ${ARG_COLD_BELOW}) # compiled otherwise than the layer
+  list(REMOVE_ITEM files ${apart})
+  thinwire_below(${name} files alone ${ARG_ALONE})
+  set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(ARG_JOIN AND THINWIRE_UNITY)
     thinwire_join(${name} files)
+    thinwire_join(${name}_apart apart)
   endif()
+  if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+    set_source_files_properties(${apart} PROPERTIES COMPILE_OPTIONS $<IF:$<BOOL:${ARG_COLD}>,-O2,-Og>)
+  endif()
+  if(ARG_WARM)
+    set_source_files_properties(${apart} PROPERTIES SKIP_PRECOMPILE_HEADERS ON) # g++ 12.2 crashes at -O2 with headers precompiled at -Og
+  endif()
+  list(APPEND files ${apart})
   if(ARG_REGISTERS)
     add_library(thinwire_${name}_objects OBJECT ${files})
     target_link_libraries(thinwire_${name}_objects PUBLIC ${ARG_LINK})
@@ -71,16 +98,6 @@ function(thinwire_layer name)
   if(ARG_COLD AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
     target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>) # why not -O1: docs/building.md
   endif()
-  foreach(path ${ARG_COLD_BELOW})
-    set(cold ${files})
-    list(FILTER cold INCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${path}(/|$)")
-    if(NOT cold)
-      message(FATAL_ERROR "thinwire_layer(${name}): no source is or stands below ${path}")
-    endif()
-    if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
-      set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Og)
-    endif()
-  endforeach()
   if(ARG_UNITY)
     set_target_properties(${compiled} PROPERTIES UNITY_BUILD ${THINWIRE_UNITY} UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_UNIQUE_ID unity_id)
   endif()

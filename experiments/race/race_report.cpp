@@ -9,16 +9,16 @@
 namespace thinwire::race {
 namespace {
 
-nlohmann::json number(double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); }
+nlohmann::json json_number(double x) { return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(); }
 
 nlohmann::json json_of(const Performance& p) {
   nlohmann::json tried = nlohmann::json::array(), arrivals = nlohmann::json::array(), losses = nlohmann::json::array();
-  for (const Tried& t : p.tried) tried.push_back({{"learning_rate", t.rate}, {"steps", t.steps}, {"loss", number(t.loss)}});
-  for (const double steps : p.steps_to_target) arrivals.push_back(number(steps));
-  for (const double loss : p.final_loss) losses.push_back(number(loss));
+  for (const Tried& t : p.tried) tried.push_back({{"learning_rate", t.rate}, {"steps", t.steps}, {"loss", json_number(t.loss)}});
+  for (const double steps : p.steps_to_target) arrivals.push_back(json_number(steps));
+  for (const double loss : p.final_loss) losses.push_back(json_number(loss));
   nlohmann::json curve = nlohmann::json::array();
-  for (const Validation& v : p.curve) curve.push_back({v.steps, number(v.loss)});
-  return {{"entrant", p.entrant}, {"learning_rate", number(p.rate)}, {"steps", p.steps}, {"steps_to_target", arrivals}, {"final_loss", losses}, {"curve", curve}, {"tuning", tried}};
+  for (const Validation& v : p.curve) curve.push_back({v.steps, json_number(v.loss)});
+  return {{"entrant", p.entrant}, {"learning_rate", json_number(p.rate)}, {"steps", p.steps}, {"steps_to_target", arrivals}, {"final_loss", losses}, {"curve", curve}, {"tuning", tried}};
 }
 
 std::string spread(const Spread& s, const char* format) {
@@ -160,7 +160,7 @@ std::string to_json(const Leaderboard& board, const Registered& registered, cons
     for (const auto& column : race_columns())
       std::visit([&]<typename T>(T RaceRow::*member) {
         if constexpr (std::is_same_v<T, double>)
-          j[column.name] = number(row.*member);
+          j[column.name] = json_number(row.*member);
         else
           j[column.name] = row.*member;
       }, column.member);
@@ -170,7 +170,7 @@ std::string to_json(const Leaderboard& board, const Registered& registered, cons
   for (const Flip& f : flips(board)) turns.push_back({{"entrant", f.entrant}, {"behind_on", f.loses_on}, {"ahead_on", f.wins_on}});
   nlohmann::json crossed = nlohmann::json::array();
   for (const Crossing& c : crossings(board))
-    crossed.push_back({{"sooner_above", c.above}, {"sooner_below", c.below}, {"faster_link", c.faster_link}, {"slower_link", c.slower_link}, {"interpolated_gbps", number(c.gbps)}});
+    crossed.push_back({{"sooner_above", c.above}, {"sooner_below", c.below}, {"faster_link", c.faster_link}, {"slower_link", c.slower_link}, {"interpolated_gbps", json_number(c.gbps)}});
   return nlohmann::json{{"schema", 1}, {"registered", nlohmann::json::parse(to_json(registered))}, {"answers", answers(board)}, {"standings", standings}, {"entrants", runs}, {"flips", turns}, {"crossings", crossed}}.dump(1) + "\n";
 }
 

@@ -12,20 +12,12 @@ bin=${THINWIRE_BIN_DIR:?run by ctest}
 lab=$root/experiments/lab/slurm.sh
 PATH=$PATH:/usr/sbin:/sbin
 
-# Namespaces of its own where rights allow: whatever happens to this script, its daemons and jobs end with it. Elsewhere the trap
-# below ends them.
-if [ -z "${THINWIRE_TEST_INSIDE:-}" ]; then
-  for tool in munged slurmctld slurmd sbatch; do command -v $tool >/dev/null || skip "'$tool' is not installed (scripts/setup.sh does)"; done
-  namespaces=(--mount --pid --net --fork --kill-child=KILL --mount-proc)
-  export THINWIRE_TEST_INSIDE=namespaces
-  if unshare "${namespaces[@]}" true 2>/dev/null; then exec unshare "${namespaces[@]}" bash "${BASH_SOURCE[0]}"; fi
-  THINWIRE_TEST_INSIDE=plain
-fi
-work=$(mktemp -d)
+for tool in munged slurmctld slurmd sbatch; do command -v $tool >/dev/null || skip "'$tool' is not installed (scripts/setup.sh does)"; done
+in_namespaces "${BASH_SOURCE[0]}"
 trap 'bash "$lab" down --folder "$work/lab" >/dev/null 2>&1; rm -rf "$work"' EXIT
 
 # Names resolve, and mpirun starts, only where an interface beside the loopback is up.
-if [ "$THINWIRE_TEST_INSIDE" = namespaces ]; then
+if [ "$inside" = namespaces ]; then
   ip link set lo up
   ip link add tw0 type veth peer name tw1
   ip address add 10.79.0.1/24 dev tw0
@@ -143,7 +135,7 @@ some_records() { grep -ls cell_finished out/journal/*.jsonl | sed 's,journal/\(.
 eventually 100 some_records || fail "no record after 100 s: $(squeue)"
 scancel "$(squeue --noheader --array --states=PENDING --format=%i | tail -n 1)" || fail "no task waited"
 # In namespaces only this test's processes are seen; elsewhere others may run beside it.
-kill_newest() { [ "$THINWIRE_TEST_INSIDE" = namespaces ] && pkill -KILL --newest -u "$(id -u)" -f "^$bin/$1"; }
+kill_newest() { [ "$inside" = namespaces ] && pkill -KILL --newest -u "$(id -u)" -f "^$bin/$1"; }
 has_verdict() { grep -qs '"cell_verdict".*FAILED.*exit status' out/journal/*.jsonl; }
 eventually 5 kill_newest "bench_collective --cells" || echo "   note: no rank was there to be killed"
 eventually 4 has_verdict || echo "   note: the rank had done its work when it was hit"
@@ -255,7 +247,6 @@ expect_status 137
 grep -q '"job": "[0-9]' out-dead/slurm/0001/submission.json && fail "the number was noted: the kill came too late"
 # A job may be on its way for ten seconds: as if they were over.
 sed -i 's/"created": .*,/"created": '$(($(date +%s) - 11)),/ out-dead/slurm/0001/submission.json
-before=$(count all)
 run sweep submit queue.toml --out out-dead --machine machine.toml --where 'ranks=2'
 expect_output "cells are submitted already"
 grep -q '"job": "[0-9]' out-dead/slurm/0001/submission.json || fail "the number of the job was not found"

@@ -11,15 +11,10 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${THINWIRE_BIN_DIR:?run by ctest}
 lab=$root/experiments/lab/slurm.sh
 PATH=$PATH:/usr/sbin:/sbin
-if [ -z "${THINWIRE_TEST_INSIDE:-}" ]; then
-  for tool in munged slurmctld slurmd sbatch; do command -v $tool >/dev/null || skip "'$tool' is not installed (scripts/setup.sh does)"; done
-  namespaces=(--mount --pid --net --fork --kill-child=KILL --mount-proc)
-  export THINWIRE_TEST_INSIDE=1
-  if unshare "${namespaces[@]}" true 2>/dev/null; then exec unshare "${namespaces[@]}" bash "${BASH_SOURCE[0]}"; fi
-  skip "private namespaces need root here: $(unshare "${namespaces[@]}" true 2>&1)"
-fi
-work=$(mktemp -d)
+for tool in munged slurmctld slurmd sbatch; do command -v $tool >/dev/null || skip "'$tool' is not installed (scripts/setup.sh does)"; done
+in_namespaces "${BASH_SOURCE[0]}"
 trap 'bash "$lab" down --folder "$work/lab" >/dev/null 2>&1; rm -rf "$work"' EXIT
+[ "$inside" = namespaces ] || skip "private namespaces need root here: $refusal"
 ip link set lo up
 cd "$work" || exit 1
 queue_is_empty() { [ -z "$(squeue --noheader 2>&1)" ]; }
