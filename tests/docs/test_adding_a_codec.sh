@@ -33,6 +33,7 @@ link() {
   local target=$1 name
   name=$(basename "$target")
   [ -x "$build/$target" ] || skip "$target is not built"
+  target=$(realpath --relative-to "$build" "$build/$target") # of a joined test, the program that holds it
   run bash -c "$(command_of "$target" | sed -E "s#-o \S+#-o $work/$name $work/scaled_sign.o#")"
   expect_status 0
 }
