@@ -1,7 +1,7 @@
 # thinwire_layer(NAME SOURCES dir... [ROOMS_OF dir...] [EXTRA dir...] [REGISTERS] [COLD [WARM path...] | COLD_BELOW path...] [UNITY] [JOIN] [ALONE path...] [PRECOMPILE header] LINK lib...)
 # COLD: no code whose time is measured: compiled at -Og for a short build, not for speed; WARM: all but these files. COLD_BELOW: only these files and folders are such.
-# JOIN: eight sources per compiler call, of those whose code is all private, such as claims (ThinwireJoin.cmake). UNITY: of the others too, whose private names must differ;
-# ALONE: but not of these. A path is a file or a folder, or a regular expression of some.
+# JOIN: eight sources per compiler call, of those whose code is all private, such as claims (ThinwireJoin.cmake). UNITY: of the others, those of a folder, whose private
+# names must differ; ALONE: but not of these. A path is a file or a folder, or a regular expression of some.
 # One static library per layer: every .cpp in and below the SOURCES, and below (not in) each ROOMS_OF, whose own files are programs.
 # EXTRA: folders outside the tree, by absolute path.
 # REGISTERS: its objects register themselves at start-up (codecs), so they
@@ -36,6 +36,36 @@ function(thinwire_below layer list out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
+# thinwire_unite(LIST FILES...): replaces in the list those of these files that share a folder by one, named by folder and list, that includes them all. By folders, and not so many at a time
+# (CMAKE_UNITY_BUILD), so that a new file meets the names of its neighbours alone, and never makes two others meet.
+function(thinwire_unite variable)
+  set(folders "")
+  foreach(file ${ARGN})
+    cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE inside)
+    cmake_path(GET inside PARENT_PATH folder)
+    string(REPLACE "/" "_" folder ${folder})
+    list(APPEND folders ${folder})
+    list(APPEND in_${folder} ${file})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder ${folders})
+    list(LENGTH in_${folder} count)
+    if(count GREATER 1)
+      list(TRANSFORM in_${folder} REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE lines)
+      string(JOIN "" lines ${lines})
+      set(output ${CMAKE_BINARY_DIR}/generated/united/${folder}.${variable}.cpp)
+      file(CONFIGURE OUTPUT ${output} CONTENT "${lines}" @ONLY)
+      if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+        # g++ takes what is not in the main file for a header, where a type's private member would be a fault.
+        set_property(SOURCE ${output} APPEND PROPERTY COMPILE_OPTIONS -Wno-subobject-linkage)
+      endif()
+      list(REMOVE_ITEM ${variable} ${in_${folder}})
+      list(APPEND ${variable} ${output})
+    endif()
+  endforeach()
+  set(${variable} ${${variable}} PARENT_SCOPE)
+endfunction()
+
 function(thinwire_layer name)
   cmake_parse_arguments(ARG "REGISTERS;COLD;UNITY;JOIN" "PRECOMPILE" "SOURCES;ROOMS_OF;EXTRA;WARM;COLD_BELOW;ALONE;LINK" ${ARGN})
   set(files "")
@@ -56,14 +86,23 @@ function(thinwire_layer name)
   list(APPEND files ${CMAKE_SOURCE_DIR}/cmake/layer.cpp)
   thinwire_below(${name} files apart ${ARG_WARM} ${ARG_COLD_BELOW}) # compiled otherwise than the layer
   list(REMOVE_ITEM files ${apart})
-  thinwire_below(${name} files alone ${ARG_ALONE})
-  set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(ARG_UNITY AND THINWIRE_UNITY)
+    thinwire_below(${name} files alone ${ARG_ALONE})
+    foreach(list files apart)
+      set(united ${${list}})
+      if(ARG_JOIN)
+        thinwire_private(united NO)
+      endif()
+      list(REMOVE_ITEM united ${alone})
+      thinwire_unite(${list} ${united})
+    endforeach()
+  endif()
   if(ARG_JOIN AND THINWIRE_UNITY)
     thinwire_join(${name} files)
     thinwire_join(${name}_apart apart)
   endif()
   if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
-    set_source_files_properties(${apart} PROPERTIES COMPILE_OPTIONS $<IF:$<BOOL:${ARG_COLD}>,-O2,-Og>)
+    set_property(SOURCE ${apart} APPEND PROPERTY COMPILE_OPTIONS $<IF:$<BOOL:${ARG_COLD}>,-O2,-Og>)
   endif()
   if(ARG_WARM)
     set_source_files_properties(${apart} PROPERTIES SKIP_PRECOMPILE_HEADERS ON) # g++ 12.2 crashes at -O2 with headers precompiled at -Og
@@ -97,9 +136,6 @@ function(thinwire_layer name)
   set_property(GLOBAL APPEND PROPERTY THINWIRE_LAYERS thinwire_${name})
   if(ARG_COLD AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
     target_compile_options(${compiled} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>) # why not -O1: docs/building.md
-  endif()
-  if(ARG_UNITY)
-    set_target_properties(${compiled} PROPERTIES UNITY_BUILD ${THINWIRE_UNITY} UNITY_BUILD_BATCH_SIZE 8 UNITY_BUILD_UNIQUE_ID unity_id)
   endif()
 endfunction()
 

@@ -9,8 +9,6 @@ namespace {
 using reference::shard;
 using reference::Whole;
 
-constexpr ProductSections sections{"forward", "input gradient", "weight gradient"};
-
 }  // namespace
 
 void check_chains(const CountedWorld& world, const GridShape& shape, CheckRows& rows) {
@@ -31,7 +29,7 @@ void check_chains(const CountedWorld& world, const GridShape& shape, CheckRows& 
       for (int i = 0; i < length; ++i) {
         w.push_back(reference::random_matrix(world.seed, "chain weight" + std::to_string(i), n.in, n.in));
         x.push_back(reference::product(x.back(), w.back()));
-        products.push_back(make_product<double>(grid, {"linear" + std::to_string(i), i, n.in, n.in, i % 2 == 1, false, sections}));
+        products.push_back(make_product<double>(grid, {"linear" + std::to_string(i), i, n.in, n.in, i % 2 == 1, false}));
         layouts.push_back(grid_linear(shape, "linear", n.in, n.in, grid.rank(), i % 2 == 1).weight);
         weights.push_back(shard(w.back(), layouts.back()));
         dw.emplace_back(weights.back().size());
@@ -72,7 +70,7 @@ void check_depth_sum(const CountedWorld& world, const GridShape& shape, CheckRow
   const auto run = [&](Communicator& comm, const GridShape& of, const std::string& operation) {
     ComputeClock clock;
     TensorGrid<double> grid(comm, of, {}, clock);
-    const auto product = make_product<double>(grid, {"linear", 0, n.in, n.out, false, false, sections});
+    const auto product = make_product<double>(grid, {"linear", 0, n.in, n.out, false, false});
     const Layout layout = grid_activation(shape, world.comm.rank());
     const ParameterLayout weight = grid_linear(shape, "linear", n.in, n.out, world.comm.rank(), false).weight;
     const std::vector<double> my_x = shard(x, layout, n.seq), my_w = shard(w, weight), my_dy = shard(dy, layout, n.seq);

@@ -13,7 +13,6 @@ namespace {
 using reference::shard;
 using reference::Whole;
 
-constexpr ProductSections sections{"forward", "input gradient", "weight gradient"};
 constexpr std::int64_t word = sizeof(double);
 
 /// Metered bytes of the messages with this label: part of what really travelled.
@@ -31,7 +30,7 @@ void check_linear(const CountedWorld& world, const GridCheckCase& c, bool is_hea
 
   ComputeClock clock;
   TensorGrid<double> grid(world.comm, c.shape, c.options, clock);
-  const auto product = make_product<double>(grid, {"linear", 0, n.in, n.out, c.swapped, is_head, sections});
+  const auto product = make_product<double>(grid, {"linear", 0, n.in, n.out, c.swapped, is_head});
   const ParameterLayout weight = is_head ? grid_linear(c.shape, "linear", n.out, n.in, grid.rank(), !c.swapped).weight
                                          : grid_linear(c.shape, "linear", n.in, n.out, grid.rank(), c.swapped, c.options.cut).weight;
   const Layout input = grid_activation(c.shape, grid.rank(), c.swapped), output = grid_activation(c.shape, grid.rank(), !c.swapped);

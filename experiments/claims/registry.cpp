@@ -12,8 +12,8 @@
 namespace thinwire::claims {
 namespace {
 
-using Json = nlohmann::ordered_json;
-constexpr int schema = 1;
+using OrderedJson = nlohmann::ordered_json;
+constexpr int register_schema = 1;
 
 }  // namespace
 
@@ -46,27 +46,27 @@ Registry registry_from(const std::string& text, const std::string& where) {
   Registry registry;
   registry.hash = sha256_hex(text);
   try {
-    const Json file = Json::parse(text);
-    if (file.at("schema") != schema) throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads " + std::to_string(schema));
+    const OrderedJson file = OrderedJson::parse(text);
+    if (file.at("schema") != register_schema) throw CorruptData(where + ": schema " + file.at("schema").dump() + " where this program reads " + std::to_string(register_schema));
     for (const auto& [id, entry] : file.at("rules").items()) {
       RegisteredRule rule{entry.at("hash"), entry.at("date"), {}};
-      for (const Json& c : entry.at("changes")) rule.changes.push_back({c.at("date"), c.at("former_hash"), c.at("what"), c.at("why")});
+      for (const OrderedJson& c : entry.at("changes")) rule.changes.push_back({c.at("date"), c.at("former_hash"), c.at("what"), c.at("why")});
       registry.rules.emplace(id, std::move(rule));
     }
-  } catch (const Json::exception& error) {
+  } catch (const OrderedJson::exception& error) {
     throw CorruptData(where + " is no register of rules (" + error.what() + "); take it from the repository again");
   }
   return registry;
 }
 
 std::string to_text(const Registry& registry) {
-  Json rules = Json::object();
+  OrderedJson rules = OrderedJson::object();
   for (const auto& [id, rule] : registry.rules) {
-    Json changes = Json::array();
+    OrderedJson changes = OrderedJson::array();
     for (const auto& c : rule.changes) changes.push_back({{"date", c.date}, {"former_hash", c.former_hash}, {"what", c.what}, {"why", c.why}});
     rules[id] = {{"hash", rule.hash}, {"date", rule.date}, {"changes", changes}};
   }
-  return Json{{"schema", schema}, {"written_by", "claims lock"}, {"rules", rules}}.dump(1) + "\n";
+  return OrderedJson{{"schema", register_schema}, {"written_by", "claims lock"}, {"rules", rules}}.dump(1) + "\n";
 }
 
 std::vector<std::string> unregistered(const Registry& registry, const std::vector<const Claim*>& claims) {

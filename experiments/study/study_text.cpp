@@ -23,14 +23,14 @@ std::string quoted(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string text_of(const ParameterValue& value) {
+std::string toml_of(const ParameterValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text != nullptr ? quoted(*text) : results::to_text(value);
 }
 
 std::string list_of(const std::vector<ParameterValue>& values) {
   std::string list;
-  for (const ParameterValue& value : values) list += (list.empty() ? "[" : ", ") + text_of(value);
+  for (const ParameterValue& value : values) list += (list.empty() ? "[" : ", ") + toml_of(value);
   return list + "]";
 }
 
@@ -38,7 +38,7 @@ void add_line(std::string& text, const std::string& key, const std::string& valu
 
 std::string inline_table(const Parameters& parameters) {
   std::string text;
-  for (const auto& [name, value] : parameters.values()) text += (text.empty() ? "" : ", ") + quoted(name) + " = " + text_of(value);
+  for (const auto& [name, value] : parameters.values()) text += (text.empty() ? "" : ", ") + quoted(name) + " = " + toml_of(value);
   return "{" + text + "}";
 }
 
@@ -59,7 +59,7 @@ void add_grid(std::string& text, const Grid& grid) {
   if (grid.memory_gib > 0) add_line(text, "memory_gib", results::to_text(grid.memory_gib));
   if (!grid.tags.empty()) add_line(text, "tags", list_of({grid.tags.begin(), grid.tags.end()}));
   if (!grid.fixed.values().empty()) text += "[grid.parameters]\n";
-  for (const auto& [name, value] : grid.fixed.values()) add_line(text, quoted(name), text_of(value));
+  for (const auto& [name, value] : grid.fixed.values()) add_line(text, quoted(name), toml_of(value));
   // Every axis as a zip, of one name or several: so links, seeds, axes and zips keep their order among each other.
   for (const Axis& axis : grid.axes) {
     text += "[[grid.zip]]\n";

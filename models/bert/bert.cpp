@@ -28,7 +28,7 @@ Bert<T>::Bert(const BertConfig& config, const ModelPart& part, const StageRuntim
   }
   for (int l = part_.first_layer; l < part_.end_layer(); ++l) {
     blocks_.push_back(std::make_unique<Block<T>>(l, config.block(), runtime_));
-    units_.push_back({"layer" + std::to_string(l), l, {}, blocks_.back()->summed()});
+    units_.push_back({layer_name(l), l, {}, blocks_.back()->summed()});
     blocks_.back()->collect(units_.back().parameters);
   }
   if (part_.head) {

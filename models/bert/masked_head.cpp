@@ -14,11 +14,6 @@ namespace {
 using nn::Transpose;
 
 template <typename T>
-SplitGroups replicas_of(const LayerRuntime<T>& runtime) {
-  return runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{};
-}
-
-template <typename T>
 LinearLayouts replicated_linear(const std::string& name, std::int64_t hidden, const LayerRuntime<T>& runtime) {
   LinearLayouts l;
   l.weight = ParameterLayout(name + ".weight", {hidden, hidden}, {}, {}, replicas_of(runtime));

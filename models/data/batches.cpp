@@ -111,7 +111,7 @@ TextOptions text_options(const std::string& text) {
   return options;
 }
 
-const RegisterData text({"text",
+const RegisterData registered_text({"text",
                          "windows of a text at random (--text); text:windows=N: a fixed number of them, epoch after epoch; validation_batch=N: validated on the windows of runs whose global batch is N",
                          [](const DataRequest& request) {
                            const TextOptions options = text_options(request.options);

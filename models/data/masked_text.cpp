@@ -12,9 +12,9 @@ namespace {
 constexpr std::int64_t specials = 3, shortest = 8;
 
 /// Draws of one sample, in any order.
-class Draws {
+class SampleDraws {
  public:
-  Draws(std::uint64_t seed, std::uint64_t stream, std::uint64_t step, std::int64_t sample)
+  SampleDraws(std::uint64_t seed, std::uint64_t stream, std::uint64_t step, std::int64_t sample)
       : random_(seed, mix_stream(mix_stream(stream, step), static_cast<std::uint64_t>(sample))) {}
   std::int64_t below(std::uint64_t which, std::int64_t bound) const { return static_cast<std::int64_t>(random_.below(which, static_cast<std::uint64_t>(bound))); }
   /// Tokens of the sample.
@@ -50,7 +50,7 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
   std::vector<std::int32_t>&tokens = out.ints("tokens"), &types = out.ints("types"), &asked = out.ints("masked_labels"), &labels = out.ints("labels");
   std::vector<std::int64_t> places;
   for (std::int64_t b = 0; b < count; ++b) {
-    const Draws draw(seed_, stream_, step, first_sample + b);
+    const SampleDraws draw(seed_, stream_, step, first_sample + b);
     const std::int64_t length = draw.length(seq, options_.shorter), content = length - specials, split = 1 + draw.below(draw_split, content - 1);
     const std::int64_t begin = draw.below(draw_begin, available - content + 1), follows = begin + split;
     const bool other = draw.below(draw_pair, 2) == 1, exchanged = other && options_.pairs == PairQuestion::order;
@@ -98,7 +98,7 @@ Batch MaskedSegments<Token>::batch(std::uint64_t step, std::int64_t first_sample
 template <typename Token>
 double MaskedSegments<Token>::weight(std::uint64_t step, std::int64_t count, std::int64_t seq) const {
   std::int64_t masks = 0;
-  for (std::int64_t s = 0; s < count; ++s) masks += masks_of(Draws(seed_, stream_, step, s).length(seq, options_.shorter));
+  for (std::int64_t s = 0; s < count; ++s) masks += masks_of(SampleDraws(seed_, stream_, step, s).length(seq, options_.shorter));
   return static_cast<double>(masks);
 }
 

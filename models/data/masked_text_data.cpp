@@ -71,7 +71,7 @@ DataSource in_pieces(const DataRequest& request, const MaskedOptions& options, c
   return source;
 }
 
-const RegisterData masked_text({"masked_text",
+const RegisterData registered_masked_text({"masked_text",
                                 "pairs of segments of a text (--text), tokens of which are to be filled in: rate=0.15 of them; shorter=0.1 of the samples are shorter than --seq; "
                                 "pairs=order: which of two neighbours comes first, or next: whether the second follows the first or is from another place, at most within=0 tokens away (0: anywhere); "
                                 "tokens=bytes (--vocab 259), or pieces of the words of --vocabulary, case=dropped or kept",

@@ -40,7 +40,7 @@ Gpt<T>::Gpt(const GptConfig& config, const ModelPart& part, const GptRuntime<T>&
   for (int l = 0; l < part_.layers; ++l) {
     blocks_.push_back(std::make_unique<Block<T>>(part_.first_layer + l, block, runtime_));
     blocks_.back()->collect(parameters_);
-    units_.push_back({"layer" + std::to_string(part_.first_layer + l), part_.first_layer + l, {}, blocks_.back()->summed()});
+    units_.push_back({layer_name(part_.first_layer + l), part_.first_layer + l, {}, blocks_.back()->summed()});
     blocks_.back()->collect(units_.back().parameters);
   }
   if (part_.head) {

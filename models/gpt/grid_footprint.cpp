@@ -8,8 +8,6 @@ namespace thinwire {
 namespace {
 
 using Lent = Footprint::Lent;
-constexpr int input_axis = 1, output_axis = 2, weight_axis = 0;       // 3-D
-constexpr int along_row = 0, down_column = 1, over_depth = 2;  // 2-D, 2.5-D
 
 /// Blocks of operands arrive one ahead of the product; of partial sums two are under way.
 void summa(Footprint& f, std::initializer_list<std::int64_t> operands, std::int64_t partial) {

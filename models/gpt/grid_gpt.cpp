@@ -26,7 +26,7 @@ GridGpt<T>::GridGpt(const GptConfig& config, const ModelPart& part, TensorGrid<T
   for (int l = 0; l < part_.layers; ++l) {
     blocks_.push_back(std::make_unique<GridBlock<T>>(grid, part_.first_layer + l, block));
     blocks_.back()->collect(parameters_);
-    units_.push_back({"layer" + std::to_string(part_.first_layer + l), part_.first_layer + l, {}});
+    units_.push_back({layer_name(part_.first_layer + l), part_.first_layer + l, {}});
     blocks_.back()->collect(units_.back().parameters);
   }
   if (part_.head) {

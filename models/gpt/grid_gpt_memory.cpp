@@ -10,7 +10,6 @@ namespace thinwire {
 namespace {
 
 using Lent = Footprint::Lent;
-constexpr int weight_axis = 0, down_column = 1, over_depth = 2;  // 3-D: weights, input; 2-D: row, column, depth
 
 /// The sizes of a part on one rank.
 class GridModelSizes {

@@ -10,24 +10,13 @@
 #include "models/layers/token_dropout.h"
 
 namespace thinwire {
-namespace {
 
-constexpr double weight_deviation = 0.02;  // GPT-2
-
-/// GPT-2 scales the projections into the residual stream by 1/sqrt(number of residual branches); where a norm follows the scale is lost anyway.
 double residual_deviation(const BlockConfig& config) {
   if (config.post_norm) return weight_deviation;
   return weight_deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
 }
 
 std::string layer_name(int index) { return "layer" + std::to_string(index); }
-
-template <typename T>
-SplitGroups replicas_of(const LayerRuntime<T>& runtime) {
-  return runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{};
-}
-
-}  // namespace
 
 template <typename T>
 Block<T>::Block(int index, const BlockConfig& c, const LayerRuntime<T>& runtime)

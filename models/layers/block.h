@@ -38,6 +38,19 @@ struct LayerRuntime {
   ComputeClock* clock = nullptr;
 };
 
+/// The groups that hold copies of a parameter which tensor parallelism does not split: norms, biases of projections.
+template <typename T>
+SplitGroups replicas_of(const LayerRuntime<T>& runtime) {
+  return runtime.tensor->splits() ? SplitGroups{runtime.tensor->group()} : SplitGroups{};
+}
+
+/// Standard deviation that matrices begin with (GPT-2).
+inline constexpr double weight_deviation = 0.02;
+/// That of projections into the residual stream: GPT-2 scales it by 1/sqrt(number of residual branches); where a norm follows the scale is lost anyway.
+double residual_deviation(const BlockConfig& config);
+/// "layer3": what names of the parameters of a block begin with.
+std::string layer_name(int index);
+
 template <typename T>
 class Block {
  public:

@@ -1,19 +1,11 @@
 #include "models/layers/grid_block.h"
 
-#include <cmath>
-
 #include "kernels/nn/attention/attention.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/gelu.h"
 
 namespace thinwire {
 namespace {
-
-// As in models/layers/block.cpp: GPT-2's deviations.
-constexpr double weight_deviation = 0.02;
-double residual_deviation(const BlockConfig& config) { return weight_deviation / std::sqrt(2.0 * static_cast<double>(config.layers)); }
-
-std::string layer_name(int index) { return "layer" + std::to_string(index); }
 
 template <typename T>
 GridLinear<T> linear(TensorGrid<T>& grid, int layer, const BlockConfig& c, const char* name, std::int64_t in, std::int64_t out, bool second,

@@ -11,7 +11,6 @@ namespace {
 
 /// Along this axis the vocabulary of the table is split, and with it the batch innermost: row, or input.
 constexpr int vocabulary_axis = 1;
-constexpr int weight_axis = 0;
 
 template <typename T>
 bool cuts_table(const TensorGrid<T>& grid) {

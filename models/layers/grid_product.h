@@ -11,7 +11,7 @@ namespace thinwire {
 
 /// Names under which the clock runs the three products of a place in the model (literals).
 struct ProductSections {
-  const char *forward, *input_gradient, *weight_gradient;
+  const char *forward = "forward", *input_gradient = "input gradient", *weight_gradient = "weight gradient";
 };
 
 /// Which product. The weight is W [in, out], or with `transposed` E [out, in] (the tied head: rows are the vocabulary).
@@ -21,7 +21,7 @@ struct ProductSpec {
   std::int64_t in = 0, out = 0;
   bool swapped = false;     ///< 3-D: input and output axes exchanged
   bool transposed = false;  ///< never together with WeightCut::columns
-  ProductSections sections;
+  ProductSections sections = {};
   nn::ComputeType compute = nn::ComputeType::f32;
   std::string weight_name = {};  ///< names messages of the weight where others send it, too (a tied table); empty: `tensor`
 };

@@ -12,8 +12,6 @@ namespace {
 
 using nn::Transpose;
 
-constexpr int along_row = 0, down_column = 1, over_depth = 2;  // axes of the lines
-
 template <typename T>
 class Product2d final : public GridProduct<T> {
   using Lease = GridScratch::Lease<T>;

@@ -8,8 +8,6 @@ namespace {
 
 using nn::Transpose;
 
-constexpr int weight_axis = 0;
-
 template <typename T>
 class Product3d final : public GridProduct<T> {
   using Lease = GridScratch::Lease<T>;

@@ -33,6 +33,10 @@ struct GridShape {
   bool operator==(const GridShape&) const = default;
 };
 
+/// Axes of its sides by name: the lines that run along a row, down a column, over the depth (2-D, 2.5-D); those of weights, inputs and outputs (3-D).
+inline constexpr int along_row = 0, down_column = 1, over_depth = 2;
+inline constexpr int weight_axis = 0, input_axis = 1, output_axis = 2;
+
 /// The grid that `text` makes of `ranks` ranks: 1d | 2d | 2.5d:depth=D | 3d | 3d:sides=XxYxZ. UsageError for anything else, and for
 /// a number of ranks that is no square, q*q*depth, cube or product of the sides: it names the numbers and the nearest choices.
 GridShape parse_grid(const std::string& text, int ranks);

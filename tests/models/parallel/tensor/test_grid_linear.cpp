@@ -11,7 +11,6 @@ namespace {
 
 using namespace testing;
 
-constexpr ProductSections sections{"forward", "input gradient", "weight gradient"};
 constexpr double tolerance = 1e-10;
 
 struct Case {
@@ -81,7 +80,7 @@ struct Measured {
   Measured(const Case& which, const GridTestSizes& n, const Serial& s) : c(which) {
     ComputeClock clock;
     TensorGrid<double> grid(world(), c.shape, c.options, clock);
-    ProductSpec spec{"linear", 0, n.in, n.out, c.swapped, c.transposed, sections};
+    ProductSpec spec{"linear", 0, n.in, n.out, c.swapped, c.transposed};
     const auto product = make_product<double>(grid, spec);
     // The head's table is the weight of a linear the other way round.
     weight = c.transposed ? grid_linear(c.shape, "linear", n.out, n.in, grid.rank(), !c.swapped).weight
@@ -196,8 +195,8 @@ TEST(GridLinear, AnMlpOnACubeReceivesTheKnownNumberOfElements) {
   GridOptions options;
   options.gather = GatherPolicy::keep;
   TensorGrid<double> grid(world(), {GridKind::three_d, {q, q, q}}, options, clock);
-  const auto expand = make_product<double>(grid, {"expand", 0, h, 4 * h, false, false, sections});
-  const auto project = make_product<double>(grid, {"project", 0, 4 * h, h, true, false, sections});
+  const auto expand = make_product<double>(grid, {"expand", 0, h, 4 * h, false, false});
+  const auto project = make_product<double>(grid, {"project", 0, 4 * h, h, true, false});
   const std::size_t narrow = static_cast<std::size_t>(rows * h / (q * q * q)), weight = static_cast<std::size_t>(4 * h * h / (q * q * q));
   std::vector<double> x(narrow, 1), wide(4 * narrow), y(narrow), w1(weight, 1), w2(weight, 1), dwide(4 * narrow), dx(narrow), dw(weight);
   typename GridProduct<double>::Kept kept1, kept2;
@@ -222,7 +221,7 @@ TEST(GridLinear, ConsecutiveLinearsNeedNoOtherLayoutAndNoOtherMessages) {
       for (int i = 0; i < length; ++i) {
         const bool swapped = i % 2 == 1;
         const Whole w = random_matrix("chain weight" + std::to_string(i), n.in, n.in);
-        const auto product = make_product<double>(grid, {"linear" + std::to_string(i), i, n.in, n.in, swapped, false, sections});
+        const auto product = make_product<double>(grid, {"linear" + std::to_string(i), i, n.in, n.in, swapped, false});
         const std::vector<double> mine = shard(w, grid_linear(shape, "w", n.in, n.in, grid.rank(), swapped).weight);
         std::vector<double> y(x.size());
         product->forward(pass, x.data(), mine.data(), y.data(), nullptr);
@@ -278,7 +277,7 @@ TEST(GridLinear, ALinearWithBiasEqualsTheSerialOne) {
     if (c.transposed || c.options.gather != GatherPolicy::again || c.options.cut != WeightCut::rows) continue;
     ComputeClock clock;
     TensorGrid<double> grid(world(), c.shape, c.options, clock);
-    GridLinear<double> linear(grid, {"linear", 0, n.in, n.out, c.swapped, false, sections}, 1, 0.02);
+    GridLinear<double> linear(grid, {"linear", 0, n.in, n.out, c.swapped, false}, 1, 0.02);
     set(linear.weight, s.w);
     const Whole b = random_matrix("bias", 1, n.out);
     set(linear.bias.parameter, b);
