@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "results/hdf5/hdf5.h"
 #include "results/record.h"
 #include "results/schema.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::results {
@@ -110,8 +110,7 @@ TEST(Csv, AFailingExportLeavesTheOldFolder) {
 }
 
 std::string schema_document() {
-  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-  return TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/results-schema.md");
+  return TemporaryFolder::read(testing::source_folder() + "/docs/results-schema.md");
 }
 
 TEST(Schema, TheDocumentHasEveryTableAndNoOther) {

@@ -16,6 +16,7 @@
 #include "results/journal.h"
 #include "results/provenance.h"
 #include "results/record.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -156,9 +157,7 @@ TEST(Row, TheColumnsHoldEveryMember) {
 
 // The lines of the first table below a heading of docs/results-schema.md.
 std::vector<std::string> documented(const std::string& heading) {
-  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-  std::istringstream text(
-      TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/results-schema.md"));
+  std::istringstream text(TemporaryFolder::read(testing::source_folder() + "/docs/results-schema.md"));
   std::vector<std::string> lines;
   bool inside = false;
   for (std::string line; std::getline(text, line);) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -16,6 +15,7 @@
 #include "experiments/slurm/queue.h"
 #include "experiments/run/leases.h"
 #include "results/files/files.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::sweep {
@@ -24,7 +24,7 @@ namespace {
 using testing::message_of;
 using testing::TemporaryFolder;
 
-const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+const std::string source = testing::source_folder();
 
 std::string recording(const std::string& name) {
   const std::string path = source + "/tests/slurm/recordings/" + name;

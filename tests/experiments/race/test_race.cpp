@@ -18,6 +18,7 @@
 #include "results/kept_state.h"
 #include "results/provenance.h"
 #include "results/record.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::race {
@@ -279,8 +280,7 @@ TEST(Leaderboard, TheNextComesAfterTheBestAndWhoIsUndecidedBeforeItIsNamed) {
 }
 
 TEST(Leaderboard, TheDocumentNamesEveryColumnAsTheCodeDoes) {
-  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-  const std::string page = TemporaryFolder::read(std::string(source == nullptr ? "." : source) + "/docs/race.md");
+  const std::string page = TemporaryFolder::read(testing::source_folder() + "/docs/race.md");
   std::string table, curves;
   for (const auto& column : race_columns()) table += std::string("| ") + column.name + " | " + results::type_name(column) + " | " + column.help + " |\n";
   for (const auto& column : curve_columns()) curves += std::string("| ") + column.name + " | " + results::type_name(column) + " | " + column.help + " |\n";

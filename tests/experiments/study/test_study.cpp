@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "experiments/study/selection.h"
 #include "results/files/tuned_products.h"
 #include "results/provenance.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::sweep {
@@ -60,8 +60,7 @@ codec = ["c:1", "c:2"]
 }
 
 std::vector<PlannedCell> shipped(const std::string& study, const std::string& where) {
-  const std::string source = std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
-  return filter(expand(read_study(source + "/experiments/studies/" + study + ".toml")), where);
+  return filter(expand(read_study(testing::source_folder() + "/experiments/studies/" + study + ".toml")), where);
 }
 
 TEST(Study, TheActivationGridOfThePaperHas168CellsOnFourRanksAndAThirdOfThemOnOtherLinks) {
@@ -142,8 +141,7 @@ TEST(Study, TrainingComparesNinePlansRealForLossesAndTimedOnLinks) {
 }
 
 TEST(Study, EveryShippedStudyExpandsToDistinctCells) {
-  const std::string source =
-      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  const std::string source = testing::source_folder();
   for (const char* name : {"smoke", "quick", "standard", "full"}) {
     const auto cells = expand(read_study(source + "/experiments/studies/" + name + ".toml"));
     std::set<std::string> ids;
@@ -256,8 +254,7 @@ TEST(Study, NeedsAndTagsOfACellAreNoPartOfItsIdentity) {
 }
 
 TEST(Study, WrittenBackAsOneFileItHasTheSameCellsInTheSameOrder) {
-  const std::string source =
-      std::getenv("THINWIRE_SOURCE_DIR") != nullptr ? std::getenv("THINWIRE_SOURCE_DIR") : ".";
+  const std::string source = testing::source_folder();
   const TemporaryFolder folder;
   std::vector<std::string> paths = {folder.write(
       "odd.toml", "[study]\nname = \"odd\"\ndescription = \"a \\\"b\\\" \\\\ \\n c\"\n" + std::string(R"(

@@ -7,13 +7,13 @@
 
 #include "experiments/study/expand.h"
 #include "models/capture/capture_presets.h"
+#include "support/source_folder.h"
 
 namespace thinwire {
 namespace {
 
 std::string study_path(const std::string& profile) {
-  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-  return (source != nullptr ? std::string(source) : ".") + "/experiments/studies/" + profile + ".toml";
+  return testing::source_folder() + "/experiments/studies/" + profile + ".toml";
 }
 
 std::vector<CaptureSlot> slots_of(const CaptureRunOptions& options) {

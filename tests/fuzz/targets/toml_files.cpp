@@ -1,6 +1,5 @@
 // Files in TOML: studies, courses of the race, machine profiles, links of a machine, training configurations, and the three files of a predicted step.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/error.h"
@@ -12,6 +11,7 @@
 #include "models/cost_model/step_files.h"
 #include "models/training/config/train_options.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/source_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace thinwire::fuzz {
@@ -20,10 +20,9 @@ namespace {
 /// Files of the source tree that end in .toml, and the smallest text that is accepted.
 std::vector<std::string> shipped(const std::string& folder, const std::vector<std::string>& first) {
   std::vector<std::string> all = first;
-  const char* const root = std::getenv("THINWIRE_SOURCE_DIR");
   std::vector<std::string> paths;
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(root != nullptr ? root : ".") + "/" + folder, none))
+  for (const auto& entry : std::filesystem::directory_iterator(thinwire::testing::source_folder() + "/" + folder, none))
     if (entry.path().extension() == ".toml" && entry.file_size() < 6000) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) all.push_back(thinwire::testing::TemporaryFolder::read(path));
@@ -124,8 +123,7 @@ std::vector<std::string> step_seeds() {
   std::vector<std::string> all;
   const std::vector<std::pair<std::string, std::string>> files = {{"machine", "machine-16-nodes-of-8"}, {"model", "gpt-2.5b"}, {"execution", "cb-fe-sc"}};
   for (const auto& [kind, name] : files) {
-    const char* const root = std::getenv("THINWIRE_SOURCE_DIR");
-    all.push_back(kind + "\n" + thinwire::testing::TemporaryFolder::read(std::string(root != nullptr ? root : ".") + "/experiments/predict/" + name + ".toml"));
+    all.push_back(kind + "\n" + thinwire::testing::TemporaryFolder::read(thinwire::testing::source_folder() + "/experiments/predict/" + name + ".toml"));
   }
   return all;
 }

@@ -15,6 +15,7 @@
 #include "models/bert/hugging_face.h"
 #include "models/data/safetensors.h"
 #include "tests/models/stage/geometry_oracle.h"
+#include "support/source_folder.h"
 
 namespace thinwire {
 namespace {
@@ -44,8 +45,7 @@ class Folder {
 /// What make_hugging_face.py writes.
 struct Checkpoint : Folder {
   explicit Checkpoint(const std::string& options = "") {
-    const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-    const std::string command = "python3 " + std::string(source ? source : ".") + "/tests/models/bert/make_hugging_face.py " + path() + " " + options;
+    const std::string command = "python3 " + testing::source_folder() + "/tests/models/bert/make_hugging_face.py " + path() + " " + options;
     TW_ASSERT(std::system(command.c_str()) == 0, command);
   }
 };

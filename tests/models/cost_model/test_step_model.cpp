@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -12,6 +11,7 @@
 #include "models/cost_model/machine_file.h"
 #include "models/cost_model/step_files.h"
 #include "models/cost_model/step_model.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire {
@@ -174,8 +174,7 @@ TEST(StepModel, SumsOverReplicasFollowTheLastMessageOnTheSameCardAndTheTableFoll
 }
 
 std::string shipped(const std::string& name) {
-  const char* source = std::getenv("THINWIRE_SOURCE_DIR");
-  return std::string(source == nullptr ? "." : source) + "/experiments/predict/" + name + ".toml";
+  return testing::source_folder() + "/experiments/predict/" + name + ".toml";
 }
 
 // docs/papers/optimus_cc.md, "Set-up and sizes": sizes per rank at T = 8, micro-batch 8, f32.

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "models/metrics/metric.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire {
@@ -77,7 +78,7 @@ TEST(Metrics, AgreeWithNumpyOnDrawnRows) {
       what.push_back(metric.name + " of " + std::to_string(rows) + " rows");
     }
   const testing::TemporaryFolder folder;
-  const std::string command = "/usr/bin/python3 " + std::string(std::getenv("THINWIRE_SOURCE_DIR")) + "/tests/models/metrics/metrics_oracle.py < " +
+  const std::string command = "/usr/bin/python3 " + testing::source_folder() + "/tests/models/metrics/metrics_oracle.py < " +
                               folder.write("cases", input) + " > " + (folder / "values");
   ASSERT_EQ(std::system(command.c_str()), 0);
   std::istringstream values(folder.read(folder / "values"));

@@ -14,6 +14,7 @@
 #include "models/training/parallel_trainer.h"
 #include "tests/collectives/world.h"
 #include "tests/support/temporary_folder.h"
+#include "support/source_folder.h"
 
 namespace thinwire {
 namespace {
@@ -27,9 +28,8 @@ class Files {
     char path[256] = {};
     if (world().rank() == 0) {
       folder_.emplace();
-      const char* root = std::getenv("THINWIRE_SOURCE_DIR");
       for (const char* script : {"/tests/models/bert/make_hugging_face.py ", "/tests/models/tasks/make_small_glue.py "}) {
-        const std::string command = "python3 " + std::string(root ? root : ".") + script + folder_->path();
+        const std::string command = "python3 " + testing::source_folder() + script + folder_->path();
         TW_ASSERT(std::system(command.c_str()) == 0, command);
       }
       folder_->path().copy(path, sizeof path - 1);

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <set>
@@ -14,12 +13,13 @@
 #include "models/data/text/encode_text.h"
 #include "models/data/text/unicode.h"
 #include "models/data/text/wordpiece.h"
+#include "support/source_folder.h"
 #include "support/temporary_folder.h"
 
 namespace thinwire::text {
 namespace {
 
-const std::string here = std::string(std::getenv("THINWIRE_SOURCE_DIR")) + "/tests/models/data/text/";
+const std::string here = testing::source_folder() + "/tests/models/data/text/";
 
 /// A line of the corpus: \n, \t, \r and \xHH are bytes.
 std::string unescaped(const std::string& line) {
