@@ -5,6 +5,8 @@
 // Which samples a message holds, both ends know (MessageKey::samples); a message with one that is new travels in full. The authors store f16, and send their first
 // epoch in full; their `delta-lowbits` is store=int8 or int4. Ends that compute the same bits hold the same bits. An evaluation sees the codec alone.
 // Payload: a byte, 0 for a tensor in full (f32 or f16 values), 1 for a change (the codec's payload).
+#include <utility>
+
 #include "kernels/codec/capabilities.h"
 #include "kernels/codec/payload/wire_values.h"
 #include "kernels/codec/registry.h"

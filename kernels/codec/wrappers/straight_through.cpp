@@ -1,6 +1,8 @@
 // `straight_through`: the gradient of an activation comes back whole, whatever the codec of the activation left out: identity on both ends, as quantisers have it. So a codec for
 // the way back chooses for itself what it keeps: the independent masks of Rudakov et al. (arXiv 2401.07788; docs/papers/activation_compression.md, C19), where a sparse codec alone
 // shares its mask with the gradient. Payloads are the inner codec's.
+#include <utility>
+
 #include "kernels/codec/capabilities.h"
 #include "kernels/codec/registry.h"
 #include "kernels/codec/state.h"
