@@ -128,7 +128,7 @@ std::vector<Table> comparison_tables(const Comparison& comparison, const std::ve
     std::vector<double>& curve = curves.rows.back().values;
     bool whole = true;
     for (const results::CellRecord& record : records[a]) {
-      final.rows.back().values.push_back(final_loss(record));
+      final.rows.back().values.push_back(stands_in(record) ? record.training.curve.front().validation_loss : final_loss(record));
       if (stands_in(record)) {
         whole = false;
         continue;
@@ -189,36 +189,51 @@ Interval paired_over_seeds(const LossDifference& difference, const std::vector<R
   return interval_of(of_seed);
 }
 
-/// Records by arm and seed, stand-ins where a run of an arm that may fail diverged; `failed` gets each such run that diverged or ended above the entropy, in words.
-std::vector<std::vector<results::CellRecord>> train_all(JudgeContext& context, const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::string>& may_fail, std::string& failed) {
-  const std::vector<CellRequest> cells = cells_of(comparison, arms, context.seeds());
-  if (may_fail.empty()) return train(context, cells, arms.size());
-  context.cells.prepare(cells);  // all of them at once
-  std::vector<std::vector<results::CellRecord>> records;
+/// What the arms of a claim ended as.
+struct Trained {
+  std::vector<std::vector<results::CellRecord>> records;  ///< by arm and seed, stand-ins where a run diverged
+  std::string failed;                                     ///< runs of arms that may fail which diverged or ended above the entropy, in words
+  std::string diverged;                                   ///< runs of the other arms that diverged, and what the first of them said
+};
+
+Trained train_all(JudgeContext& context, const Comparison& comparison, const std::vector<RuleArm>& arms, const std::vector<std::string>& may_fail) {
+  const auto add = [](std::string& to, const std::string& words) { to += (to.empty() ? "" : ", ") + words; };
+  context.cells.prepare(cells_of(comparison, arms, context.seeds()));  // all of them at once
+  Trained all;
+  std::string first;
   for (const RuleArm& arm : arms) {
-    std::vector<results::CellRecord>& of_arm = records.emplace_back();
+    std::vector<results::CellRecord>& of_arm = all.records.emplace_back();
+    std::string seeds;
     for (int seed = 1; seed <= context.seeds(); ++seed) {
       const CellRequest request = cell_of(comparison, arm, seed);
       try {
         of_arm.push_back(context.cells.run_one(request));
-      } catch (const ArmDiverged&) {
-        if (!is_among(may_fail, arm.name)) throw;
+      } catch (const ArmDiverged& run) {
         of_arm.push_back(stand_in(request));
+        if (is_among(may_fail, arm.name)) continue;
+        add(seeds, std::to_string(seed));
+        if (first.empty()) first = run.what();
       }
     }
+    if (!seeds.empty()) add(all.diverged, arm.name + (seeds.find(',') == std::string::npos ? " (seed " : " (seeds ") + seeds + ")");
   }
-  const double entropy = entropies_of_text(records).unigram;
+  if (!all.diverged.empty()) {
+    all.diverged += "; the first: " + first;
+    return all;
+  }
+  if (may_fail.empty()) return all;
+  const double entropy = entropies_of_text(all.records).unigram;
   for (std::size_t a = 0; a < arms.size(); ++a) {
     if (!is_among(may_fail, arms[a].name)) continue;
-    for (std::size_t seed = 0; seed < records[a].size(); ++seed) {
-      results::CellRecord& record = records[a][seed];
+    for (std::size_t seed = 0; seed < all.records[a].size(); ++seed) {
+      results::CellRecord& record = all.records[a][seed];
       const bool diverged = stands_in(record);
       if (diverged) record.training.curve.front().validation_loss = entropy;
       if (diverged || final_loss(record) > entropy)
-        failed += (failed.empty() ? "" : ", ") + arms[a].name + " of seed " + std::to_string(seed + 1) + (diverged ? " diverged" : " ended above the entropy");
+        add(all.failed, arms[a].name + " of seed " + std::to_string(seed + 1) + (diverged ? " diverged" : " ended above the entropy"));
     }
   }
-  return records;
+  return all;
 }
 
 /// "a, b" as a and b.
@@ -361,8 +376,9 @@ bool register_loss_claim(LossClaim of, std::source_location where) {
       }
     };
     const std::vector<RuleArm> arms = tuning.option.empty() ? stated : choose();
-    std::string failed;
-    const std::vector<std::vector<results::CellRecord>> records = train_all(context, comparison, arms, may_fail, failed);
+    const auto [records, failed, diverged] = train_all(context, comparison, arms, may_fail);
+    if (!diverged.empty())  // an arm that may not: what the others ended with is shown, and not judged
+      return Finding{.measures = {}, .tables = comparison_tables(comparison, arms, records), .note = comparison.name + "; diverged: " + diverged, .instead = Verdict::unstable};
     std::vector<std::vector<double>> losses = final_losses(records);
     const double entropy = entropies_of_text(records).unigram;
     for (std::size_t a = 0; a < arms.size(); ++a)

@@ -18,25 +18,28 @@ _ARM = re.compile(r"^(.*), layers (\d+)(?:-(\d+))?$")
     order=423,
     reads=Source.CLAIMS,
     how_to_read=(
-        "Left: a quarter of the layers is coded, at the beginning, in the middle or at the end. Right: the last n layers are. Up: final validation loss above the dense"
+        "Where: a quarter of the layers is coded, at the beginning, in the middle or at the end. How many: the last n layers are. Up: final validation loss above the dense"
         " arm's of the same seed, mean with its 95 % interval by Student's t. Sums of two tensor-parallel ranks, forward."
     ),
     columns=COLUMNS,
 )
 def draw(drawing, claims):
     tables = [t for t in claims.tables(*CLAIMS, name=comparisons.BEGINNING + GROUND) if len(t.rows) > 1]
-    grounds = comparisons.by_ground(tables)
+    origins = {t.name.removeprefix(comparisons.BEGINNING): t.claim.origin for t in tables}
+    grounds = {ground: rows for ground, arms in comparisons.by_ground(tables).items() if (rows := _rows(ground, arms, origins[ground]))}
     if not grounds:
         return drawing.skipped(claims.why_none(*CLAIMS, what="losses by the layers that are coded"))
-    origins = {t.name.removeprefix(comparisons.BEGINNING): t.claim.origin for t in tables}
-    figure, axes = style.canvas(len(grounds), 2, height=3.2 * len(grounds), legend_rows=1, foot=claim_drawing.origin_note(tables), sharey="row")
+    kinds = [kind for kind in ("where", "how many") if any(r["panel"] == kind for rows in grounds.values() for r in rows)]
+    figure, axes = style.canvas(len(grounds), len(kinds), height=3.2 * len(grounds), legend_rows=1, foot=claim_drawing.origin_note(tables), sharey="row")
     drawing.figure = figure
     looks = {}
-    for line, (ground, arms) in zip(axes, grounds.items()):
-        rows = _rows(ground, arms, origins[ground])
+    for line, (ground, rows) in zip(axes, grounds.items()):
         drawing.rows += rows
-        for panel, kind in zip(line, ("where", "how many")):
+        for panel, kind in zip(line, kinds):
             own = [r for r in rows if r["panel"] == kind]
+            if not own:
+                panel.set_axis_off()
+                continue
             for method in dict.fromkeys(r["method"] for r in own):
                 tint = looks.setdefault(method, TINTS[len(looks) % len(TINTS)])
                 points = sorted((r for r in own if r["method"] == method), key=lambda r: r["at"])
@@ -47,7 +50,9 @@ def draw(drawing, claims):
             ticks = {r["at"]: r["layers"] if kind == "where" else str(r["at"]) for r in own}
             panel.set_xticks(list(ticks), list(ticks.values()))
             panel.set(title=ground.removeprefix(GROUND + ", "), xlabel="layers that are coded" if kind == "where" else "last layers that are coded")
-        line[0].set_ylabel("loss above dense (nats per token)")
+        first = next(panel for panel in line if panel.axison)
+        first.set_ylabel("loss above dense (nats per token)")
+        first.tick_params(labelleft=True)
         drawing.seen += _seen(ground, rows)
     style.legend(figure, [style.Line2D([], [], label=m, color=t, marker="o", markersize=5) for m, t in looks.items()], 4)
     return claim_drawing.finish(drawing, claims, tables)
@@ -68,7 +73,7 @@ def _rows(ground, arms, origin):
             rows.append({**row, "panel": "where", "at": first})
         if end == last:
             rows.append({**row, "panel": "how many", "at": end - first + 1})
-    return rows
+    return [r for r in rows if len({other["at"] for other in rows if other["panel"] == r["panel"]}) > 1]  # one place alone is no comparison
 
 
 def _seen(ground, rows):
@@ -81,5 +86,9 @@ def _seen(ground, rows):
     many = [r for r in rows if r["panel"] == "how many"]
     if many:
         most = max(r["at"] for r in many)
-        said.append(f"{ground}: all {most} layers cost {words.number(statistics.fmean(r['difference'] for r in many if r['at'] == most))} nats, mean over methods.")
+        costs = {r["method"]: r["difference"] for r in many if r["at"] == most}
+        said.append(f"{ground}: all {most} layers cost {words.number(statistics.fmean(costs.values()))} nats, mean over methods.")
+        failed = [m for m in dict.fromkeys(r["method"] for r in many) if m not in costs]
+        if failed:
+            said.append(f"{' and '.join(failed)} of all {most} layers diverged with every seed and is no part of that mean.")
     return said

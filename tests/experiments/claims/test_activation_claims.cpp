@@ -90,6 +90,22 @@ TEST(ActivationLosses, AnyOtherArmThatFailsIsUnstable) {
   EXPECT_EQ(over_losses("activation_compression.C17", {{ten_on, 0.03}, {"Top-5 %, own masks", 0.2}}, 0.001, {{"Top-5 %, own masks", 1}}).verdict, Verdict::unstable);
 }
 
+// The arms that trained are shown all the same: the table has their losses, and none where a run diverged.
+TEST(ActivationLosses, WhatTheOthersEndedWithIsShownBesideAnArmThatDiverges) {
+  const std::string all_layers = "Top-5 %, layers 0-3";
+  const Outcome outcome = over_losses("activation_compression.C4a", {{"2 bits, layers 3", 0.25}}, 0, {{all_layers, 1}, {all_layers, 3}});
+  EXPECT_EQ(outcome.verdict, Verdict::unstable);
+  EXPECT_NE(outcome.because.find("diverged: " + all_layers + " (seeds 1, 3); the first: "), std::string::npos) << outcome.because;
+  EXPECT_NE(outcome.because.find("the loss is not finite at step 3"), std::string::npos) << outcome.because;
+  ASSERT_FALSE(outcome.tables.empty());
+  std::map<std::string, std::vector<double>> losses;
+  for (const Table::Row& row : outcome.tables.front().rows) losses[row.label] = row.values;
+  ASSERT_EQ(losses.size(), 13U);
+  ASSERT_EQ(losses.at("dense").size(), 3U);
+  for (std::size_t seed = 0; seed < 3; ++seed) EXPECT_NEAR(losses.at("2 bits, layers 3")[seed] - losses.at("dense")[seed], 0.25, 1e-9);
+  EXPECT_TRUE(std::isnan(losses.at(all_layers)[0]) && std::isfinite(losses.at(all_layers)[1]) && std::isnan(losses.at(all_layers)[2]));
+}
+
 TEST(ActivationLosses, MasksThatDivergeAloneConfirm) {
   const auto judged = [](const std::set<std::pair<std::string, int>>& diverged) { return over_losses("activation_compression.C19", {{ten_on, 0.001}}, 0.001, diverged); };
   const Outcome one = judged({{ten_on, 2}});

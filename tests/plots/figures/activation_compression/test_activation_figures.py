@@ -30,6 +30,19 @@ class ActivationFigures(unittest.TestCase):
         arms = [tick.get_text() for panel in drawing.figure.axes for tick in panel.get_yticklabels()]
         self.assertEqual(len(arms), len(set(arms)), "an arm that two claims share is drawn once")
 
+    def test_windows_of_one_place_are_no_comparison_and_who_diverged_is_named(self):
+        claim = made.places()
+        for table in claim["tables"]:
+            table["rows"] = [r for r in table["rows"] if not r["label"].endswith((" 0", " 1"))]  # the last n alone, as C4a trains them
+            for row in table["rows"]:
+                if row["label"] == "Top-5 %, layers 0-3":
+                    row["values"] = [None] * len(row["values"])
+        drawing = self.drawn("activation_places", [claim])
+        self.assertEqual({r["panel"] for r in drawing.rows}, {"how many"})
+        self.assertEqual(len(drawing.figure.axes), 1)
+        self.assertEqual(sorted(r["at"] for r in drawing.rows if r["method"] == "Top-5 %"), [1, 2, 3])
+        self.assertIn("Top-5 % of all 4 layers diverged with every seed", " ".join(drawing.seen))
+
     def test_the_heat_map_has_a_box_for_each_arm_and_task(self):
         drawing = self.drawn("fine_tuning_drop", [made.fine_tuning()])
         self.assertEqual(len(drawing.rows), (1 + len(made.KEPT)) * len(made.TASKS))
