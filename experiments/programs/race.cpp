@@ -1,5 +1,6 @@
 // race: which training configuration reaches a loss first on a link. run | plan.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -69,9 +70,12 @@ int run(const Options& options) {
   std::snprintf(target, sizeof target, "target %.4f nats per token, registered %s", r.target, r.date.c_str());
   log_info(course.name + ": " + target);
   std::vector<Performance> performances;
+  double tuning_target = none;  // the baseline, which comes first, sets it
   for (const Entrant& entrant : course.entrants) {
     log_info(course.name + ": " + entrant.name);
-    Performance p = &entrant == &course.baseline() ? tune(course, entrant, none, train) : tune(course, entrant, r.target, train);
+    if (performances.size() == 1 && std::any_of(course.entrants.begin() + 1, course.entrants.end(), [](const Entrant& e) { return e.rate == 0; }))
+      tuning_target = tuning_target_of(course, performances.front(), train);
+    Performance p = tune(course, entrant, tuning_target, train);
     run_seeds(course, entrant, r.target, p, train);
     performances.push_back(std::move(p));
   }

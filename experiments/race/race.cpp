@@ -39,6 +39,22 @@ std::vector<Validation> mean_curve(const std::vector<LossRun>& runs) {
   return mean;
 }
 
+/// Mean over these seeds of the baseline's loss at `target_at` of the horizon.
+double mean_at_target(const Course& course, const Performance& baseline, const std::vector<int>& seeds, const TrainRuns& train) {
+  std::vector<LossRequest> requests;
+  for (const int seed : seeds) requests.push_back({&course.baseline(), baseline.rate, baseline.steps, seed});
+  double sum = 0;
+  const std::vector<LossRun> runs = train(requests);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const double loss = runs[i].loss_at(static_cast<int>(std::lround(course.target_at * course.horizon)));
+    if (runs[i].diverged || std::isnan(loss))
+      throw RuntimeFailure("the baseline " + baseline.entrant + " has no loss at " + results::to_text(course.target_at) + " of the horizon with seed " + std::to_string(seeds[i]) +
+                           ", so there is no target; choose other rates or a longer horizon");
+    sum += loss;
+  }
+  return sum / static_cast<double>(runs.size());
+}
+
 }  // namespace
 
 double LossRun::final_loss() const {
@@ -121,19 +137,11 @@ void run_seeds(const Course& course, const Entrant& entrant, double target, Perf
 }
 
 double target_of(const Course& course, const Performance& baseline, const TrainRuns& train) {
-  if (course.target > 0) return course.target;
-  std::vector<LossRequest> requests;
-  for (const int seed : course.seeds) requests.push_back({&course.baseline(), baseline.rate, baseline.steps, seed});
-  double sum = 0;
-  const std::vector<LossRun> runs = train(requests);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const double loss = runs[i].loss_at(static_cast<int>(std::lround(course.target_at * course.horizon)));
-    if (runs[i].diverged || std::isnan(loss))
-      throw RuntimeFailure("the baseline " + baseline.entrant + " has no loss at " + results::to_text(course.target_at) + " of the horizon with seed " + std::to_string(course.seeds[i]) +
-                           ", so there is no target; choose other rates or a longer horizon");
-    sum += loss;
-  }
-  return sum / static_cast<double>(runs.size());
+  return course.target > 0 ? course.target : mean_at_target(course, baseline, course.seeds, train);
+}
+
+double tuning_target_of(const Course& course, const Performance& baseline, const TrainRuns& train) {
+  return course.target > 0 ? course.target : mean_at_target(course, baseline, {course.tuning_seed}, train);
 }
 
 }  // namespace thinwire::race

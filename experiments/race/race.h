@@ -1,10 +1,11 @@
 // The race itself: which runs are trained, in which order, and what follows from them. It asks for runs and does not know how they are made, so a test can answer with made-up curves.
 //
 // Every entrant is tuned alike, on a seed that does not race: all rates over half a horizon (and rates beyond while the best one lies at an edge), the best two over a whole one; the one
-// that reaches the target first is taken, else the one of the lower loss, whose run is then stretched to 2, 4, ... horizons until it reaches the target. Over that many
+// that reaches the tuning target first is taken, else the one of the lower loss, whose run is then stretched to 2, 4, ... horizons until it reaches that. Over that many
 // steps the entrant races with each seed. Its steps to the target are those of the first validation at or below it.
 // An entrant that states a rate is not tuned, and a course that states a target has that one.
-// Otherwise the target is the baseline's, tuned first: the mean over the seeds of its validation loss at `target_at` of the horizon. It is registered before another entrant runs.
+// Otherwise the target is the baseline's, tuned first: the mean over the seeds of its validation loss at `target_at` of the horizon. It is registered before another entrant runs. The tuning target
+// is the baseline's loss at that point with the tuning seed: were it the mean, an entrant as good as the baseline would be stretched wherever that seed happens to be a hard one.
 #pragma once
 
 #include <functional>
@@ -71,11 +72,13 @@ struct Performance {
   int arrived() const;
 };
 
-/// Chooses rate and horizon of an entrant on the tuning seed. `target` NaN: the baseline, which is given its horizon.
+/// Chooses rate and horizon of an entrant on the tuning seed; `target` is the tuning target. NaN: the baseline, which is given its horizon.
 Performance tune(const Course& course, const Entrant& entrant, double target, const TrainRuns& train);
 /// Its race runs: fills in steps_to_target and final_loss. Nothing for an entrant whose tuning seed did not arrive.
 void run_seeds(const Course& course, const Entrant& entrant, double target, Performance& performance, const TrainRuns& train);
 /// The mean over seeds of the baseline's loss at `target_at`. RuntimeFailure where a seed diverged.
 double target_of(const Course& course, const Performance& baseline, const TrainRuns& train);
+/// What the tuning runs of the others have to reach: the baseline's loss at `target_at` with the tuning seed, or the target that the course states. RuntimeFailure where that run diverged.
+double tuning_target_of(const Course& course, const Performance& baseline, const TrainRuns& train);
 
 }  // namespace thinwire::race

@@ -57,6 +57,7 @@ struct MadeUp {
 class Trainer {
  public:
   std::map<std::string, MadeUp> of;
+  std::map<int, double> harder;  // what a seed's losses lie above the others'
   std::vector<LossRequest> asked;
   std::vector<LossRun> operator()(std::span<const LossRequest> requests) {
     std::vector<LossRun> runs;
@@ -66,7 +67,7 @@ class Trainer {
       LossRun run;
       run.diverged = m.diverges_above && r.rate > m.best;
       const double off = std::abs(std::log(r.rate / m.best)), pace = m.speed / (1 + off);
-      for (int step = 10; !run.diverged && step <= r.steps; step += 10) run.curve.push_back({step, m.floor + 4 * std::exp(-pace * step / 50.0) + 0.001 * (r.seed % 4)});
+      for (int step = 10; !run.diverged && step <= r.steps; step += 10) run.curve.push_back({step, m.floor + 4 * std::exp(-pace * step / 50.0) + 0.001 * (r.seed % 4) + harder[r.seed]});
       runs.push_back(std::move(run));
     }
     return runs;
@@ -119,6 +120,23 @@ TEST(Race, StretchesARunUntilItArrivesOrTheCourseEnds) {
   EXPECT_EQ(never.arrived(), 0);
 }
 
+// A tuning seed whose losses lie above those of the seeds that race does not stretch whoever is as good as the baseline.
+TEST(Race, TuningRunsHaveToReachWhatTheBaselineReachesWithTheirSeed) {
+  const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"dense, other seeds\"\nseeds = [11, 12]\n[[entrant]]\nname = \"slow\"\n");
+  Trainer trainer;
+  trainer.harder[9] = 0.5, trainer.of["slow"].speed = 0.8;
+  const Performance dense = tune(c, c.baseline(), none, trainer.runs());
+  const double target = target_of(c, dense, trainer.runs()), tuning = tuning_target_of(c, dense, trainer.runs());
+  EXPECT_NEAR(tuning, 1 + 4 * std::exp(-90 / 50.0) + 0.001 + 0.5, 1e-12);
+  EXPECT_EQ(trainer.asked.back().seed, c.tuning_seed);
+  EXPECT_EQ(trainer.asked.back().rate, dense.rate);
+  EXPECT_EQ(tune(c, c.entrants[1], target, trainer.runs()).steps, 0) << "it would not race";
+  EXPECT_EQ(tune(c, c.entrants[1], tuning, trainer.runs()).steps, 100);
+  EXPECT_EQ(tune(c, c.entrants[2], tuning, trainer.runs()).steps, 200);
+  trainer.of["dense"].diverges_above = true, trainer.of["dense"].best = 0.001;
+  EXPECT_THROW((void)tuning_target_of(c, dense, trainer.runs()), RuntimeFailure);
+}
+
 TEST(Race, AStatedRateAndTargetAreNotTuned) {
   Course c = course_with("[[entrant]]\nname = \"dense\"\nrate = 0.02\n[[entrant]]\nname = \"longer\"\nrate = 0.01\nhorizons = 2\n");
   c.target = 1.5;
@@ -128,6 +146,7 @@ TEST(Race, AStatedRateAndTargetAreNotTuned) {
   EXPECT_EQ(p.steps, 100);
   EXPECT_EQ(longer.steps, 200);
   EXPECT_EQ(target_of(c, p, trainer.runs()), 1.5);
+  EXPECT_EQ(tuning_target_of(c, p, trainer.runs()), 1.5);
   EXPECT_TRUE(trainer.asked.empty());
 }
 
