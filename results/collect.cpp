@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -163,6 +165,8 @@ std::map<std::string, Table> tables_of_race(const std::string& out, CollectRepor
   return tables;
 }
 
+bool is_validated(const TrainingCurveRow& row) { return !std::isnan(row.validation_loss); }
+
 }  // namespace
 
 CollectReport collect(const std::string& out, const CollectOptions& options) {
@@ -191,6 +195,7 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(report.rows, record.rows);
       keep(gathered.samples, record.samples);
       gathered.links.keep(record.links);
+      if (options.curve_of_validations && std::ranges::any_of(record.training.curve, is_validated)) std::erase_if(record.training.curve, std::not_fn(is_validated));
       keep(gathered.training.curve, record.training.curve);
       keep(gathered.training.metrics, record.training.metrics);
       keep(gathered.training.time, record.training.time);
