@@ -44,8 +44,8 @@ Registered registered(const Course& course, const Options& options, const TrainR
       throw UsageError(options.course + ": its baseline, horizon, rates, seeds or settings are not those under which " + path + " registered a target; race in another folder (--out)");
     return r;
   }
-  Registered r{course.registered_text(), none, tune(course, course.baseline(), none, train), results::timestamp_now()};
-  r.target = target_of(course, r.baseline, train);
+  Registered r{course.registered_text(), none, tune(course, course.baseline(), none, train), ""};
+  r.target = target_of(course, r.baseline, train), r.date = results::timestamp_now();
   results::write_file_atomically(path, to_json(r));
   return r;
 }
