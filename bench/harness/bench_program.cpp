@@ -155,7 +155,8 @@ int run_cells(const BenchProgram& program, const CommandLine& line, const std::o
                        line.json == "-" ? stderr : stdout,
                        launch ? launch->resume : "",
                        false,
-                       launch.has_value()};
+                       launch.has_value(),
+                       &world};
   // Cells of one group stay in launch order; groups start in the order of their first cell.
   std::vector<std::pair<std::string, std::vector<Cell>>> groups;
   for (const Cell& cell : cells) {

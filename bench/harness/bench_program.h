@@ -78,6 +78,11 @@ struct BenchContext {
   bool stopped = false;
   /// Cells come from a launch file: what goes wrong in one is a row of its own (guarded below), and the job goes on.
   bool launched = false;
+  /// The ranks of `world` where `world` takes an emulated link's time; see bookkeeping.
+  Communicator* unslowed = nullptr;
+
+  /// The ranks of `world` for what is no part of the measured: files read and written by rank 0 for all.
+  Communicator& bookkeeping() const { return unslowed != nullptr ? *unslowed : world; }
 };
 
 struct CommandLine;

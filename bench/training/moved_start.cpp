@@ -44,21 +44,21 @@ std::optional<MovedStart> moved_start_of(const CellParameters& parameters, const
   return start;
 }
 
-ResumeReport begin_moved(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const MovedStart& start) {
+ResumeReport begin_moved(Communicator& world, Communicator& files, ParallelTrainer& trainer, const TrainConfig& config, const MovedStart& start) {
   const TrainConfig& from = start.from;
   // Rank 0 alone writes and reads it.
   const std::string path = (std::filesystem::temp_directory_path() / ("thinwire-moved-" + std::to_string(getpid()) + ".h5")).string();
   {
     const auto before = ParallelTrainer::make(world, from, open_data(from.data, from.text, from.model.seed, from.global_batch, from.vocabulary));
     while (before->steps_taken() < start.steps) (void)before->step();
-    save_checkpoint(world, *before, from, path);
+    save_checkpoint(files, *before, from, path);
   }
   const auto remove = [&] {
     std::error_code ignored;
     if (world.rank() == 0) std::filesystem::remove(path, ignored);
   };
   try {
-    const ResumeReport report = load_checkpoint(world, trainer, config, path);
+    const ResumeReport report = load_checkpoint(files, trainer, config, path);
     remove();
     return report;
   } catch (...) {

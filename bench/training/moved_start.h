@@ -19,7 +19,8 @@ struct MovedStart {
 /// What a cell's parameters say of it, beside the settings of `config`; nothing where --moved-at is 0. UsageError for settings that do not fit.
 std::optional<MovedStart> moved_start_of(const CellParameters& parameters, const TrainConfig& config);
 
-/// Collective. Trains those steps and saves them, and gives `trainer`, fresh from make(), what the file holds; the file is removed. Errors as of load_checkpoint.
-ResumeReport begin_moved(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const MovedStart& start);
+/// Collective. Trains those steps and saves them, and gives `trainer`, fresh from make(), what the file holds; the file is removed. Steps go over `world`, the file over `files`, the same ranks
+/// without a link's time. Errors as of load_checkpoint.
+ResumeReport begin_moved(Communicator& world, Communicator& files, ParallelTrainer& trainer, const TrainConfig& config, const MovedStart& start);
 
 }  // namespace thinwire::bench

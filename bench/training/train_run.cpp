@@ -72,6 +72,7 @@ class Training {
       : context_(context),
         cell_(cell),
         world_(context.world),
+        files_(context.bookkeeping()),
         config_(train_config_of(cell.parameters)),
         moved_(moved_start_of(cell.parameters, config_)),
         plan_(plan_of(cell.parameters, config_)),
@@ -114,11 +115,11 @@ class Training {
       peak_ = product_peak(world_, config_.model.compute, peak->second);
     }
     alike([&] { trainer_ = ParallelTrainer::make(world_, config_, std::move(data)); });
-    const std::string goes_on = resume_.enabled() ? resume_.load(world_, *trainer_, config_, validation_, metrics_) : std::string();
+    const std::string goes_on = resume_.enabled() ? resume_.load(files_, *trainer_, config_, validation_, metrics_) : std::string();
     if (!goes_on.empty()) note(goes_on);
     if (!config_.resume.empty() && trainer_->steps_taken() == 0) resume();
     if (moved_ && trainer_->steps_taken() == 0) {
-      tell_resumed(begin_moved(world_, *trainer_, config_, *moved_));
+      tell_resumed(begin_moved(world_, files_, *trainer_, config_, *moved_));
       reset_buffer_bytes_peak();
     }
     if (trainer_->steps_taken() < config_.shared_start) begin_with_shared_steps();
@@ -157,7 +158,7 @@ class Training {
 
   void resume() {
     const std::string content = required_content();
-    const ResumeReport resumed = load_checkpoint(world_, *trainer_, config_, config_.resume);
+    const ResumeReport resumed = load_checkpoint(files_, *trainer_, config_, config_.resume);
     checkpoint_ = config_.resume + " (step " + std::to_string(resumed.steps) + ")";
     if (config_.compute == ComputeMode::real && resumed.steps >= config_.steps)
       throw UsageError("--resume " + config_.resume + " holds step " + std::to_string(resumed.steps) +
@@ -180,7 +181,7 @@ class Training {
     if (world_.rank() == 0) there = std::filesystem::exists(path) ? 1 : 0;
     world_.broadcast(&there, sizeof there, 0)->wait();
     if (there != 0 && trainer_->steps_taken() == 0) {
-      load_checkpoint(world_, *trainer_, fresh, path);
+      load_checkpoint(files_, *trainer_, fresh, path);
       note("began with the " + std::to_string(config_.shared_start) + " shared steps of " + path);
       return;
     }
@@ -192,7 +193,7 @@ class Training {
     run_in_agreement(world_, [&] {
       if (world_.rank() == 0) results::make_folder(config_.shared_start_folder);
     });
-    save_checkpoint(world_, *trainer_, config_, path);
+    save_checkpoint(files_, *trainer_, config_, path);
     note("kept " + std::to_string(config_.shared_start) + " shared steps in " + path);
   }
 
@@ -214,7 +215,7 @@ class Training {
         evaluate(step.step);
       if (!config_.checkpoint.empty() &&
           (last || (config_.save_interval > 0 && done % config_.save_interval == 0))) {
-        save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
+        save_checkpoint(files_, *trainer_, config_, config_.checkpoint);
         checkpoint_ = config_.checkpoint + " (step " + std::to_string(done) + ")";
         context_.note(cell_, "saved " + checkpoint_);
       }
@@ -230,7 +231,7 @@ class Training {
     run_in_agreement(world_, [&] {
       if (world_.rank() == 0) results::make_folder(context_.resume);
     });
-    save_checkpoint(world_, *trainer_, config_, path);
+    save_checkpoint(files_, *trainer_, config_, path);
     context_.note(cell_, "kept " + path + " (step " + std::to_string(keep_at_) + ")");
   }
 
@@ -252,10 +253,10 @@ class Training {
   void save_for_later() {
     const std::string done = " (step " + std::to_string(trainer_->steps_taken()) + ")";
     if (resume_.enabled()) {
-      resume_.save(world_, *trainer_, config_, steps_, validation_, metrics_);
+      resume_.save(files_, *trainer_, config_, steps_, validation_, metrics_);
       note("asked to stop: saved " + resume_.checkpoint() + done + "; the same sweep goes on from it");
     } else {
-      save_checkpoint(world_, *trainer_, config_, config_.checkpoint);
+      save_checkpoint(files_, *trainer_, config_, config_.checkpoint);
       note("asked to stop: saved " + config_.checkpoint + done + "; go on with --resume " + config_.checkpoint);
     }
     context_.stopped = true;
@@ -437,6 +438,7 @@ class Training {
   BenchContext& context_;
   const Cell& cell_;
   Communicator& world_;
+  Communicator& files_;  ///< its ranks, for states, which an emulated link must not slow: nobody measures how they are read
   TrainConfig config_;
   std::optional<MovedStart> moved_;
   std::string plan_, checkpoint_;
