@@ -41,12 +41,12 @@ TEST(TrainStates, AreReadAndWrittenBesideTheLink) {
     more.insert(settings.begin(), settings.end());
     return more;
   };
-  const std::int64_t plain = sent_by_run(settings), state = 3 * 12 * 2 * 32 * 32 * 4;  // weights and both moments, of the layers alone
+  const std::int64_t plain = sent_by_run(settings), saved = sent_by_run(with({{"checkpoint", file}})), resumed = sent_by_run(with({{"resume", file}, {"steps", "2"}}));
   ASSERT_LT(0, plain);
-  EXPECT_EQ(plain, sent_by_run(with({{"checkpoint", file}})));
-  // What the ranks tell each other of its content is a few bytes.
-  const std::int64_t resumed = sent_by_run(with({{"resume", file}, {"steps", "2"}}));
-  EXPECT_LT(std::abs(resumed - plain), state / 20);
+  // Rank 0 takes or gives the other's half of weights and both moments; what ranks tell each other about them is a few bytes.
+  const std::int64_t half = 3 * 12 * 32 * 32 * 4;
+  EXPECT_LT(std::abs(saved - plain), half / 10);
+  EXPECT_LT(std::abs(resumed - plain), half / 10);
 }
 
 }  // namespace
