@@ -1,6 +1,6 @@
 // labels: mpi
 // ranks: 2
-// States are read and written beside the link: what they hold may be a thousand times what a step sends (AQ-SGD remembers every window), and no timed run may wait for it.
+// States are read and written beside the link: what they hold may be hundreds of times what a step sends (AQ-SGD remembers every window), and no timed run may wait for it.
 #include <gtest/gtest.h>
 
 #include "bench/harness/options.h"
