@@ -289,6 +289,7 @@ void CellRunner::take_from_begun(std::span<const CellRequest> requests) {
     const std::string id = planned(request).cell_id;
     const auto found = begun_.find(id);
     if (found == begun_.end() || results::is_finished(results::record_path(paths_.out, id))) continue;
+    if (request.timed && time_anew_) continue;
     if (const results::Provenance& there = found->second.provenance; request.timed && (there.cpu != here.cpu || there.hostname_hash != here.hostname_hash)) {
       log_info("cell " + id.substr(0, 12) + " was timed on another machine (" + there.cpu + ") and is measured here");
       begun_.erase(found);

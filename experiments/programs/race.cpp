@@ -26,6 +26,7 @@ using namespace thinwire::race;
 struct Options : claims::CellOptions {
   std::string course;
   std::vector<std::string> more;  ///< files of further entrants
+  bool time_anew = false;         ///< timed cells of `begin_with` are not taken
 };
 
 Course course_of(const Options& options) {
@@ -61,6 +62,7 @@ void take_registered(const Options& options) {
 int run(const Options& options) {
   const Course course = course_of(options);
   claims::CellRunner runner = claims::runner_of(options);
+  if (options.time_anew) runner.time_anew();
   results::make_folder(options.out);
   take_registered(options);
   RaceCells cells(course, runner);
@@ -131,8 +133,10 @@ int dispatch(int argc, char** argv) {
   }
   run_command->add_option("--out", options.out, "result folder")->required();
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");
-  run_command->add_option("--begin-with", options.begin_with,
-                          "a collected file whose cells count as measured, with registered.json beside it where a target was registered; the rest is run (of another build: --if-code-changed keep)");
+  CLI::Option* begin_with = run_command->add_option(
+      "--begin-with", options.begin_with,
+      "a collected file whose cells count as measured, with registered.json beside it where a target was registered; the rest is run (of another build: --if-code-changed keep)");
+  run_command->add_flag("--time-anew", options.time_anew, "of --begin-with take the trainings alone, so that all entrants are timed together")->needs(begin_with);
   run_command->add_option("--lab", options.lab, "launcher of netns links (default: experiments/lab/launch.sh)");
   run_command->add_option("--if-code-changed", options.if_code_changed, "cells whose program was built anew since: keep, redo, or error")->capture_default_str();
   if (const auto helped = parse_command_line(app, argc, argv)) return *helped;

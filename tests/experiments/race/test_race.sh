@@ -37,6 +37,14 @@ name = "8 bits"
 settings = {"compress.dp_gradient" = "group:bits=8"}
 T
 cells() { find "$work/out/cells" -name '*.h5' -printf '%f %T@\n' | sort; }
+# launched FOLDER true|false: ids of the timed cells, or of the others, that were launched there
+launched() {
+  python3 - "$2" "$1"/launches/*.json <<'P'
+import json, sys
+cells = [cell for path in sys.argv[2:] for cell in json.load(open(path))["cells"]]
+print("\n".join(cell["cell_id"] for cell in cells if str(cell["parameters"].get("resume", "")).startswith("kept:") == (sys.argv[1] == "true")))
+P
+}
 
 property "a race ends with a table and files"
 run "$race" plan "$work/course.toml"
@@ -80,14 +88,28 @@ for cell in $(find "$work/out/cells" -name '*.h5' -printf '%f\n'); do
   ! grep -rq "${cell%.h5}" "$work/fourth/launches" || fail "cell $cell was measured again"
 done
 
+property "an entrant that joins is timed together with all others where --time-anew asks for it, and no training is repeated"
+run "$race" run "$work/course.toml" --time-anew --out "$work/fifth"
+expect_status 2
+anew() { run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --begin-with "$work/kept/collected.h5" --time-anew --out "$work/fifth"; }
+anew
+expect_status 0
+timed=$(launched "$work/out" true)
+[ -n "$timed" ] || fail "the first race timed nothing"
+for cell in $timed; do
+  [[ $(launched "$work/fifth" true) == *"$cell"* ]] || fail "timed cell $cell was not measured again"
+done
+for cell in $(launched "$work/out" false); do
+  [[ $(launched "$work/fifth" false) != *"$cell"* ]] || fail "training $cell was repeated"
+done
+launches=$(ls "$work/fifth/launches")
+anew
+expect_status 0
+expect_equal "$(ls "$work/fifth/launches")" "$launches" "the launches: what was timed anew is not timed again"
+
 property "a timed cell that is lost is measured again from the same middle, made anew"
 before=$(cells)
-timed=$(python3 - "$work"/out/launches/*.json <<'P'
-import json, sys
-cells = [cell for path in sys.argv[1:] for cell in json.load(open(path))["cells"]]
-print(next(cell["cell_id"] for cell in cells if str(cell["parameters"].get("resume", "")).startswith("kept:")))
-P
-)
+timed=$(launched "$work/out" true | head -1)
 rm "$work/out/cells/$timed.h5" || fail "no timed cell found"
 run "$race" run "$work/course.toml" --out "$work/out"
 expect_status 0
