@@ -80,7 +80,7 @@ std::span<const results::ColumnOf<RaceRow>> race_columns() {
       {"seconds", &R::seconds, "steps_to_target x step_ms / 1000; a lower bound where not all seeds arrived"},
       {"seconds_low", &R::seconds_low, "95 % interval"},
       {"seconds_high", &R::seconds_high, "95 % interval"},
-      {"sooner", &R::sooner, "seconds of the baseline over seconds, steps paired over seeds; a lower bound where not all seeds of the baseline arrived, none where neither's did"},
+      {"sooner", &R::sooner, "seconds of the baseline over seconds, steps paired over seeds; a lower bound where not all seeds of the baseline arrived, an upper one where not all of its own did, none where neither's did"},
       {"sooner_low", &R::sooner_low, "95 % interval"},
       {"sooner_high", &R::sooner_high, "95 % interval"},
       {"link_bytes", &R::link_bytes, "of a step, sum over ranks: sent"},
@@ -144,7 +144,8 @@ std::string to_text(const Leaderboard& board) {
     int place = 0;
     for (const Standing& s : board.on(link)) {
       const std::string steps = (s.all_arrived() ? "" : ">") + std::to_string(std::lround(s.steps_to_target)), seconds = (s.all_arrived() ? "" : ">") + spread(s.seconds, "%.4g");
-      const std::string sooner = (s.baseline_all_arrived() || s.entrant == board.baseline || std::isnan(s.sooner.value) ? "" : ">") + spread(s.sooner, "%.3g");
+      const bool bounded = s.entrant != board.baseline && !std::isnan(s.sooner.value);  // at most one of both is
+      const std::string sooner = (!bounded ? "" : !s.baseline_all_arrived() ? ">" : !s.all_arrived() ? "<" : "") + spread(s.sooner, "%.3g");
       std::snprintf(line, sizeof line, "%5d  %-28s %9s %22s %28s %24s %12.3f %8.4f  %s\n", ++place, s.entrant.c_str(), steps.c_str(), spread(s.step_ms, "%.4g").c_str(), seconds.c_str(),
                     sooner.c_str(), s.link_bytes / 1e6, s.final_loss, s.remark.c_str());
       text += line;

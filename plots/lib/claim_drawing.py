@@ -2,20 +2,16 @@
 import math
 import re
 
+from plots.lib import claims as claims_of
 from plots.lib import words
 
 
 def origin_note(tables):
     """What stands below a picture whose numbers are not all of this run; empty where they are."""
-    dates = {}  # by machine: a page of claims may be of many runs
-    for t in tables:
-        if t.claim.reference:
-            dates.setdefault(t.claim.reference, set()).add(t.claim.date)
-    if not dates:
+    if not (found := claims_of.origins([t.claim for t in tables])):
         return ""
-    found = [f"reference run{'s' if len(days) > 1 else ''} of {words.listing(sorted(days))} on {machine}" for machine, days in sorted(dates.items())]
     part = "" if all(t.claim.reference for t in tables) else "in part "
-    return f"{part}from the {words.listing(found)}, not from this run".capitalize()
+    return f"{part}from the {found}, not from this run".capitalize()
 
 
 def settings_of(claims):

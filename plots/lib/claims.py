@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import dataclass, field
 
+from plots.lib import words
 from plots.lib.errors import CorruptData, EnvironmentFailure
 
 SCHEMA = 3
@@ -145,6 +146,15 @@ class Claims:
             needed = ", ".join(f"{e['id']} from profile {e['from']}" for e in sorted(known, key=lambda e: order_of(e["id"])))
             return f"no data because no claim with {what} was judged ({needed} upwards)."
         return f"no data because no claim with {what} was judged ({these}): `claims run` judges them."
+
+
+def origins(claims):
+    """`reference runs of 2026-11-23 and 2026-11-24 on cpu-2-cores`: where those of them are from that are not of this run; empty where all are."""
+    days = {}  # by machine: a page of claims may be of many runs
+    for c in claims:
+        if c.reference:
+            days.setdefault(c.reference, set()).add(c.date)
+    return words.listing([f"reference run{'s' if len(of) > 1 else ''} of {words.listing(sorted(of))} on {machine}" for machine, of in sorted(days.items())])
 
 
 def order_of(identifier):

@@ -57,8 +57,11 @@ class Race:
             return ""
         return f"{self.baseline} did not reach it with {own['seeds'] - own['arrived']} of {words.count(own['seeds'], 'seed')}"
 
-    def sooner_is_bound(self, s):
-        return bool(self.missed()) and s["entrant"] != self.baseline
+    def bound_of_sooner(self, s):
+        """`>` where the baseline's time is a lower bound, `<` where the entrant's is, else empty; a bound over a bound is no number."""
+        if s["entrant"] == self.baseline or not math.isfinite(s["sooner"]):
+            return ""
+        return ">" if self.missed() else "<" if s["arrived"] < s["seeds"] else ""
 
     @property
     def answers(self):

@@ -26,7 +26,7 @@ def standings(race):
         for s in race.on(link):
             bound = "" if s["arrived"] == s["seeds"] else ">"
             rows.append([s["place"], s["entrant"], f"{bound}{s['steps_to_target']:.0f}", words.number(s["step_ms"], 3), bound + words.number(s["seconds"], 3), span(s["seconds_low"], s["seconds_high"]),
-                         (">" if race.sooner_is_bound(s) and s["sooner"] == s["sooner"] else "") + words.number(s["sooner"], 3), span(s["sooner_low"], s["sooner_high"]), words.number(s["link_bytes"] / 1e6, 3), s["remark"]])  # fmt: skip
+                         race.bound_of_sooner(s) + words.number(s["sooner"], 3), span(s["sooner_low"], s["sooner_high"]), words.number(s["link_bytes"] / 1e6, 3), s["remark"]])  # fmt: skip
         parts.append(page.table(f"{names[link]} ({link}): seconds = steps to the target × time of a step", header, rows))
     return "".join(parts)
 

@@ -2,6 +2,7 @@
 import math
 import re
 
+from plots.lib import claims as claims_of
 from plots.lib import words
 from plots.report import page
 
@@ -9,6 +10,10 @@ COLOURS = {
     "PASS": "yes", "CONFIRMED": "yes",
     "FAIL": "fail", "REFUTED": "no", "NOT REPRODUCED AT THIS SCALE": "no", "INVALID": "no",
 }  # fmt: skip
+# The order in which they are counted.
+VERDICTS = (
+    "PASS", "CONFIRMED", "DIRECTION ONLY", "MODEL ONLY", "NOT REPRODUCED AT THIS SCALE", "REFUTED", "INCONCLUSIVE", "NOT DECIDABLE", "UNSTABLE", "INVALID", "FAIL",
+)  # fmt: skip
 
 
 def section(claims):
@@ -39,9 +44,8 @@ def section(claims):
     judged_elsewhere = {c.id for c in others}
     open_ = [e for e in claims.unjudged() if e["id"] not in judged_elsewhere]
     if others:
-        origins = words.listing(sorted({f"{c.origin} (profile {c.profile})" for c in others}))
         note = (
-            f"Not of this run: {origins}. The numbers below are that run's, on that machine; they stand here because this run"
+            f"Not of this run: {claims_of.origins(others)}. The numbers below are from there, a line unfolds to its day; they stand here because this run"
             f"{f' (profile {claims.profile})' if claims.profile else ''} did not judge these claims."
         )
         parts.append(f'<h3>From the reference run</h3><p class="gap">{page.text(note)}</p>\n')
@@ -59,11 +63,15 @@ def section(claims):
     return "".join(parts)
 
 
+def _counted(claims):
+    """`2 CONFIRMED and 1 FAIL`, in the order of VERDICTS."""
+    verdicts = sorted({c.verdict for c in claims}, key=lambda v: VERDICTS.index(v) if v in VERDICTS else len(VERDICTS))
+    return words.listing([f"{sum(c.verdict == v for c in claims)} {v}" for v in verdicts], len(verdicts))
+
+
 def _counts(own):
-    verdicts = list(dict.fromkeys(c.verdict for c in own))
-    counted = words.listing([f"{sum(c.verdict == v for c in own)} {v}" for v in verdicts])
     profiles = words.listing(sorted({c.profile for c in own}))
-    return [f"{words.count(len(own), 'claim')} judged in this run (profile {profiles}), at this scale: {counted}."]
+    return [f"{words.count(len(own), 'claim')} judged in this run (profile {profiles}), at this scale: {_counted(own)}."]
 
 
 def _lines(claims, profiles=None):
@@ -71,8 +79,7 @@ def _lines(claims, profiles=None):
     parts = []
     for paper in dict.fromkeys(_paper(c) for c in claims):
         own = [c for c in claims if _paper(c) == paper]
-        counted = words.listing([f"{sum(c.verdict == v for c in own)} {v}" for v in dict.fromkeys(c.verdict for c in own)])
-        parts.append(f"<h4>{page.text(paper)}: {page.text(counted)}</h4>\n")
+        parts.append(f"<h4>{page.text(paper)}: {page.text(_counted(own))}</h4>\n")
         parts += [_line(claim, (profiles or {}).get(claim.id, "")) for claim in own]
     return "".join(parts)
 
@@ -85,7 +92,7 @@ def _line(claim, judged_from):
     """The verdict, what must be seen beside it, and folded what it rests on."""
     colour = COLOURS.get(claim.verdict, "open")
     return (
-        f'<details class="claim" id="{page.text(claim.id)}"><summary><span class="{colour}">{page.text(claim.verdict)}</span><b class="id">{page.text(claim.id)}</b>'
+        f'<details class="claim" id="{page.text(claim.id)}"><summary><span class="{colour}">{page.text(claim.verdict)}</span><b class="id">{page.text(claim.id.partition(".")[2])}</b>'
         f'<span class="says">{_flags(claim)}{page.text(claim.statement)}</span></summary>\n<div>{_body(claim, judged_from)}</div></details>\n'
     )
 

@@ -33,18 +33,17 @@ figure img { display:block; width:100%; max-width:1056px; height:auto }
 figcaption { font-size:.85rem; color:var(--soft); margin-top:.4rem }
 figcaption a { color:var(--accent); text-decoration:none; margin-right:.9rem }
 .gap { background:#fff8e6; border-left:3px solid #e0a800; padding:.5rem .9rem; margin:.6rem 0; font-size:.92rem; max-width:56rem; overflow-wrap:anywhere }
-.cards { display:flex; flex-wrap:wrap; gap:.8rem; margin:1.2rem 0 }
-.card { flex:1 1 9rem; background:var(--pale); border:1px solid var(--line); border-radius:.5rem; padding:.7rem .9rem }
+.cards { display:grid; grid-template-columns:repeat(auto-fill,minmax(7.5rem,1fr)); gap:.8rem; margin:1.2rem 0 }
+.card { background:var(--pale); border:1px solid var(--line); border-radius:.5rem; padding:.7rem .9rem }
 .card b { display:block; font-size:1.35rem; line-height:1.3 }
 .card span { font-size:.82rem; color:var(--soft) }
 .scroll { overflow-x:auto; max-width:100%; margin:.6rem 0 1.2rem }
 table { border-collapse:collapse; font-size:.86rem; line-height:1.4; min-width:24rem }
 caption { text-align:left; color:var(--soft); padding:0 0 .4rem; font-size:.86rem }
-th, td { text-align:left; padding:.38rem .8rem .38rem 0; border-bottom:1px solid var(--line); vertical-align:top }
-th { font-weight:600; white-space:nowrap; border-bottom:2px solid #cbd2d9 }
+th, td { text-align:left; padding:.38rem .65rem .38rem 0; border-bottom:1px solid var(--line); vertical-align:top }
+th { font-weight:600; border-bottom:2px solid #cbd2d9; vertical-align:bottom }
 td.w { white-space:nowrap }
-td:last-child { min-width:9rem }
-td.n, th.n { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap }
+td.n, th.n { text-align:right; font-variant-numeric:tabular-nums } td.n { white-space:nowrap }
 tbody tr:hover { background:var(--pale) }
 .yes { color:#0b5394; font-weight:600 } .no { color:#9a4b00; font-weight:600 }
 .fail { color:#b00020; font-weight:700 } .open { color:var(--soft); font-weight:600 }
@@ -54,7 +53,7 @@ td.wide { min-width:14rem; max-width:38rem; overflow-wrap:anywhere }
 .figure > details > summary { display:flex; gap:.8rem; align-items:baseline; padding:.5rem 0 }
 .figure > details > summary b { flex:0 0 17rem }
 .figure > details > summary .soft { flex:1 1 0; min-width:0; white-space:nowrap; overflow:hidden; text-overflow:ellipsis }
-.claim > summary { display:grid; grid-template-columns:16rem 11rem minmax(0,1fr); gap:.7rem; align-items:baseline; font-size:.84rem; font-weight:400; padding:.25rem 0 }
+.claim > summary { display:grid; grid-template-columns:16rem 3rem minmax(0,1fr); gap:.7rem; align-items:baseline; font-size:.84rem; font-weight:400; padding:.25rem 0 }
 .claim > summary > span:first-child, .claim .id { font-size:.74rem; white-space:nowrap; overflow:hidden; text-overflow:ellipsis }
 .claim > summary .says { min-width:0; white-space:nowrap; overflow:hidden; text-overflow:ellipsis }
 .claim[open] > summary .says { white-space:normal }
@@ -83,6 +82,7 @@ section, details { scroll-margin-top:3.6rem }
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.js"), encoding="utf-8") as _stream:
     SCRIPT = _stream.read()
 
+ONE_LINE, LONG = 18, 60  # so few characters of a table's cell stay on one line, so many ask for a wide column
 MOST_SEEN = 4  # sentences above a picture, the others are folded below it
 
 # The browser itself holds the page to it: nothing is loaded, whatever a table may contain.
@@ -95,7 +95,7 @@ def text(value):
 
 def table(caption, header, rows, numeric=(), verdicts=()):
     """An HTML table; columns in `numeric` are right-aligned, in `verdicts` coloured by their first word (yes, no)."""
-    side = lambda i, value="": ' class="n"' if i in numeric else ' class="w"' if 0 < len(str(value)) <= 26 else ' class="wide"' if value != "" else ""
+    side = lambda i, value="": ' class="n"' if i in numeric else ' class="w"' if 0 < len(str(value)) <= ONE_LINE else ' class="wide"' if len(str(value)) > LONG else ""
 
     def cell(i, value):
         word = str(value).split(" ")[0].rstrip(",:;")

@@ -65,9 +65,6 @@ def draw(drawing, race):
 
 def _bound(race, row, what):
     """The triangle that points to where the value itself lies; nothing where it is no bound. The baseline's own factor is 1 whatever it takes."""
-    all_in = row["arrived"] == row["seeds"]
     if what == "seconds":
-        return "" if all_in else "^"
-    if row["entrant"] == race.baseline:
-        return ""
-    return "v" if not all_in else "^" if race.sooner_is_bound(row) else ""
+        return "" if row["arrived"] == row["seeds"] else "^"
+    return {"<": "v", ">": "^", "": ""}[race.bound_of_sooner(row)]

@@ -54,6 +54,12 @@ class Answer(unittest.TestCase):
         nobody = raced(lambda s: missed.get(s["entrant"], {}) | ({"verdict": "undecided"} if s["verdict"] == "sooner" else {}))
         self.assertEqual(nobody.answer(), "On 20 Mbit/s and 1 Gbit/s nothing is shown to reach 2.5 nats sooner than dense.")
 
+    def test_a_factor_is_a_bound_from_above_or_below_by_who_did_not_arrive(self):
+        bounds = lambda race: {s["entrant"]: race.bound_of_sooner(s) for s in race.on(make_race.LINKS[0])}
+        self.assertEqual(bounds(raced()), {"dense": "", "8 bits": "", "top 5 %": "<"})
+        late = raced(lambda s: {"arrived": 2} if s["entrant"] == "dense" else {"sooner": None} if s["entrant"] == "top 5 %" else {})
+        self.assertEqual(bounds(late), {"dense": "", "8 bits": ">", "top 5 %": ""})
+
     def test_an_undecided_entrant_with_a_shorter_time_is_named(self):
         place = {"dense": 3, "8 bits": 2, "top 5 %": 1}
         race = raced(lambda s: {"place": place[s["entrant"]]} | ({"verdict": "undecided", "arrived": 3} if s["entrant"] == "top 5 %" else {}))

@@ -34,10 +34,15 @@ class Table(unittest.TestCase):
         )  # fmt: skip
         html = claims_table.section(load([changed]))
         (line,) = re.findall(r'<details class="claim" id="optimus_cc\.C1a"><summary>(.*?)</summary>', html)
-        for wanted in ("CONFIRMED", "optimus_cc.C1a", "Statement of optimus_cc.C1a.", "rule changed after results", "NOT REGISTERED", "earlier INCONCLUSIVE"):
+        for wanted in ("CONFIRMED", '<b class="id">C1a</b>', "Statement of optimus_cc.C1a.", "rule changed after results", "NOT REGISTERED", "earlier INCONCLUSIVE"):
             self.assertIn(wanted, line)
         for wanted in ("rule changed after results: 3 cells", "earlier, 2026-11-18: INCONCLUSIVE", "changed 2026-11-20: margin 0.02, because a slip", "1 cell", "aaaaaaaaaaaa"):
             self.assertIn(wanted, html)
+
+    def test_verdicts_are_counted_in_one_order_paper_by_paper(self):
+        verdicts = ["FAIL", "NOT REPRODUCED AT THIS SCALE", "CONFIRMED", "PASS", "CONFIRMED"]
+        html = claims_table.section(load([made.claim(f"optimus_cc.C{i}", v) for i, v in enumerate(verdicts)]))
+        self.assertIn("<h4>optimus_cc: 1 PASS, 2 CONFIRMED, 1 NOT REPRODUCED AT THIS SCALE and 1 FAIL</h4>", html)
 
     def test_text_of_claims_is_escaped(self):
         html = claims_table.section(load([made.claim("optimus_cc.C1a", because="a < b <script>")]))
