@@ -18,16 +18,16 @@ def opening(race):
 
 def standings(race):
     """A table per link: the leaderboard."""
-    header = ["place", "entrant", "steps", "ms a step", "seconds", "95 %", "times sooner", "95 %", "MB a step", "remark"]
-    span = lambda low, high: f"{words.number(low, 3)} to {words.number(high, 3)}" if low == low and high == high else "no interval"
+    header = ["place", "entrant", "steps", "ms a step", "seconds [95 %]", "times sooner [95 %]", "MB a step", "remark"]
+    span = lambda low, high: f" [{words.number(low, 3)}, {words.number(high, 3)}]" if low == low and high == high else ""
     names, parts = link_words(race.links), []
     for link in sorted(race.links, key=bits_per_second):
         rows = []
         for s in race.on(link):
             bound = "" if s["arrived"] == s["seeds"] else ">"
-            rows.append([s["place"], s["entrant"], f"{bound}{s['steps_to_target']:.0f}", words.number(s["step_ms"], 3), bound + words.number(s["seconds"], 3), span(s["seconds_low"], s["seconds_high"]),
-                         race.bound_of_sooner(s) + words.number(s["sooner"], 3), span(s["sooner_low"], s["sooner_high"]), words.number(s["link_bytes"] / 1e6, 3), s["remark"]])  # fmt: skip
-        parts.append(page.table(f"{names[link]} ({link}): seconds = steps to the target × time of a step", header, rows))
+            rows.append([s["place"], s["entrant"], f"{bound}{s['steps_to_target']:.0f}", words.number(s["step_ms"], 3), bound + words.number(s["seconds"], 3) + span(s["seconds_low"], s["seconds_high"]),
+                         race.bound_of_sooner(s) + words.number(s["sooner"], 3) + ("" if s["entrant"] == race.baseline else span(s["sooner_low"], s["sooner_high"])), words.number(s["link_bytes"] / 1e6, 3), s["remark"]])  # fmt: skip
+        parts.append(page.table(f"{names[link]} ({link}): seconds = steps to the target × time of a step", header, rows, numeric=(0, 2, 3, 6)))
     return "".join(parts)
 
 

@@ -82,7 +82,7 @@ section, details { scroll-margin-top:3.6rem }
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.js"), encoding="utf-8") as _stream:
     SCRIPT = _stream.read()
 
-ONE_LINE, LONG = 18, 60  # so few characters of a table's cell stay on one line, so many ask for a wide column
+ONE_LINE, LONG = 24, 60  # so few characters of a table's cell stay on one line, so many ask for a wide column
 MOST_SEEN = 4  # sentences above a picture, the others are folded below it
 
 # The browser itself holds the page to it: nothing is loaded, whatever a table may contain.

@@ -58,7 +58,11 @@ def draw(drawing, race):
     drawing.seen = [race.answer()]
     if late:
         drawing.seen.append(f"Not with all seeds at the target: {words.listing(late)}.")
-    drawing.gaps = sorted({f"{r['entrant']} on {r['link']}: {r['remark']}." for r in drawing.rows if r["remark"] and r["arrived"] == r["seeds"]})
+    doubts = {}
+    for r in drawing.rows:
+        if r["remark"] and r["arrived"] == r["seeds"]:
+            doubts.setdefault(r["link"], []).append(f"{r['entrant']} ({r['remark']})")
+    drawing.gaps = [f"On {link}: {words.listing(of, len(of))}." for link, of in doubts.items()]
     drawing.sha256 = race.sha256
     return drawing
 
