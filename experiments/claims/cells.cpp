@@ -302,6 +302,10 @@ void CellRunner::take_from_begun(std::span<const CellRequest> requests) {
   }
 }
 
+void CellRunner::not_from_begun(std::span<const CellRequest> requests) {
+  for (const CellRequest& request : requests) begun_.erase(planned(request).cell_id);
+}
+
 void CellRunner::run_under(const Registry& registry) {
   const std::string path = rules_path(paths_.out, registry.hash);
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());

@@ -105,6 +105,8 @@ class CellRunner {
   /// Cells that this collected file holds are taken from it, once, where the folder has none (a run that goes on where another folder's ended; their records say
   /// when and by which build they were made). Timed ones of another machine (processor, cores or host) are measured here. Calibrations of links are not kept in such a file and stay empty.
   void begin_with(const std::string& collected);
+  /// These are not taken: what they leave behind beside their records is asked for.
+  void not_from_begun(std::span<const CellRequest> requests);
   /// From now on none of its timed cells is taken: what is compared is then timed together, also where something joined what the file holds.
   void time_anew() { time_anew_ = true; }
   /// Those of them at once, for whoever asks the folder what it lacks; run() and prepare() do it themselves.

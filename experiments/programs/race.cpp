@@ -109,7 +109,7 @@ int plan(const Options& options) {
     least += few, most += many, least_minutes += few * minutes, most_minutes += many * minutes;
   }
   const std::size_t cells = course.entrants.size() * course.links.size() * static_cast<std::size_t>(course.windows);
-  std::printf("%s: %zu entrants, %zu seeds, %zu links\n%.1f to %.1f runs of %d steps, %zu timed cells\n", course.name.c_str(), course.entrants.size(), course.seeds.size(), course.links.size(), least, most,
+  std::printf("%s: %zu entrants, %zu seed%s, %zu links\n%.1f to %.1f runs of %d steps, %zu timed cells\n", course.name.c_str(), course.entrants.size(), course.seeds.size(), course.seeds.size() == 1 ? "" : "s", course.links.size(), least, most,
               course.horizon, cells);
   if (course.loss.seconds > 0 && course.time.seconds > 0) {
     const double timed = static_cast<double>(cells) * course.time.seconds / 60;

@@ -165,6 +165,7 @@ void RaceCells::provide_states(std::span<const Window> windows) {
     if (!std::filesystem::exists(kept_by(halves.back()))) std::filesystem::remove(results::record_path(cells_.paths().out, id_of(halves.back())));
   }
   if (halves.empty()) return;
+  cells_.not_from_begun(halves);
   cells_.run(halves);
   for (std::size_t i = 0; i < halves.size(); ++i) std::filesystem::rename(kept_by(halves[i]), kept_by(request_of(missing[i])));
 }

@@ -107,6 +107,13 @@ anew
 expect_status 0
 expect_equal "$(ls "$work/fifth/launches")" "$launches" "the launches: what was timed anew is not timed again"
 
+property "so it is from a file whose cells were timed anew themselves, which holds halves of trainings without the states that they left"
+run "$THINWIRE_BIN_DIR/sweep" collect --out "$work/fifth"
+expect_status 0
+run "$race" run "$work/course.toml" --entrants "$work/mine.toml" --begin-with "$work/fifth/collected.h5" --time-anew --out "$work/sixth"
+expect_status 0
+expect_equal "$(launched "$work/sixth" true | sort)" "$(launched "$work/fifth" true | sort)" "what was timed"
+
 property "a timed cell that is lost is measured again from the same middle, made anew"
 before=$(cells)
 timed=$(launched "$work/out" true | head -1)
