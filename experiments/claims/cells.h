@@ -105,12 +105,12 @@ class CellRunner {
   /// Cells that this collected file holds are taken from it, once, where the folder has none (a run that goes on where another folder's ended; their records say
   /// when and by which build they were made). Timed ones of another machine (processor, cores or host) are measured here. Calibrations of links are not kept in such a file and stay empty.
   void begin_with(const std::string& collected);
-  /// These are not taken: what they leave behind beside their records is asked for.
-  void not_from_begun(std::span<const CellRequest> requests);
-  /// From now on none of its timed cells is taken: what is compared is then timed together, also where something joined what the file holds.
-  void time_anew() { time_anew_ = true; }
   /// Those of them at once, for whoever asks the folder what it lacks; run() and prepare() do it themselves.
   void take_from_begun(std::span<const CellRequest> requests);
+  /// These are not taken: not their records are asked for, but files that they leave beside them.
+  void not_from_begun(std::span<const CellRequest> requests);
+  /// From now on no timed cell is taken, so that all that is compared is timed together, also what joined since.
+  void time_anew() { time_anew_ = true; }
 
   /// From now on nothing is run: work that has no result yet is noted in `work`, and ends the measurement.
   void only_plan(PlannedWork& work) { plan_ = &work; }

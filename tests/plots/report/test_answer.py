@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import support  # the tree is in its path
+import support  # puts the tree on the path
 import make_race
 
 from plots.lib import race as race_of
