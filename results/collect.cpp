@@ -195,7 +195,8 @@ CollectReport collect(const std::string& out, const CollectOptions& options) {
       keep(report.rows, record.rows);
       keep(gathered.samples, record.samples);
       gathered.links.keep(record.links);
-      if (options.curve_of_validations && std::ranges::any_of(record.training.curve, is_validated)) std::erase_if(record.training.curve, std::not_fn(is_validated));
+      if (std::ssize(record.training.curve) > options.losses_of_at_most && std::ranges::any_of(record.training.curve, is_validated))
+        std::erase_if(record.training.curve, std::not_fn(is_validated));
       keep(gathered.training.curve, record.training.curve);
       keep(gathered.training.metrics, record.training.metrics);
       keep(gathered.training.time, record.training.time);

@@ -15,7 +15,7 @@ namespace thinwire::results {
 struct CollectOptions {
   bool allow_mixed_corpus = false;
   std::int64_t steps_of_at_most = std::numeric_limits<std::int64_t>::max();  ///< /training_steps has nothing of longer trainings: it is most of their size, and what claims of losses rest on is elsewhere
-  bool curve_of_validations = false;  ///< /training_curve has only the steps that were validated, of trainings that validate: what a race to a loss reads
+  std::int64_t losses_of_at_most = std::numeric_limits<std::int64_t>::max();  ///< /training_curve has only the validated steps of longer trainings that validate: what a race to a loss reads
   /// Folders of this machine and the word that stands for each in commands and reasons, the longest first: for a file that others read.
   std::vector<std::pair<std::string, std::string>> words_for_folders = {};
   /// When not empty: only these cells (a study's), in this order. Else every record of the folder, sorted.

@@ -20,8 +20,8 @@ namespace {
 struct CollectOptions : StudyOptions {
   bool allow_mixed_corpus = false;
   bool cut_paths = false;
-  bool curve_of_validations = false;
   std::int64_t steps_of_at_most = results::CollectOptions().steps_of_at_most;
+  std::int64_t losses_of_at_most = results::CollectOptions().losses_of_at_most;
   std::string format = "hdf5";
 };
 
@@ -39,7 +39,7 @@ int collect(const CollectOptions& options) {
   results::CollectOptions collect_options;
   collect_options.allow_mixed_corpus = options.allow_mixed_corpus;
   collect_options.steps_of_at_most = options.steps_of_at_most;
-  collect_options.curve_of_validations = options.curve_of_validations;
+  collect_options.losses_of_at_most = options.losses_of_at_most;
   if (options.cut_paths) collect_options.words_for_folders = words_for_folders(paths);
   const bool chooses = !options.where.empty() || !options.tags.empty() || !options.settings.empty();
   if (!options.study.empty() || chooses)
@@ -72,7 +72,9 @@ CommandBody add_collect_command(CLI::App& command) {
   command.add_flag("--cut-paths", options->cut_paths, "for a file that others read: commands and reasons say OUT, BIN and SOURCE in place of the result folder, the programs' and the sources' on this machine");
   command.add_option("--steps-of-at-most", options->steps_of_at_most, "leave out what each traffic class cost step by step (/training_steps) in trainings of more steps than this: it is most of their size")
       ->check(CLI::NonNegativeNumber);
-  command.add_flag("--curve-of-validations", options->curve_of_validations, "leave out the training losses of steps that were not validated (/training_curve): what a race reads stays");
+  command
+      .add_option("--losses-of-at-most", options->losses_of_at_most, "leave out the losses of steps that were not validated (/training_curve) in trainings of more steps than this: what a race reads stays")
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--format", options->format, "hdf5, or csv: also OUT/collected_csv/ with a file per table")
       ->check(CLI::IsMember({"hdf5", "csv"}))
       ->capture_default_str();

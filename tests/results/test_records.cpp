@@ -441,12 +441,13 @@ TEST(Record, TheTablesOfATrainingRunAreReadBackAndCollected) {
   EXPECT_EQ(without.read_table("training_steps").rows(), 0u);
   EXPECT_EQ(without.read_table("training_traffic").rows(), 1u);
 
-  const Table validated = h5::File::open_read(collect(out.path(), {.curve_of_validations = true}).path).read_table("training_curve");
+  EXPECT_EQ(h5::File::open_read(collect(out.path(), {.losses_of_at_most = 2}).path).read_table("training_curve").rows(), 2u) << "a run of two steps";
+  const Table validated = h5::File::open_read(collect(out.path(), {.losses_of_at_most = 1}).path).read_table("training_curve");
   ASSERT_EQ(validated.rows(), 1u);
   EXPECT_FALSE(std::isnan(std::get<std::vector<double>>(validated.find("validation_loss")->values)[0]));
   for (TrainingCurveRow& row : record.training.curve) row.validation_loss = std::numeric_limits<double>::quiet_NaN();
   write(out, record);
-  EXPECT_EQ(h5::File::open_read(collect(out.path(), {.curve_of_validations = true}).path).read_table("training_curve").rows(), 2u) << "of a run without validations all that is known of it";
+  EXPECT_EQ(h5::File::open_read(collect(out.path(), {.losses_of_at_most = 0}).path).read_table("training_curve").rows(), 2u) << "of a run without validations all that is known of it";
 
   record.training.timeline[0].cell_id = "another";
   EXPECT_THROW(write_cell_record(out / "cells/x.h5", record), UsageError);
