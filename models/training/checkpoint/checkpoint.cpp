@@ -70,8 +70,8 @@ void write_states(const h5::Group& file, int rank, const CodecStates& states) {
   for (const auto& [name, state] : states) {
     const std::string dataset = std::to_string(i++);
     // A byte in front: HDF5 has no empty datasets that all readers like.
-    std::vector<std::uint8_t> bytes(1, 0);
-    for (const std::byte b : state) bytes.push_back(static_cast<std::uint8_t>(b));
+    std::vector<std::uint8_t> bytes(1 + state.size());
+    if (!state.empty()) std::memcpy(bytes.data() + 1, state.data(), state.size());
     group.write_vector<std::uint8_t>(dataset, bytes);
     group.set_attribute(dataset, "channel", name);
   }
@@ -93,7 +93,8 @@ CodecStates read_states(const h5::Group& file, int rank) {
   for (const std::string& dataset : group.names()) {
     const std::vector<std::uint8_t> bytes = group.read_vector<std::uint8_t>(dataset);
     std::vector<std::byte>& state = states[group.text_attribute(dataset, "channel")];
-    for (std::size_t i = 1; i < bytes.size(); ++i) state.push_back(static_cast<std::byte>(bytes[i]));
+    const std::span<const std::byte> whole = std::as_bytes(std::span(bytes));
+    state.assign(whole.begin() + std::min<std::ptrdiff_t>(1, std::ssize(whole)), whole.end());
   }
   return states;
 }
