@@ -10,6 +10,16 @@ namespace thinwire::sweep {
 using results::RecordState;
 using results::Status;
 
+namespace {
+
+/// Claims and races ask for a folder's cells in a hundred small batches: of the first that holds some of these programs a reader is told.
+void warn_once(const std::string& about, const std::string& warning) {
+  static std::set<std::string> warned;
+  if (warned.insert(about).second) log_warning(warning);
+}
+
+}  // namespace
+
 const std::string& ProgramCodes::of(const std::string& program) {
   const auto [at, is_new] = codes_.try_emplace(program);
   if (is_new) at->second = results::code_of(results::hash_of_binary(bin_ + "/" + program));
@@ -52,7 +62,7 @@ std::vector<PlannedCell> cells_to_run(std::span<const PlannedCell> cells, std::s
     throw UsageError(what + "; measure them again with --if-code-changed redo, let them stand beside new ones with --if-code-changed keep, or " +
                      "choose another folder with --out");
   if (choice.if_code_changed == IfCodeChanged::keep)
-    log_warning(what + " and stand (--if-code-changed keep); /provenance tells them apart");
+    warn_once(out + "\n" + joined(changed), what + " and stand, as others of them here will (--if-code-changed keep); /provenance tells them apart");
   else
     log_info(what + "; they run again");
   return todo;

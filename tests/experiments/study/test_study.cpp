@@ -482,11 +482,16 @@ TEST(Selection, MeasuredCellsOfAnotherBuildStandOnlyWhenToldTo) {
                                          {RecordState::finished, Status::failed, "", "fedcba9876543210", ""},
                                          {RecordState::missing, Status::ok, "", "", ""}};
   const auto chosen = [&](IfCodeChanged what, std::set<Status> redo) {
-    return values_of(cells_to_run(cells, states, {.redo = redo, .if_code_changed = what}, folder.path(), "out"), "a");
+    return values_of(cells_to_run(cells, states, {.redo = redo, .if_code_changed = what}, folder.path(), folder.path()), "a");
   };
   const std::set<Status> failed = {Status::failed};
   EXPECT_EQ(chosen(IfCodeChanged::redo, failed), (std::vector<std::string>{"2", "3", "4"}));
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(chosen(IfCodeChanged::keep, failed), (std::vector<std::string>{"3", "4"}));
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("1 of 4 cells in " + folder.path() + " were measured by another build of p"), std::string::npos);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(chosen(IfCodeChanged::keep, failed), (std::vector<std::string>{"3", "4"}));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "a folder is warned of once, however many batches it is asked for";
   EXPECT_NE(message_of<UsageError>([&] { chosen(IfCodeChanged::error, failed); }).find("1 of 4 cells"), std::string::npos);
   // What runs again anyway is no reason to stop.
   EXPECT_EQ(chosen(IfCodeChanged::error, {Status::ok}), (std::vector<std::string>{"1", "2", "4"}));
