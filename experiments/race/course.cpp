@@ -35,17 +35,14 @@ class CourseReader {
     sweep::require_known(path_, root_, "a course", {"race", "loss", "time", "entrant"});
     const toml::table& race = section("race");
     sweep::require_known(path_, race, "[race]",
-                         {"name", "description", "horizon", "longest", "validate_every", "target_at", "target", "warmup", "rates", "tuning_seed", "seeds", "links", "windows", "midway"});
+                         {"name", "description", "horizon", "longest", "validate_every", "target_at", "target", "warmup", "rates", "tuning_seed", "seeds", "links", "windows", "pair_windows", "midway"});
     Course c;
     c.name = sweep::text_of(path_, race, "name"), c.description = sweep::text_of(path_, race, "description");
     if (c.name.empty()) throw UsageError(at(path_, race) + ": [race] needs a `name`");
     c.horizon = whole(race, "horizon", 1, 100'000'000), c.validate_every = whole(race, "validate_every", 1, c.horizon), c.tuning_seed = whole(race, "tuning_seed", 0, 1 << 30);
     c.longest = race.contains("longest") ? whole(race, "longest", 1, 64) : c.longest;
     c.windows = race.contains("windows") ? whole(race, "windows", 1, 100) : c.windows;
-    if (const toml::node* node = race.get("midway")) {
-      if (!node->is_boolean()) throw UsageError(at(path_, *node) + ": `midway` is true or false");
-      c.midway = node->value_or(true);
-    }
+    c.pair_windows = flag(race, "pair_windows", c.pair_windows), c.midway = flag(race, "midway", c.midway);
     c.target = sweep::positive_of(path_, race, "target", 0);
     c.target_at = share(race, "target_at", c.target_at), c.warmup = share(race, "warmup", c.warmup);
     if (c.horizon % (2 * c.validate_every) != 0)
@@ -102,6 +99,12 @@ class CourseReader {
     const double x = one.number(key);
     if (!(x >= 0) || !std::isfinite(x)) throw UsageError(at(path_, where) + ": `" + key + "` has a value that is no positive number");
     return x;
+  }
+  bool flag(const toml::table& table, const char* key, bool otherwise) const {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) return otherwise;
+    if (!node->is_boolean()) throw UsageError(at(path_, *node) + ": `" + key + "` is true or false");
+    return node->value_or(otherwise);
   }
   std::vector<int> seeds(const toml::table& table, int tuning) const {
     const std::string where = at(path_, present(table, "seeds"));

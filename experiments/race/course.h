@@ -45,7 +45,8 @@ struct Course {
   int tuning_seed = 0;         ///< of runs that choose a rate; none of `seeds`
   std::vector<int> seeds;      ///< of the race: initial weights and order of the data, the same for all entrants
   std::vector<std::string> links;
-  int windows = 3;             ///< timed runs per entrant and link; from three on the last three must agree
+  int windows = 3;             ///< timed runs per entrant and link; from three on, and unless they are paired, the last three must agree
+  bool pair_windows = false;   ///< against the baseline windows of one round are paired: all of them count, and none is added
   bool midway = true;          ///< timed runs begin with the state in the middle of a loss run; false: with the initial weights
   RunShape loss, time;         ///< runs that are trained to the target; runs whose steps are timed
   std::vector<Entrant> entrants;

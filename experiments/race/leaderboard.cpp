@@ -20,16 +20,28 @@ std::vector<double> logs(const std::vector<double>& values) {
   return of;
 }
 
-/// Sum of independent means of logarithms, each +1 or -1 times; half-widths of their intervals add as variances do.
-Spread product(std::initializer_list<std::pair<claims::Interval, int>> factors) {
-  double sum = 0, square = 0;
-  for (const auto& [interval, sign] : factors) {
-    sum += sign * interval.mean;
-    const double half = (interval.high - interval.low) / 2;  // NaN for a single value, and then of the whole
+/// Sum of independent means of logarithms; half-widths of their intervals add as variances do.
+claims::Interval sum(std::initializer_list<claims::Interval> terms) {
+  double mean = 0, square = 0;
+  for (const claims::Interval& term : terms) {
+    mean += term.mean;
+    const double half = (term.high - term.low) / 2;  // NaN for a single value, and then of the whole
     square += half * half;
   }
   const double half = std::sqrt(square);
-  return {std::exp(sum), std::exp(sum - half), std::exp(sum + half)};
+  return {mean, mean - half, mean + half};
+}
+
+/// Of what was measured of the baseline over what was of another; in pairs, or as two independent means.
+claims::Interval ratio(const std::vector<double>& base_logs, const std::vector<double>& logs, bool pairs) {
+  if (pairs) return claims::paired_interval(logs, base_logs);
+  const claims::Interval own = claims::interval_of(logs);
+  return sum({claims::interval_of(base_logs), {-own.mean, -own.high, -own.low}});
+}
+
+Spread product(std::initializer_list<claims::Interval> factors) {
+  const claims::Interval all = sum(factors);
+  return {std::exp(all.mean), std::exp(all.low), std::exp(all.high)};
 }
 
 const std::vector<int>& seeds_of(const Course& course, const Performance& p) {
@@ -110,18 +122,19 @@ Leaderboard rank(const Course& course, double target, const std::vector<Performa
       s.steps_to_target = std::exp(claims::interval_of(steps).mean);
       if (!p.final_loss.empty()) s.final_loss = claims::interval_of(p.final_loss).mean;
       if (const auto time = times.find({p.entrant, link}); time != times.end() && base_time != times.end() && !time->second.step_ms.empty() && !base_time->second.step_ms.empty()) {
-        const claims::Interval step = claims::interval_of(logs(time->second.step_ms)), base_step = claims::interval_of(logs(base_time->second.step_ms));
-        s.step_ms = product({{step, 1}});
-        s.seconds = product({{claims::interval_of(steps), 1}, {step, 1}});
+        const std::vector<double> windows = logs(time->second.step_ms), base_windows = logs(base_time->second.step_ms);
+        const claims::Interval step = claims::interval_of(windows);
+        const bool window_pairs = course.pair_windows && windows.size() == base_windows.size();
+        if (course.pair_windows && !window_pairs) add("windows without their pairs");
+        s.step_ms = product({step});
+        s.seconds = product({claims::interval_of(steps), step});
         for (double* t : {&s.seconds.value, &s.seconds.low, &s.seconds.high}) *t /= 1e3;
         if (p.entrant == base.entrant)
           s.sooner = {1, 1, 1};
         else if (!s.all_arrived() && !s.baseline_all_arrived())
           s.sooner = {};  // a bound over a bound says nothing
-        else if (seeds_of(course, p) == course.seeds)
-          s.sooner = product({{claims::paired_interval(steps, base_steps), 1}, {base_step, 1}, {step, -1}});
         else
-          s.sooner = product({{claims::interval_of(base_steps), 1}, {claims::interval_of(steps), -1}, {base_step, 1}, {step, -1}});
+          s.sooner = product({ratio(base_steps, steps, seeds_of(course, p) == course.seeds), ratio(base_windows, windows, window_pairs)});
         s.link_bytes = time->second.link_bytes;
         if (!time->second.distrust.empty()) add(time->second.distrust);
       } else {

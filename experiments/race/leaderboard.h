@@ -1,8 +1,8 @@
 // What came of a race: T = steps to the target x steady step time for every entrant and link, its interval, and who leads.
 //
 // Intervals are of logarithms, two-sided 95 % by Student's t. Steps vary over seeds, step times over windows; they are independent, so their variances add:
-// var(log T) = s^2(log steps) / seeds + s^2(log step) / windows. Against the baseline steps are paired over seeds. With one seed or one window there is no interval: the result is an
-// indication.
+// var(log T) = s^2(log steps) / seeds + s^2(log step) / windows. Against the baseline steps are paired over seeds, and windows over rounds where the course says so. With one seed or one window there is
+// no interval: the result is an indication.
 #pragma once
 
 #include <map>

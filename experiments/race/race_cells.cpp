@@ -28,9 +28,9 @@ constexpr int windows_that_agree = 3, windows_beyond = 3;
 constexpr double agreement = 0.01;
 
 /// Of the last windows; 0 where there are too few to tell.
-double apart(const TimedStep& step) {
-  if (step.step_ms.size() < windows_that_agree) return 0;
-  const auto last = std::ranges::subrange(step.step_ms.end() - windows_that_agree, step.step_ms.end());
+double apart(const std::vector<double>& windows) {
+  if (windows.size() < windows_that_agree) return 0;
+  const auto last = std::ranges::subrange(windows.end() - windows_that_agree, windows.end());
   return std::ranges::max(last) / std::ranges::min(last) - 1;
 }
 
@@ -197,15 +197,16 @@ Times RaceCells::time(const std::vector<Performance>& performances) {
     for (std::size_t i = 0; i < records.size(); ++i) add_window(times[{where[i % where.size()].first->entrant, where[i % where.size()].second}], records[i]);
   };
   measure(places, 0, course_.windows);
-  for (int more = 0; more < windows_beyond && course_.windows >= windows_that_agree; ++more) {
+  // Paired ones all count: to add some where they scatter would choose among them by what they say.
+  for (int more = 0; more < windows_beyond && course_.windows >= windows_that_agree && !course_.pair_windows; ++more) {
     std::vector<Place> again;
-    std::ranges::copy_if(places, std::back_inserter(again), [&](const Place& place) { return apart(times[{place.first->entrant, place.second}]) > agreement; });
+    std::ranges::copy_if(places, std::back_inserter(again), [&](const Place& place) { return apart(times[{place.first->entrant, place.second}].step_ms) > agreement; });
     if (again.empty()) break;
     measure(again, course_.windows + more, course_.windows + more + 1);
   }
   for (auto& [place, step] : times) {
     if (step.step_ms.size() > static_cast<std::size_t>(course_.windows)) step.step_ms.erase(step.step_ms.begin(), step.step_ms.end() - course_.windows);
-    if (const double spread = apart(step); spread > agreement) {
+    if (const double spread = apart(step.step_ms); spread > agreement && !course_.pair_windows) {
       char words[64];
       std::snprintf(words, sizeof words, "windows differ by %.1f %%", 100 * spread);
       add_distrust(step, words);

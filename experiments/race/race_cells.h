@@ -21,7 +21,7 @@ class RaceCells {
   /// learning rate than the one under which the folder's target was registered: tuning that is made again may choose another, and the target would be another run's.
   std::vector<LossRun> train(std::span<const LossRequest> requests);
   /// Steps of every entrant on every link, window by window, so that what disturbs the machine for a while meets all alike; disturbed cells are repeated by the rule of claims.
-  /// Where the last three windows lie further apart than 1 %, up to three more are measured, and the last ones count. Runs begin with the state that the entrant's first race run kept half-way, or
+  /// Where the last three windows lie further apart than 1 %, up to three more are measured, and the last ones count; of a course that pairs them all count. Runs begin with the state that the entrant's first race run kept half-way, or
   /// the tuning seed's longest one where it was not raced (where the folder has it no more and a window is to run, half of that run is made again), so that payloads of variable size are those of
   /// the middle and nobody is timed in a warm-up; afterwards these states are removed.
   /// Times that were not measured well (links that are not to be trusted, disturbed machines, windows that do not agree, initial weights for want of a run that did not diverge) say so.

@@ -203,6 +203,28 @@ TEST(Leaderboard, RanksByStepsTimesStepTimeWithIntervalsOfBoth) {
   EXPECT_EQ(turn[0].entrant + turn[0].loses_on + turn[0].wins_on, "codedfastslow");
 }
 
+TEST(Leaderboard, PairedWindowsDoNotFeelWhatSlowsAWholeRound) {
+  Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"coded\"\n");
+  const std::vector<Performance> all = {performance("dense", {80, 90, 100}, 100), performance("coded", {80, 90, 100}, 100)};
+  Times times;
+  for (const char* link : {"fast", "slow"}) times[{"dense", link}] = {{10, 12, 15}, 1, ""}, times[{"coded", link}] = {{8, 9.6, 12}, 1, ""};
+  const Standing apart = rank(c, 1.6, all, times).on("fast")[0];
+  EXPECT_EQ(apart.verdict, "undecided");
+  c.pair_windows = true;
+  const Standing paired = rank(c, 1.6, all, times).on("fast")[0];
+  EXPECT_EQ(paired.entrant + " " + paired.verdict, "coded sooner");
+  EXPECT_NEAR(paired.sooner.value, apart.sooner.value, 1e-12) << "the same factor";
+  EXPECT_NEAR(paired.sooner.low, 1.25, 1e-12);
+  EXPECT_NEAR(paired.sooner.high, 1.25, 1e-12);
+  EXPECT_EQ(paired.seconds.low, apart.seconds.low) << "its own time is as uncertain as before";
+  EXPECT_EQ(paired.remark, "");
+  times[{"coded", "fast"}].step_ms.pop_back();
+  const Leaderboard board = rank(c, 1.6, all, times);
+  EXPECT_EQ(board.on("fast")[0].remark, "windows without their pairs");
+  EXPECT_EQ(board.on("fast")[0].verdict, "undecided");
+  EXPECT_EQ(board.on("slow")[0].verdict, "sooner");
+}
+
 // The baseline once more with other seeds: what differs then is chance, and the interval is that of two independent means.
 TEST(Leaderboard, OtherSeedsAreComparedWithoutPairs) {
   const Course c = course_with("[[entrant]]\nname = \"dense\"\n[[entrant]]\nname = \"dense again\"\nseeds = [4, 5]\n");
@@ -397,6 +419,7 @@ TEST(Course, MistakesNameFileAndLine) {
   refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 9]"), "tuning_seed");
   refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 1]"), "twice");
   refused(replaced("longest = 4", "longest = 0"), "whole number");
+  refused(replaced("longest = 4", "pair_windows = 1"), "`pair_windows` is true or false");
   refused(replaced("parameters = {hidden = 8}", "parameters = {steps = 8}"), "stated by the race");
   refused(replaced("parameters = {hidden = 8}", "parameters = {min-lr = 0}"), "stated by the race");
   refused(replaced("parameters = {pp = 4}", "parameters = {min-lr = 0}"), "stated by the race");
@@ -567,6 +590,23 @@ TEST_F(Cells, ATimeFromInitialWeightsSaysSo) {
   EXPECT_EQ((times[{"dense", "fast"}].step_ms), (std::vector<double>{10, 10, 10}));
   EXPECT_EQ((times[{"dense", "fast"}].distrust), "");
   EXPECT_EQ((times[{"never", "slow"}].distrust), "timed from its initial weights");
+}
+
+TEST_F(Cells, WindowsAreAddedWhereTheyDisagreeButNotWhereTheyArePaired) {
+  const Performance dense = performance("dense", {90, 90, 90}, 100), coded = performance("coded", {90, 90, 90}, 100);
+  for (const Performance* p : {&dense, &coded})
+    for (const std::string& link : course.links)
+      for (int i = 0; i < 6; ++i) write({p, link, i}, results::Status::ok, p == &dense ? 10 : std::vector{8, 9, 8, 8, 9, 8}[static_cast<std::size_t>(i)]);
+  claims::CellRunner collected(paths, sweep::IfCodeChanged::keep);
+  collected.answer_from(results::collect(folder.path()).path);
+  Course c = course;
+  Times times = RaceCells(c, collected).time({dense, coded});
+  EXPECT_EQ((times[{"coded", "fast"}].step_ms), (std::vector<double>{8, 9, 8})) << "the last three of six";
+  EXPECT_NE((times[{"coded", "fast"}].distrust.find("windows differ by 12.5 %")), std::string::npos);
+  c.windows = 4, c.pair_windows = true;
+  times = RaceCells(c, collected).time({dense, coded});
+  EXPECT_EQ((times[{"coded", "fast"}].step_ms), (std::vector<double>{8, 9, 8, 8})) << "all of them";
+  EXPECT_EQ((times[{"coded", "fast"}].distrust.find("windows differ")), std::string::npos);
 }
 
 TEST_F(Cells, TheBaselineDoesNotRaceAtAnotherRateThanTheRegisteredOne) {
