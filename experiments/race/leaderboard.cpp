@@ -124,7 +124,9 @@ Leaderboard rank(const Course& course, double target, const std::vector<Performa
       if (const auto time = times.find({p.entrant, link}); time != times.end() && base_time != times.end() && !time->second.step_ms.empty() && !base_time->second.step_ms.empty()) {
         const std::vector<double> windows = logs(time->second.step_ms), base_windows = logs(base_time->second.step_ms);
         const claims::Interval step = claims::interval_of(windows);
-        const bool window_pairs = course.pair_windows && windows.size() == base_windows.size();
+        // Where one is missing the others no longer stand beside those of their round.
+        const auto whole = [&](const std::vector<double>& measured) { return std::ssize(measured) == course.windows; };
+        const bool window_pairs = course.pair_windows && whole(windows) && whole(base_windows);
         if (course.pair_windows && !window_pairs) add("windows without their pairs");
         s.step_ms = product({step});
         s.seconds = product({claims::interval_of(steps), step});

@@ -223,6 +223,8 @@ TEST(Leaderboard, PairedWindowsDoNotFeelWhatSlowsAWholeRound) {
   EXPECT_EQ(board.on("fast")[0].remark, "windows without their pairs");
   EXPECT_EQ(board.on("fast")[0].verdict, "undecided");
   EXPECT_EQ(board.on("slow")[0].verdict, "sooner");
+  times[{"dense", "fast"}].step_ms.pop_back();
+  EXPECT_EQ(rank(c, 1.6, all, times).on("fast")[0].remark, "windows without their pairs") << "as many, but perhaps not of the same rounds";
 }
 
 // The baseline once more with other seeds: what differs then is chance, and the interval is that of two independent means.
