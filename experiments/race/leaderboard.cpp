@@ -102,7 +102,7 @@ std::vector<Standing> Leaderboard::on(const std::string& link) const {
 }
 
 Leaderboard rank(const Course& course, double target, const std::vector<Performance>& performances, const Times& times) {
-  Leaderboard board{course.name, course.baseline().name, target, course.horizon, course.links, {}, course.description};
+  Leaderboard board{course.name, course.baseline().name, target, course.horizon, course.links, {}, course.description, course.windows, course.pair_windows};
   const Performance& base = performances.front();
   const std::vector<double> base_steps = logs(counted_steps(course, base));
   for (const std::string& link : course.links) {

@@ -46,6 +46,8 @@ struct Leaderboard {
   std::vector<std::string> links;   ///< as the course names them
   std::vector<Standing> standings;  ///< link by link, the soonest first; those that did not arrive last
   std::string description;          ///< model, text and layout, as the course says them
+  int windows = 0;                  ///< timed runs per entrant and link that were asked for
+  bool pair_windows = false;        ///< compared in pairs over rounds, where none is missing
   std::vector<Standing> on(const std::string& link) const;
 };
 

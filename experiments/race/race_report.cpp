@@ -172,7 +172,17 @@ std::string to_json(const Leaderboard& board, const Registered& registered, cons
   nlohmann::json crossed = nlohmann::json::array();
   for (const Crossing& c : crossings(board))
     crossed.push_back({{"sooner_above", c.above}, {"sooner_below", c.below}, {"faster_link", c.faster_link}, {"slower_link", c.slower_link}, {"interpolated_gbps", json_number(c.gbps)}});
-  return nlohmann::json{{"schema", 1}, {"registered", nlohmann::json::parse(to_json(registered))}, {"answers", answers(board)}, {"standings", standings}, {"entrants", runs}, {"flips", turns}, {"crossings", crossed}}.dump(1) + "\n";
+  return nlohmann::json{{"schema", 1},
+                        {"registered", nlohmann::json::parse(to_json(registered))},
+                        {"windows", board.windows},
+                        {"pair_windows", board.pair_windows},
+                        {"answers", answers(board)},
+                        {"standings", standings},
+                        {"entrants", runs},
+                        {"flips", turns},
+                        {"crossings", crossed}}
+             .dump(1) +
+         "\n";
 }
 
 }  // namespace thinwire::race

@@ -223,6 +223,7 @@ TEST(Leaderboard, PairedWindowsDoNotFeelWhatSlowsAWholeRound) {
   EXPECT_EQ(board.on("fast")[0].remark, "windows without their pairs");
   EXPECT_EQ(board.on("fast")[0].verdict, "undecided");
   EXPECT_EQ(board.on("slow")[0].verdict, "sooner");
+  EXPECT_NE(to_json(board, Registered{c.registered_text(), 1.6, all[0], "2026-01-02T03:04:05Z"}, all).find("\"pair_windows\": true"), std::string::npos) << "who recomputes the standings has to know";
   times[{"dense", "fast"}].step_ms.pop_back();
   EXPECT_EQ(rank(c, 1.6, all, times).on("fast")[0].remark, "windows without their pairs") << "as many, but perhaps not of the same rounds";
 }
