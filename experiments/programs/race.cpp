@@ -74,11 +74,12 @@ int run(const Options& options) {
   std::vector<Performance> performances;
   double tuning_target = none;  // the baseline, which comes first, sets it
   for (const Entrant& entrant : course.entrants) {
-    log_info(course.name + ": " + entrant.name);
+    log_info(course.name + ": " + entrant.name + ", " + std::to_string(performances.size() + 1) + " of " + std::to_string(course.entrants.size()));
     if (performances.size() == 1 && std::any_of(course.entrants.begin() + 1, course.entrants.end(), [](const Entrant& e) { return e.rate == 0; }))
       tuning_target = tuning_target_of(course, performances.front(), train);
     Performance p = tune(course, entrant, tuning_target, train);
     run_seeds(course, entrant, r.target, p, train);
+    log_info(course.name + ": " + entrant.name + ": " + to_text(p));
     performances.push_back(std::move(p));
   }
   const Leaderboard board = rank(course, r.target, performances, cells.time(performances));

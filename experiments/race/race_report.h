@@ -41,6 +41,8 @@ struct CurveRow {
 std::span<const results::ColumnOf<CurveRow>> curve_columns();
 std::vector<CurveRow> curves_of(const Leaderboard& board, const std::vector<Performance>& performances);
 
+/// What training said of an entrant, for who waits for the rest: "5 of 5 seeds arrived, 874 steps to the target, 1.6210 nats in the end (900 steps at a learning rate of 0.004)".
+std::string to_text(const Performance& performance);
 /// The answers, then a table per link.
 std::string to_text(const Leaderboard& board);
 std::string to_json(const Leaderboard& board, const Registered& registered, const std::vector<Performance>& performances);
