@@ -38,6 +38,18 @@ class Race:
         """The baseline first."""
         return [self.baseline] + sorted({s["entrant"] for s in self.standings} - {self.baseline}) if self.standings else []
 
+    @property
+    def soonest_first(self):
+        """Entrants by the mean logarithm of their factors over the links, the baseline among them; who did not arrive with all seeds, or has no factor, comes last."""
+
+        def key(entrant):
+            own = [s for s in self.standings if s["entrant"] == entrant]
+            logs = [math.log(s["sooner"]) for s in own if math.isfinite(s["sooner"]) and s["sooner"] > 0]
+            late = entrant != self.baseline and any(s["arrived"] < s["seeds"] for s in own)
+            return (late, not logs, -sum(logs) / len(logs) if logs else 0.0)
+
+        return sorted(self.entrants, key=key)
+
     def on(self, link):
         return [s for s in self.standings if s["link"] == link]
 

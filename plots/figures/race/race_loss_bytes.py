@@ -13,7 +13,7 @@ COLUMNS = ("entrant", "steps", "bytes", "loss")
     reads=Source.RACE,
     how_to_read=(
         "The mean validation loss of an entrant's race runs against steps x bytes that all ranks send in a step (counted in its timed runs, which begin in the middle of a loss run), logarithmic. The dotted line is the"
-        " target, a mark the first validation at or below it; the dashed line is the baseline. Fewer bytes are further left; whether they pay is the question of the figure of seconds."
+        " target, a mark the first validation at or below it; the dashed line is the baseline. Of more than 13 entrants the 8 soonest have a colour each. Fewer bytes are further left; whether they pay is the question of the figure of seconds."
     ),
     columns=COLUMNS,
 )

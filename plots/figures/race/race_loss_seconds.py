@@ -13,7 +13,7 @@ COLUMNS = ("link", "entrant", "steps", "seconds", "loss")
     reads=Source.RACE,
     how_to_read=(
         "The mean validation loss of an entrant's race runs, at its tuned learning rate and length, against steps x its measured time of a step on this link, logarithmic. The dotted line is the target, a"
-        " mark the first validation at or below it; the dashed line is the baseline. A line further left reaches a loss sooner. Where seeds cross the target at different steps the mark, of their mean, is not the mean of"
+        " mark the first validation at or below it; the dashed line is the baseline. Of more than 13 entrants the 8 soonest have a colour each. A line further left reaches a loss sooner. Where seeds cross the target at different steps the mark, of their mean, is not the mean of"
         " theirs, which the leaderboard has."
     ),
     columns=COLUMNS,

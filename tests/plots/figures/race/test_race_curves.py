@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from support import close, draw, scratch_folder
 import make_race
-from plots.lib import race
+from plots.lib import race, race_looks
 
 
 class RaceCurves(unittest.TestCase):
@@ -32,6 +32,16 @@ class RaceCurves(unittest.TestCase):
             self.assertEqual(r["bytes"], r["steps"] * 1e6)
         self.assertIn("dense, 180 MB", drawing.seen[0])
         close(drawing)
+
+    def test_of_many_entrants_the_soonest_have_a_colour_each_and_the_others_are_pale(self):
+        few = race.load(make_race.write(scratch_folder()))
+        self.assertEqual(len({look["color"] for look in race_looks.looks(few).values()}), 3)
+        standings = [{**s, "entrant": f"{s['entrant']} {i}", "sooner": s["sooner"] * (1 + i / 100)} for s in few.standings if s["entrant"] == "8 bits" for i in range(15)]
+        many = race.Race("out/race", [s for s in few.standings if s["entrant"] == "dense"] + standings)
+        looks = race_looks.looks(many)
+        self.assertEqual({e for e, look in looks.items() if look["color"] != race_looks.PALE}, {"dense"} | {f"8 bits {i}" for i in range(7, 15)})
+        self.assertEqual(len({(look["color"], look["marker"]) for look in looks.values()}), 10)
+        self.assertEqual([h.get_label() for h in race_looks.handles(many, ["dense", "8 bits 0", "8 bits 1", "8 bits 14"])], ["dense", "8 bits 14", "2 others"])
 
     def test_a_race_without_curves_says_how_to_have_them(self):
         folder = make_race.write(scratch_folder())

@@ -10,43 +10,80 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from support import close, draw, run, scratch_folder
 import make_race
-from plots.lib import race
+from plots.lib import race, race_looks, words
 from plots.lib.errors import CorruptData
 
 
+def change(folder, edit):
+    """Edits every standing of race.json."""
+    path = os.path.join(folder, "race.json")
+    with open(path, encoding="utf-8") as file:
+        written = json.load(file)
+    for s in written["standings"]:
+        edit(s)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(written, file)
+
+
+def points_of(panel):
+    return [line for line in panel.lines if line.get_marker() not in ("None", "", None)]
+
+
 class RaceTimes(unittest.TestCase):
-    def test_points_are_the_standings(self):
-        drawing = draw("race_times", race.load(make_race.write(scratch_folder())))
+    def test_a_row_is_an_entrant_its_point_the_factor_and_beside_it_stands_the_time(self):
+        standings = race.load(make_race.write(scratch_folder()))
+        drawing = draw("race_times", standings)
         self.assertEqual(len(drawing.rows), 6)
-        for panel, what in zip(drawing.figure.axes, ("seconds", "sooner")):
-            points = [line for line in panel.lines if line.get_linestyle() == "None"]
-            self.assertEqual(sorted(float(p.get_ydata()[0]) for p in points), sorted(r[what] for r in drawing.rows))
-            hollow = [float(p.get_ydata()[0]) for p in points if p.get_markerfacecolor() == "white"]
-            self.assertEqual(sorted(hollow), sorted(r[what] for r in drawing.rows if r["entrant"] == "top 5 %"), "bounds are hollow")
+        names = [label.get_text() for label in drawing.figure.axes[0].get_yticklabels()]
+        self.assertEqual(names, ["8 bits", "dense", "top 5 %"], "the soonest first, who does not arrive last")
+        for panel, link, (unit, length) in zip(drawing.figure.axes, make_race.LINKS, (("s", 1), ("s", 1))):
+            rows = {r["entrant"]: r for r in drawing.rows if r["link"] == link}
+            at = {names[round(float(p.get_ydata()[0]))]: p for p in points_of(panel)}
+            self.assertEqual({e: float(p.get_xdata()[0]) for e, p in at.items()}, {e: r["sooner"] for e, r in rows.items()})
+            self.assertEqual([e for e, p in at.items() if p.get_markerfacecolor() == "white"], ["top 5 %"], "bounds are hollow")
+            self.assertEqual(at["top 5 %"].get_marker(), "<")
+            told = {names[round(t.get_position()[1])]: t.get_text() for t in panel.texts if not t.get_text().startswith("T")}
+            self.assertEqual(told, {e: (">" if e == "top 5 %" else "") + words.number(r["seconds"] / length, 3) for e, r in rows.items()})
+            self.assertIn(f"T ({unit})", [t.get_text() for t in panel.texts])
         self.assertIn("8 bits reaches 2.5 nats", " ".join(drawing.seen))
         self.assertIn("top 5 %", drawing.seen[-1])
         close(drawing)
 
+    def test_times_of_a_link_share_the_unit_that_fits_the_shortest(self):
+        folder = make_race.write(scratch_folder())
+        change(folder, lambda s: s.update(seconds=s["seconds"] * 100))  # 180 s to 3600 s and more
+        drawing = draw("race_times", race.load(folder))
+        for panel in drawing.figure.axes:
+            shortest = min(r["seconds"] for r in drawing.rows if r["link"] == make_race.LINKS[drawing.figure.axes.index(panel)])
+            unit, length = ("h", 3600) if shortest >= 3600 else ("min", 60)
+            texts = [t.get_text() for t in panel.texts]
+            self.assertIn(f"T ({unit})", texts)
+            self.assertIn(words.number(shortest / length, 3), [t.lstrip(">") for t in texts])
+        close(drawing)
+
     def test_triangles_point_to_where_the_value_lies(self):
         folder = make_race.write(scratch_folder())
-        path = os.path.join(folder, "race.json")
-        with open(path, encoding="utf-8") as file:
-            written = json.load(file)
-        for s in written["standings"]:
-            s["arrived"] = {"dense": 2, "8 bits": 3, "top 5 %": 3}[s["entrant"]]
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(written, file)
+        change(folder, lambda s: s.update(arrived={"dense": 2, "8 bits": 3, "top 5 %": 3}[s["entrant"]]))
         drawing = draw("race_times", race.load(folder))
-        for panel, what, bounds in zip(drawing.figure.axes, ("seconds", "sooner"), (["dense"], ["8 bits", "top 5 %"])):
-            hollow = [(line.get_marker(), float(line.get_ydata()[0])) for line in panel.lines if line.get_linestyle() == "None" and line.get_markerfacecolor() == "white"]
-            self.assertEqual(sorted(hollow), sorted(("^", r[what]) for r in drawing.rows if r["entrant"] in bounds))
+        names = [label.get_text() for label in drawing.figure.axes[0].get_yticklabels()]
+        for panel in drawing.figure.axes:
+            hollow = {names[round(float(p.get_ydata()[0]))]: p.get_marker() for p in points_of(panel) if p.get_markerfacecolor() == "white"}
+            self.assertEqual(hollow, {"8 bits": ">", "top 5 %": ">"})
+            self.assertIn(">", [t.get_text() for t in panel.texts if round(t.get_position()[1]) == names.index("dense")][0])
+        close(drawing)
+
+    def test_verdicts_are_colours(self):
+        drawing = draw("race_times", race.load(make_race.write(scratch_folder())))
+        for panel, link in zip(drawing.figure.axes, make_race.LINKS):
+            tints = sorted(p.get_color() for p in points_of(panel))
+            self.assertEqual(tints, sorted(race_looks.VERDICT_COLOURS[r["verdict"]] for r in drawing.rows if r["link"] == link))
         close(drawing)
 
     def test_one_seed_has_no_whiskers(self):
         with_intervals = draw("race_times", race.load(make_race.write(scratch_folder())))
         without = draw("race_times", race.load(make_race.write(scratch_folder(), seeds=1)))
         for a, b in zip(with_intervals.figure.axes, without.figure.axes):
-            self.assertEqual(len(a.lines) - len(b.lines), 6)
+            self.assertEqual(len(a.lines) - len(b.lines), 3)
         close(with_intervals), close(without)
 
     def test_without_a_race_it_says_how_to_run_one(self):
