@@ -31,6 +31,7 @@
 #include "core/process/real_time.h"
 #include "core/statistics.h"
 #include "core/process/stop_request.h"
+#include "kernels/subnormals.h"
 #include "models/training/agreement.h"
 #include "models/training/checkpoint/checkpoint.h"
 #include "models/training/parallel_trainer.h"
@@ -440,6 +441,7 @@ class Training {
   Communicator& world_;
   Communicator& files_;  ///< its ranks, for states, which an emulated link must not slow: nobody measures how they are read
   TrainConfig config_;
+  SubnormalsFlushed flushed_{config_.flush_subnormals};
   std::optional<MovedStart> moved_;
   std::string plan_, checkpoint_;
   std::string corpus_hash_, data_remark_;

@@ -54,6 +54,7 @@ struct TrainConfig {
   std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
   DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
   bool graphs = false;              ///< on a device: passes are recorded as graphs and launched as a whole
+  bool flush_subnormals = true;     ///< numbers below the smallest normal one count as zero on the host (kernels/subnormals.h)
   DType dtype = DType::f32;         ///< f64: the parity mode; then nothing can be compressed
   DType comm_dtype = DType::bf16;         ///< type of dense transfers; f64 runs send f64
   /// FSDP's MixedPrecision. Type that passes read parameters in, and that these are gathered in, while what is updated keeps `dtype`; empty: passes read what they get.

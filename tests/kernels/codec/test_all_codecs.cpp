@@ -8,9 +8,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/clock.h"
 #include "kernels/convert.h"
+#include "kernels/subnormals.h"
 #include "support/codec_expressions.h"
 #include "support/codec_rounds.h"
 #include "support/count_allocations.h"
@@ -253,6 +255,24 @@ TEST(EveryCodec, NanAndInfinityNameTheirPosition) {
       } catch (const NotRepresentable& e) {
         EXPECT_NE(std::string(e.what()).find("row 5, column 11"), std::string::npos) << e.what();
       }
+    }
+}
+
+// Trainers flush subnormal numbers: a scale of a group, or its reciprocal, must not become what makes NaN of its numbers.
+TEST(EveryCodec, TinyNumbersStayFiniteWhereSubnormalsAreFlushed) {
+  const Shape shape{8, 32};
+  std::vector<std::vector<float>> tensors;
+  for (const float size : {1e-40f, 2e-38f, 1e-36f}) {
+    tensors.push_back(normal_numbers(shape.elements(), 5));
+    for (float& v : tensors.back()) v *= size;
+  }
+  const SubnormalsFlushed scope;
+  for (const Case& c : all_cases())
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      SCOPED_TRACE(c.text() + ", tensor " + std::to_string(i));
+      CodecStack stack = make(c, shape);
+      if (!stack.codec->traits().gather) continue;
+      for (const float v : decode(stack, encode(stack, tensors[i], shape, key_of(0)), shape, key_of(0))) ASSERT_TRUE(std::isfinite(v));
     }
 }
 
