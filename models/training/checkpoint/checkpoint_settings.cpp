@@ -17,11 +17,11 @@ void write_settings(const h5::Group& file, const TrainConfig& config, const std:
 SettingDifferences compare_settings(const h5::Group& file, const TrainConfig& config, const std::string& corpus_hash) {
   SettingDifferences d;
   const h5::Group group = file.group("config");
-  // A setting that the program which wrote the file did not know yet: it did what is the default now.
   const TrainConfig before;
+  const auto unknown_there = [&](const TrainOption& option) { return option.formerly.empty() ? option.get(before) : option.formerly; };
   for (const TrainOption& option : train_options()) {
     if (option.on_resume == OnResume::free) continue;
-    const std::string here = option.get(config), there = group.has_attribute("", option.flag) ? group.text_attribute("", option.flag) : option.get(before);
+    const std::string here = option.get(config), there = group.has_attribute("", option.flag) ? group.text_attribute("", option.flag) : unknown_there(option);
     if (here == there) continue;
     const std::string line = option.flag + " is " + (there.empty() ? "(empty)" : there) + " there, " + (here.empty() ? "(empty)" : here) + " here";
     switch (option.on_resume) {

@@ -96,6 +96,12 @@ TrainOption option(std::string key, std::string flag, OnResume on_resume, std::s
   return o;
 }
 
+/// An option whose default is not what programs did before they knew it.
+TrainOption formerly(std::string value, TrainOption option) {
+  option.formerly = std::move(value);
+  return option;
+}
+
 /// A setting that is an enumeration (or a truth value) in the configuration and a word in the file;
 /// choices[i] stands for values[i].
 template <typename T, typename Member>
@@ -208,8 +214,8 @@ std::vector<TrainOption> make_table() {
       word<nn::ComputeType>("model.products", "products", OnResume::told, "type of the matrix products",
                             TW_MEMBER(model.compute), {"f32", "bf16"},
                             {nn::ComputeType::f32, nn::ComputeType::bf16}),
-      option("model.flush_subnormals", "flush-subnormals", OnResume::told, "on the host numbers below the smallest normal one count as zero; false: kept, at up to 80 times the time of a product", "",
-             TW_MEMBER(flush_subnormals)),
+      formerly("false", option("model.flush_subnormals", "flush-subnormals", OnResume::told,
+                               "on the host numbers below the smallest normal one count as zero; false: kept, at up to 80 times the time of a product", "", TW_MEMBER(flush_subnormals))),
       option("data.kind", "data", OnResume::refused, "which data, NAME[:key=value,...]; text: windows of --text at random", "", TW_MEMBER(data)),
       option("data.sha256", "data-sha256", OnResume::free, "SHA-256 of these data as records have it, which must be this one: paths do not say what a cell of a sweep learns from", "",
              TW_MEMBER(data_sha256)),

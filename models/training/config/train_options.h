@@ -39,6 +39,7 @@ struct TrainOption {
   std::string unit;  ///< "tokens", "MiB", ... or empty
   Kind kind;
   std::vector<std::string> choices;  ///< of a text; empty: any
+  std::string formerly = {};  ///< what programs did that did not know the option, as a checkpoint of theirs is read; empty: what is the default now
   /// The value as text, such that set(get()) changes nothing.
   std::function<std::string(const TrainConfig&)> get = {};
   /// UsageError saying what is wrong with `value`; whoever calls adds where it stands.
