@@ -3,8 +3,8 @@
 
 namespace thinwire {
 
-/// While it lives, numbers smaller than the smallest normal one count as zero, as operands and as results of floating-point arithmetic in this thread and in those of parallel_for (FTZ and DAZ of x86, as TensorFlow and
-/// XLA set them on processors and as GPU kernels built with fast math compute). An Intel Xeon multiplies matrices of subnormal numbers 80 times as slowly (docs/known-limits.md). Scopes nest; each ends as it found things.
+/// While it lives, numbers smaller than the smallest normal one count as zero, as operands and as results of floating-point arithmetic in this thread and in those of parallel_for (FTZ and DAZ of x86, which TensorFlow
+/// sets, too, and PyTorch leaves off). An Intel Xeon multiplies matrices of subnormal numbers 80 times as slowly (docs/known-limits.md). Scopes nest; each ends as it found things.
 /// EnvironmentError on a processor for which it is not written.
 class SubnormalsFlushed {
  public:
