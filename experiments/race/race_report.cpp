@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "experiments/claims/interval.h"
 
 namespace thinwire::race {
 namespace {
@@ -127,19 +128,14 @@ std::vector<CurveRow> curves_of(const Leaderboard& board, const std::vector<Perf
 }
 
 std::string to_text(const Performance& p) {
-  char text[192];
-  if (p.steps == 0) {
-    std::snprintf(text, sizeof text, "its tuning seed did not reach the target at any length, at best at a learning rate of %.3g", p.rate);
-    return text;
-  }
-  double logs = 0, losses = 0;
-  for (const double steps : p.steps_to_target) logs += std::log(std::isnan(steps) ? p.steps : steps);
-  for (const double loss : p.final_loss) losses += loss;
-  const std::size_t seeds = p.steps_to_target.size();
-  const bool all = p.arrived() == static_cast<int>(seeds);
-  std::snprintf(text, sizeof text, "%d of %zu seeds arrived, %s%.0f steps to the target, %.4f nats in the end (%d steps at a learning rate of %.3g)", p.arrived(), seeds, all ? "" : "more than ",
-                std::exp(logs / static_cast<double>(seeds)), losses / static_cast<double>(seeds), p.steps, p.rate);
-  return text;
+  char text[160];
+  std::snprintf(text, sizeof text, "%.3g", p.rate);
+  const std::string rate = std::string("at a learning rate of ") + text;
+  if (p.steps == 0) return "its tuning seed does not reach the target within the longest run, " + rate;
+  std::string steps;
+  for (const double at : p.steps_to_target) steps += (steps.empty() ? "" : ", ") + (std::isnan(at) ? "never" : std::to_string(std::lround(at)));
+  std::snprintf(text, sizeof text, "; %d of %zu seeds, %.4f nats in the end", p.arrived(), p.steps_to_target.size(), claims::interval_of(p.final_loss).mean);
+  return "reaches the target after " + steps + " of " + std::to_string(p.steps) + " steps " + rate + text;
 }
 
 std::string to_text(const Leaderboard& board) {

@@ -2,6 +2,8 @@
 // A checkpoint of a program that did not know a setting: what it did is the setting's default, or what the option says that was done formerly.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/training/checkpoint/checkpoint_settings.h"
 #include "models/training/config/train_options.h"
 

@@ -36,29 +36,28 @@ class RaceTimes(unittest.TestCase):
         self.assertEqual(len(drawing.rows), 6)
         names = [label.get_text() for label in drawing.figure.axes[0].get_yticklabels()]
         self.assertEqual(names, ["8 bits", "dense", "top 5 %"], "the soonest first, who does not arrive last")
-        for panel, link, (unit, length) in zip(drawing.figure.axes, make_race.LINKS, (("s", 1), ("s", 1))):
+        for panel, link in zip(drawing.figure.axes, make_race.LINKS):
             rows = {r["entrant"]: r for r in drawing.rows if r["link"] == link}
             at = {names[round(float(p.get_ydata()[0]))]: p for p in points_of(panel)}
             self.assertEqual({e: float(p.get_xdata()[0]) for e, p in at.items()}, {e: r["sooner"] for e, r in rows.items()})
             self.assertEqual([e for e, p in at.items() if p.get_markerfacecolor() == "white"], ["top 5 %"], "bounds are hollow")
             self.assertEqual(at["top 5 %"].get_marker(), "<")
             told = {names[round(t.get_position()[1])]: t.get_text() for t in panel.texts if not t.get_text().startswith("T")}
-            self.assertEqual(told, {e: (">" if e == "top 5 %" else "") + words.number(r["seconds"] / length, 3) for e, r in rows.items()})
-            self.assertIn(f"T ({unit})", [t.get_text() for t in panel.texts])
+            self.assertEqual(told, {e: (">" if e == "top 5 %" else "") + words.number(r["seconds"], 3) for e, r in rows.items()})
+            self.assertIn("T (s)", [t.get_text() for t in panel.texts])
         self.assertIn("8 bits reaches 2.5 nats", " ".join(drawing.seen))
         self.assertIn("top 5 %", drawing.seen[-1])
         close(drawing)
 
     def test_times_of_a_link_share_the_unit_that_fits_the_shortest(self):
         folder = make_race.write(scratch_folder())
-        change(folder, lambda s: s.update(seconds=s["seconds"] * 100))  # 180 s to 3600 s and more
+        longer = dict(zip(make_race.LINKS, (100, 1000)))  # the shortest of each link take minutes, and hours
+        change(folder, lambda s: s.update(seconds=s["seconds"] * longer[s["link"]]))
         drawing = draw("race_times", race.load(folder))
-        for panel in drawing.figure.axes:
-            shortest = min(r["seconds"] for r in drawing.rows if r["link"] == make_race.LINKS[drawing.figure.axes.index(panel)])
-            unit, length = ("h", 3600) if shortest >= 3600 else ("min", 60)
-            texts = [t.get_text() for t in panel.texts]
-            self.assertIn(f"T ({unit})", texts)
-            self.assertIn(words.number(shortest / length, 3), [t.lstrip(">") for t in texts])
+        for panel, link, unit, length in zip(drawing.figure.axes, make_race.LINKS, ("min", "h"), (60, 3600)):
+            texts = [t.get_text().lstrip(">") for t in panel.texts]
+            self.assertEqual(texts[-1], f"T ({unit})")
+            self.assertEqual(sorted(texts[:-1]), sorted(words.number(r["seconds"] / length, 3) for r in drawing.rows if r["link"] == link))
         close(drawing)
 
     def test_triangles_point_to_where_the_value_lies(self):
