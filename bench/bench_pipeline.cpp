@@ -12,6 +12,8 @@
 #include "bench/harness/link_trust.h"
 #include "bench/harness/timing.h"
 #include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
+#include "collectives/process/waiter.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/process/main_guard.h"
@@ -87,7 +89,7 @@ class SleepingStage {
     return static_cast<std::size_t>(std::max(work_.bytes, work_.backward_bytes));
   }
   static void sleep(double us) {
-    if (us > 0) sleep_until_ns(now_ns() + static_cast<std::int64_t>(us * 1e3));
+    if (us > 0) RankClock::sleep_until_ns(RankClock::now_ns() + static_cast<std::int64_t>(us * 1e3));
   }
   void carry_out(const Instruction& i) {
     switch (i.kind) {
@@ -136,9 +138,9 @@ void run_cell(BenchContext& context, const Cell& cell) {
                      steps = context.check_only ? 1 : work.steps;
   for (std::int64_t window = 0; window < windows; ++window) {
     world.barrier();
-    const std::int64_t begin = now_ns();
+    const std::int64_t begin = RankClock::now_ns();
     for (std::int64_t i = 0; i < steps; ++i) stage.step();
-    double mine = static_cast<double>(now_ns() - begin) * 1e-3 / static_cast<double>(steps), longest = 0;
+    double mine = static_cast<double>(RankClock::now_ns() - begin) * 1e-3 / static_cast<double>(steps), longest = 0;
     world.all_reduce(&mine, &longest, 1, DType::f64, ReduceOp::max)->wait();
     window_us.push_back(longest);
     context.note(cell,

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "collectives/process/node_info.h"
-#include "core/clock.h"
+#include "collectives/process/waiter.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
 #include "kernels/codec/registry.h"
@@ -162,12 +162,13 @@ OperationReport combine(std::span<const OperationReport> operations) {
 }
 
 void wait_all(std::span<Operation> operations) {
+  Waiter waiter;
   for (int idle = 0;; ++idle) {
     bool all = true;
     for (Operation& operation : operations)
       if (operation.valid()) all = operation.test() && all;
     if (all) return;
-    if (idle > 50) sleep_until_ns(now_ns() + 20'000);
+    if (idle > 50) waiter.nap();
   }
 }
 

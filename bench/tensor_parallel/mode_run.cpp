@@ -6,6 +6,7 @@
 #include "bench/harness/measure.h"
 #include "bench/harness/timing.h"
 #include "bench/tensor_parallel/product_times.h"
+#include "collectives/process/waiter.h"
 #include "core/memory_counter.h"
 #include "core/process/real_time.h"
 

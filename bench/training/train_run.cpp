@@ -22,6 +22,7 @@
 #include "collectives/link/link_calibration.h"
 #include "collectives/link/link_drain.h"
 #include "collectives/process/node_info.h"
+#include "collectives/process/waiter.h"
 #include "core/clock.h"
 #include "core/device/device_module.h"
 #include "core/error.h"

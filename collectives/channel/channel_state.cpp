@@ -7,7 +7,6 @@
 
 #include "collectives/communicator/device_communicator.h"
 #include "collectives/communicator/issue_order.h"
-#include "collectives/process/node_info.h"
 #include "core/process/trace.h"
 
 namespace thinwire {

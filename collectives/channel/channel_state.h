@@ -15,6 +15,7 @@
 #include "collectives/communicator/cost_terms.h"
 #include "collectives/link/empty_bucket.h"
 #include "collectives/link/link_drain.h"
+#include "collectives/process/waiter.h"
 #include "collectives/communicator/ring.h"
 #include "collectives/channel/codec_timer.h"
 #include "collectives/communicator/staging_communicator.h"

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "collectives/process/rank_clock.h"
 #include "core/error.h"
 #include "core/statistics.h"
 
@@ -32,14 +33,12 @@ void CodecTimer::remember(const SectionKey& key, const SectionTime& time, std::i
 }
 
 SectionTime CodecTimer::replay(const SectionKey& key, std::int64_t& value) {
-  const std::int64_t start = now_ns();
   const SectionMemory& memory = find(key);
   const SectionTime time{scale_ * median(memory.wall_us), scale_ * median(memory.cpu_us)};
   value = memory.value;
-  sleep_until_ns(start + static_cast<std::int64_t>(time.wall_us * 1e3));
-  replayed_ns_ += now_ns() - start;
-  // The wake-up is late by the timer's latency; the operation's total has it, the section's own time does
-  // not.
+  const auto length = static_cast<std::int64_t>(time.wall_us * 1e3);
+  RankClock::sleep_until_ns(RankClock::now_ns() + length);
+  replayed_ns_ += length;
   return time;
 }
 

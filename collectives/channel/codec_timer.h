@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
 #include "collectives/channel/traffic.h"
 #include "core/clock.h"
 #include "kernels/codec/capabilities.h"
@@ -64,6 +65,7 @@ class CodecTimer {
  private:
   template <typename Body>
   static SectionTime timed(std::int64_t& value, Body&& body) {
+    RankClock::busy();
     const std::int64_t cpu = process_cpu_ns(), wall = now_ns();
     if constexpr (std::is_void_v<decltype(body())>)
       body();

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "collectives/channel/channel_state.h"
+#include "collectives/process/rank_clock.h"
 #include "collectives/process/watchdog.h"
 #include "core/tensor_names.h"
 #include "core/process/trace.h"
@@ -82,7 +83,7 @@ void Operation::State::charge(CodecPhase phase, const SectionTime& time, EventPt
   (phase == CodecPhase::encode ? report.encode_us : report.decode_us) += time.wall_us;
   (phase == CodecPhase::encode ? report.encode_cpu_us : report.decode_cpu_us) += time.cpu_us;
   if (!Trace::on()) return;
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   Trace::add(phase == CodecPhase::encode ? TraceCategory::encode : TraceCategory::decode, span_name(channel.options.traffic),
              end - static_cast<std::int64_t>(time.wall_us * 1e3), end, -1, key.micro_batch);
 }
@@ -104,7 +105,7 @@ void Operation::State::empty_bucket(std::int64_t bytes) {
 void Operation::State::begin_transfer(RequestPtr request) {
   TW_ASSERT(pending_ == nullptr, "an operation awaits one transfer at a time");
   pending_ = std::move(request);
-  transfer_start_ns_ = now_ns();
+  transfer_start_ns_ = RankClock::now_ns();
 }
 
 bool Operation::State::poll() {
@@ -124,7 +125,7 @@ bool Operation::State::poll() {
     events_->end(TraceCategory::transfer, std::move(transfer_began_));
     check_status(*events_);  // the transfer had to wait for what was encoded
   } else {
-    const std::int64_t end = now_ns();
+    const std::int64_t end = RankClock::now_ns();
     report.transfer_us += static_cast<double>(end - transfer_start_ns_) * 1e-3;
     if (Trace::on()) Trace::add(TraceCategory::transfer, span_name(channel.options.traffic), transfer_start_ns_, end, -1, key.micro_batch);
   }
@@ -162,7 +163,7 @@ bool Operation::State::advance() {
   try {
     if (events_ != nullptr) events_->resumed();
     if (start_ns_ == 0) {
-      start_ns_ = now_ns();
+      start_ns_ = RankClock::now_ns();
       if (events_ != nullptr) events_->begin();
       task_ = run_operation(*this);
       resume_ = task_.handle();
@@ -209,7 +210,7 @@ void Operation::State::recall() {
 
 void Operation::State::finish() {
   if (keeps_result()) channel.kept(kind).remember(key, {static_cast<const std::byte*>(out.data()), out.bytes()});
-  report.total_us = static_cast<double>(now_ns() - start_ns_) * 1e-3 - report.untimed_us;
+  report.total_us = static_cast<double>(RankClock::now_ns() - start_ns_) * 1e-3 - report.untimed_us;
   end();
 }
 

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "collectives/communicator/local_reduce.h"
-#include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
+#include "collectives/process/waiter.h"
 #include "collectives/process/mpi_error.h"
 #include "collectives/communicator/mpi_requests.h"
 #include "collectives/process/watchdog.h"
@@ -302,6 +303,7 @@ void MpiCommunicator::barrier() {
   const Watchdog::Guard guard([](const void*) -> std::string { return "a barrier"; }, nullptr);
   Waiter waiter;
   while (!request.test()) waiter.pause();
+  RankClock::synchronise();
 }
 
 }  // namespace thinwire

@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "collectives/process/node_info.h"
+#include "collectives/process/waiter.h"
 #include "collectives/communicator/mpi_communicator.h"
 #include "collectives/process/mpi_error.h"
 #include "collectives/process/watchdog.h"

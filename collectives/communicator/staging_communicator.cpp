@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "collectives/process/node_info.h"
+#include "collectives/process/waiter.h"
 #include "core/device/placement.h"
 
 namespace thinwire {

@@ -7,6 +7,7 @@
 #include "collectives/communicator/local_reduce.h"
 #include "collectives/communicator/mpi_requests.h"
 #include "collectives/communicator/ring.h"
+#include "collectives/process/rank_clock.h"
 #include "core/clock.h"
 #include "core/error.h"
 
@@ -16,6 +17,15 @@ namespace {
 constexpr int stamp_tag = emulated_stamp_tag;
 constexpr int chain_tag = 31020, direct_tag = 31021;
 
+bool has_come(std::int64_t when_ns) {
+  if (now_ns() < when_ns) {
+    Waiter::due(when_ns);
+    return false;
+  }
+  RankClock::happened(when_ns);
+  return true;
+}
+
 /// Done when the bytes may be reused: the inner request is done and the message has left its card.
 class Departure final : public Request {
  public:
@@ -24,7 +34,8 @@ class Departure final : public Request {
   bool test() override {
     if (payload_ && payload_->test()) payload_.reset();
     if (stamp_ && stamp_->test()) stamp_.reset();
-    return !payload_ && !stamp_ && now_ns() >= left_ns_;
+    if (payload_ || stamp_) return false;
+    return has_come(left_ns_);
   }
 
  private:
@@ -36,8 +47,9 @@ class Departure final : public Request {
 /// Done when the bytes are there and their time has come.
 class Arrival final : public Request {
  public:
-  Arrival(Communicator& inner, EmulatedNetwork& network, void* data, std::int64_t bytes, int from, int tag, std::int64_t* received)
+  Arrival(Communicator& inner, EmulatedNetwork& network, void* data, std::int64_t bytes, int from, int sender, int tag, std::int64_t* received)
       : network_(network),
+        sender_(sender),
         received_(received),
         payload_(inner.receive(data, bytes, from, tag, &told_->bytes)),
         stamp_(inner.receive(&told_->stamp_ns, sizeof told_->stamp_ns, from, tag + stamp_tag)) {}
@@ -46,11 +58,12 @@ class Arrival final : public Request {
       if (payload_ && payload_->test()) payload_.reset();
       if (stamp_ && stamp_->test()) stamp_.reset();
       if (payload_ || stamp_) return false;
+      network_.wake(sender_);  // it may wait for its memory: long messages are fetched from there
       if (received_ != nullptr) *received_ = told_->bytes;
       // A meter's stamp says when the message was sent. It is billed once, as soon as the program finds it: a program that takes one message after another bills in its own order.
       arrival_ns_ = network_.link().meter == LinkMeter::inbound ? network_.billed_ns(told_->bytes, told_->stamp_ns) : told_->stamp_ns;
     }
-    return now_ns() >= arrival_ns_;
+    return has_come(arrival_ns_);
   }
 
  private:
@@ -59,6 +72,7 @@ class Arrival final : public Request {
   };
   EmulatedNetwork& network_;
   std::unique_ptr<Told> told_ = std::make_unique<Told>();  // before the requests that write it
+  int sender_;  ///< of the world
   std::int64_t* received_;
   std::int64_t arrival_ns_ = 0;
   RequestPtr payload_, stamp_;
@@ -176,15 +190,21 @@ class EmulatedCommunicator final : public Communicator {
   }
   RequestPtr send(const void* data, std::int64_t bytes, int to, int tag) override {
     TW_ASSERT(tag < stamp_tag, "tag");
-    const EmulatedNetwork::Times times = network_->reserve(world_rank(rank()), world_rank(to), bytes, now_ns());
+    const EmulatedNetwork::Times times = network_->reserve(world_rank(rank()), world_rank(to), bytes, RankClock::now_ns());
     auto arrival = std::make_unique<std::int64_t>(times.arrival_ns);
     RequestPtr stamp = inner_->send(arrival.get(), sizeof *arrival, to, tag + stamp_tag);
-    return std::make_unique<Departure>(inner_->send(data, bytes, to, tag), std::move(stamp), std::move(arrival), times.left_ns);
+    RequestPtr payload = inner_->send(data, bytes, to, tag);
+    network_->wake(world_rank(to));
+    return std::make_unique<Departure>(std::move(payload), std::move(stamp), std::move(arrival), times.left_ns);
   }
   RequestPtr receive(void* data, std::int64_t bytes, int from, int tag, std::int64_t* received = nullptr) override {
-    return std::make_unique<Arrival>(*inner_, *network_, data, bytes, from, tag, received);
+    return std::make_unique<Arrival>(*inner_, *network_, data, bytes, from, world_rank(from), tag, received);
   }
-  RequestPtr signal(int to, int tag) override { return inner_->signal(to, tag); }
+  RequestPtr signal(int to, int tag) override {
+    RequestPtr sent = inner_->signal(to, tag);
+    network_->wake(world_rank(to));
+    return sent;
+  }
   RequestPtr await_signal(int from, int tag) override { return inner_->await_signal(from, tag); }
   void barrier() override { inner_->barrier(); }
 

@@ -116,7 +116,8 @@ EmulatedLink EmulatedLink::parse(const std::string& text) {
 
 EmulatedNetwork::EmulatedNetwork(Communicator& world, const EmulatedLink& link) : link_(link) {
   const int nodes = (world.size() + link.ranks_per_node - 1) / link.ranks_per_node;
-  bytes_ = sizeof(Card) * static_cast<std::size_t>(nodes);
+  const std::size_t cards_bytes = sizeof(Card) * static_cast<std::size_t>(nodes);
+  bytes_ = cards_bytes + sizeof(Doorbell) * static_cast<std::size_t>(world.size());
   // Rank 0 makes the memory; its name is gone again as soon as everybody has it.
   struct Told {
     char name[64];
@@ -136,16 +137,23 @@ EmulatedNetwork::EmulatedNetwork(Communicator& world, const EmulatedLink& link) 
   std::int32_t worst = mine, all = 0;
   world.all_reduce(&worst, &all, 1, DType::i32, ReduceOp::max)->wait();
   if (world.rank() == 0) shm_unlink(told.name);
-  if (memory != MAP_FAILED) cards_ = static_cast<Card*>(memory);
+  if (memory != MAP_FAILED) {
+    cards_ = static_cast<Card*>(memory);
+    bells_ = reinterpret_cast<Doorbell*>(static_cast<std::byte*>(memory) + cards_bytes);
+  }
   if (all != 0)
     throw EnvironmentError("an emulated link needs memory that all ranks share: " + std::string(std::strerror(all)) +
                            "; start all ranks on one machine, with a writable /dev/shm");
-  if (world.rank() == 0)
+  if (world.rank() == 0) {
     for (int i = 0; i < nodes; ++i) new (&cards_[i]) Card{};
+    for (int i = 0; i < world.size(); ++i) new (&bells_[i]) Doorbell{};
+  }
   world.barrier();
+  listening_.emplace(bells_[world.rank()]);
 }
 
 EmulatedNetwork::~EmulatedNetwork() {
+  listening_.reset();
   if (cards_ != nullptr) munmap(static_cast<void*>(cards_), bytes_);
 }
 

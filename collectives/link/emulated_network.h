@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collectives/communicator/communicator.h"
+#include "collectives/process/waiter.h"
 
 namespace thinwire {
 
@@ -62,6 +64,8 @@ class EmulatedNetwork {
   ///   arrives = max(arrives, sent) + 8 (bytes + meter_header_bytes) / rate + latency
   /// (docs/papers/low_bandwidth_pipeline.md, "The contest's link"). What a message waits for its receiver to ask is not billed twice: the wire was idle, and stays at its time.
   std::int64_t billed_ns(std::int64_t bytes, std::int64_t sent_ns);
+  /// Ends the nap of a rank that waits for this one (collectives/process/waiter.h): a nap is longer than the latency of a fast link.
+  void wake(int world_rank) { bells_[world_rank].ring(); }
   const EmulatedLink& link() const { return link_; }
   int node_of(int world_rank) const { return world_rank / link_.ranks_per_node; }
 
@@ -72,8 +76,10 @@ class EmulatedNetwork {
   std::int64_t through(Ingress& in, std::int64_t first_ns, std::int64_t length_ns, std::int64_t now_ns);
   EmulatedLink link_;
   std::int64_t wire_free_ns_ = 0;  ///< of this rank's inbound wire
-  Card* cards_ = nullptr;
+  Card* cards_ = nullptr;      ///< one a node, and behind them
+  Doorbell* bells_ = nullptr;  ///< one a rank
   std::size_t bytes_ = 0;
+  std::optional<Waiter::Listening> listening_;
 };
 
 /// What meter=inbound bills besides a message's bytes: the count of its numbers.

@@ -8,7 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
+#include "collectives/process/waiter.h"
 #include "core/clock.h"
 #include "core/device/device.h"
 #include "core/random.h"
@@ -66,13 +67,13 @@ double train_us(Communicator& world, std::int64_t bytes, std::int64_t messages, 
   for (std::int64_t i = 0; i < messages && receives; ++i) {
     requests.push_back(world.receive(in.data() + i * bytes, bytes, from, calibration_tag));
   }
-  const std::int64_t start = now_ns();
+  const std::int64_t start = RankClock::now_ns();
   std::memcpy(out.data(), &start, sizeof start);  // the receiver's clock is the sender's: one machine
   for (std::int64_t i = 0; i < messages && sends; ++i)
     requests.push_back(world.send(out.data(), bytes, to, calibration_tag));
   finish(requests);
   if (!receives) return 0;
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   std::int64_t set_out = 0;
   std::memcpy(&set_out, in.data(), sizeof set_out);
   return static_cast<double>(end - set_out) * 1e-3;
@@ -167,7 +168,7 @@ double measure_latency_us(Communicator& world) {
     std::int64_t word = 0;
     std::vector<double> halves;
     for (int i = 0; i < 41; ++i) {
-      const std::int64_t begin = now_ns();
+      const std::int64_t begin = RankClock::now_ns();
       if (world.rank() == 0) {
         world.send(&word, sizeof word, last, calibration_tag)->wait();
         world.receive(&word, sizeof word, last, calibration_tag)->wait();
@@ -175,7 +176,7 @@ double measure_latency_us(Communicator& world) {
         world.receive(&word, sizeof word, 0, calibration_tag)->wait();
         world.send(&word, sizeof word, 0, calibration_tag)->wait();
       }
-      halves.push_back(static_cast<double>(now_ns() - begin) * 0.5e-3);
+      halves.push_back(static_cast<double>(RankClock::now_ns() - begin) * 0.5e-3);
     }
     result = median(halves);
   }

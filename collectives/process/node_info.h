@@ -1,5 +1,5 @@
-// The machine that ranks share: how many of them, on how many cores, how to wait without taking a core from
-// the others, and a lock that lets one rank of the machine compute at a time.
+// The machine that ranks share: how many of them, on how many cores, and a lock that lets one rank of the machine
+// compute at a time.
 #pragma once
 
 #include <cstdint>
@@ -33,28 +33,6 @@ class MachineLock {
   ~MachineLock();
   MachineLock(const MachineLock&) = delete;
   MachineLock& operator=(const MachineLock&) = delete;
-};
-
-/// How a waiting rank spends its time between two polls. THINWIRE_WAIT = spin | nap | auto (default): auto
-/// spins when every rank has a core of its own (lowest latency); else it polls and yields for 1 ms and then
-/// sleeps in naps of 20 us (plus 25 us of timer), so that waiting ranks leave the core to those that work.
-/// nap: at once.
-class Waiter {
- public:
-  /// Call between two unsuccessful polls.
-  void pause();
-  /// While one of these lives, every wait of the process naps at once (serial measuring: the rank that
-  /// computes must have the machine to itself).
-  struct Quiet {
-    /// `nap_us`: of every nap until no Quiet is left; the longest counts. Longer naps leave more of a core to the others.
-    explicit Quiet(int nap_us = 0);
-    ~Quiet();
-    Quiet(const Quiet&) = delete;
-    Quiet& operator=(const Quiet&) = delete;
-  };
-
- private:
-  std::int64_t started_ns_ = 0;
 };
 
 }  // namespace thinwire

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "collectives/channel/codec_timer.h"
+#include "collectives/process/rank_clock.h"
+#include "collectives/process/waiter.h"
 #include "core/error.h"
 #include "core/statistics.h"
 
@@ -19,10 +21,10 @@ void ComputeClock::remember(const char* name, int layer, std::int64_t ns) {
 
 void ComputeClock::begin_stated(const char* name, double us, int micro) {
   if (!replays()) return;
-  const std::int64_t begin = now_ns(), wait = static_cast<std::int64_t>(us * 1e3);
+  const std::int64_t begin = RankClock::now_ns(), wait = static_cast<std::int64_t>(us * 1e3);
   wait_until(begin + wait);
   count(wait);
-  Trace::add(TraceCategory::compute, name, begin, now_ns(), -1, micro);
+  Trace::add(TraceCategory::compute, name, begin, RankClock::now_ns(), -1, micro);
   stated_ = true;
 }
 
@@ -38,22 +40,21 @@ void ComputeClock::replay(const char* name, int layer, int micro) {
     joined_end_ns_ += wait;
     return;
   }
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   wait_until(begin + wait);
-  Trace::add(TraceCategory::compute, name, begin, now_ns(), layer, micro);
+  Trace::add(TraceCategory::compute, name, begin, RankClock::now_ns(), layer, micro);
 }
 
 void ComputeClock::wait_until(std::int64_t deadline_ns) {
-  constexpr std::int64_t nap_ns = 100'000;  // as long as waiting ranks of timed compute nap
+  Waiter waiter;
   while (transfers_) {
     const std::int64_t computed = CodecTimer::replayed_ns();
     const bool any_left = transfers_();
     deadline_ns += CodecTimer::replayed_ns() - computed;
-    const std::int64_t next = now_ns() + nap_ns;
-    if (!any_left || next >= deadline_ns) break;
-    sleep_until_ns(next);
+    if (!any_left || now_ns() >= deadline_ns) break;
+    waiter.nap(deadline_ns);
   }
-  sleep_until_ns(deadline_ns);
+  RankClock::sleep_until_ns(deadline_ns);
 }
 
 void ComputeClock::settle() {
@@ -67,7 +68,7 @@ void ComputeClock::settle() {
 void ComputeClock::begin_joined() {
   joined_ = replays();
   if (mode_ == ComputeMode::serial) joined_alone_.emplace();
-  joined_end_ns_ = now_ns();
+  joined_end_ns_ = RankClock::now_ns();
 }
 
 void ComputeClock::end_joined() {

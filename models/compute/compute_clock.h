@@ -75,7 +75,7 @@ class ComputeClock {
   void progress() {
     if (transfers_) transfers_();
   }
-  /// Sleeps until now_ns() reaches `deadline_ns`, while transfers go on.
+  /// Sleeps until this rank's time (RankClock) reaches `deadline_ns`, while transfers go on.
   void wait_until(std::int64_t deadline_ns);
   /// From now on sections belong to this slice of a micro-batch: slices differ in tokens and context, so in time.
   void at_slice(int slice) { slice_ = slice; }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
 #include "core/device/device_module.h"
 #include "core/device/device_stream.h"
 #include "core/process/log.h"
@@ -198,7 +199,7 @@ class Trainer3d final : public ParallelTrainer {
 
   StepRecord take_step() {
     const PlacementScope here(where());
-    const std::int64_t number = steps_taken_, begin = now_ns();
+    const std::int64_t number = steps_taken_, begin = RankClock::now_ns();
     clock_.reset();
     tensor_->waited_us = store_->waited_us = update_->waited_us = 0;
     if (grid_) grid_->waited_us = 0;
@@ -246,7 +247,7 @@ class Trainer3d final : public ParallelTrainer {
     codec_training_->step(number, record.learning_rate);
     store_->updated(steps_taken_);
     clock_.settle();
-    record.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+    record.seconds = static_cast<double>(RankClock::now_ns() - begin) * 1e-9;
     record.compute_us = clock_.total_us();
     record.forward_us = pipeline_->forward_us;
     record.backward_us = pipeline_->backward_us;

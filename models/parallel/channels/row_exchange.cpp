@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/clock.h"
+#include "collectives/process/rank_clock.h"
 #include "core/process/trace.h"
 
 namespace thinwire {
@@ -125,13 +125,13 @@ void RowExchange::progress_all() {
 }
 
 void RowExchange::wait(const Ticket& ticket, const char* what, double& waited_us) {
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   while (!ticket->second.valid()) {
     start_next();
     progress();
   }
   ticket->second.wait();
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   waited_us += static_cast<double>(end - begin) * 1e-3;
   Trace::add(TraceCategory::wait, what, begin, end);
   if (ticket->own_block) spare_.push_back(std::move(ticket->own_block));

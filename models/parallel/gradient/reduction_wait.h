@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/channel/channel.h"
-#include "core/clock.h"
+#include "collectives/process/rank_clock.h"
 #include "core/process/trace.h"
 
 namespace thinwire {
@@ -10,9 +10,9 @@ namespace thinwire {
 /// Waits, adds the time to `waited_us` and forgets the operation. Nothing for an operation that was never started.
 inline void wait_reduction(Operation& operation, double& waited_us) {
   if (!operation.valid()) return;
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   operation.wait();
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   waited_us += static_cast<double>(end - begin) * 1e-3;
   Trace::add(TraceCategory::wait, "gradients", begin, end);
   operation = {};

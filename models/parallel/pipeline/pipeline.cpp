@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/process/rank_clock.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/sums.h"
 #include "models/parallel/pipeline/boundary_key.h"
@@ -247,9 +248,9 @@ RowBlock Pipeline<T>::travelling(const PassContext& pass) const {
 template <typename T>
 void Pipeline<T>::wait(Operation operation) {
   if (!operation.valid()) return;
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   const OperationReport& report = operation.wait();
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   waited_us += std::max(0.0, static_cast<double>(end - begin) * 1e-3 - report.encode_us - report.decode_us);
   Trace::add(TraceCategory::wait, "pipeline", begin, end);
 }

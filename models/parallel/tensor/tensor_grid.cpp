@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/process/rank_clock.h"
 #include "core/tensor_names.h"
 #include "models/parallel/tensor/tensor_parallel.h"
 
@@ -171,9 +172,9 @@ typename TensorGrid<T>::Pending TensorGrid<T>::all_reduce(const Message& m, std:
 template <typename T>
 void TensorGrid<T>::wait(Pending&& pending) {
   if (!pending.operation.valid()) return;
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   const OperationReport& r = pending.operation.wait();
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   waited_us += std::max(0.0, static_cast<double>(end - begin) * 1e-3 - r.encode_us - r.decode_us);
   Trace::add(TraceCategory::wait, pending.label, begin, end);
   Count& count = counts_[pending.label];

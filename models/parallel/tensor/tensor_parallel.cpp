@@ -1,5 +1,7 @@
 #include "models/parallel/tensor/tensor_parallel.h"
 
+#include "collectives/process/rank_clock.h"
+
 namespace thinwire {
 
 template <typename T>
@@ -27,9 +29,9 @@ RowBlock TensorParallel<T>::own_rows(std::int64_t rows) const {
 
 template <typename T>
 void TensorParallel<T>::wait(Operation operation) {
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   const OperationReport& report = operation.wait();
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   waited_us += std::max(0.0, static_cast<double>(end - begin) * 1e-3 - report.encode_us - report.decode_us);
   Trace::add(TraceCategory::wait, "tensor parallel", begin, end);
 }

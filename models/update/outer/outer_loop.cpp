@@ -4,7 +4,7 @@
 #include <cmath>
 #include <exception>
 
-#include "core/clock.h"
+#include "collectives/process/rank_clock.h"
 #include "core/tensor_names.h"
 #include "kernels/codec/registry.h"
 #include "models/training/config/train_config.h"
@@ -183,9 +183,9 @@ void OuterLoop<T>::align(Fragment& f) {
     T* const e = shaped<T>(direction_, {n});
     for (std::size_t i = 0; i < piece.size(); ++i) e[i] = static_cast<T>(length > 0 ? static_cast<double>(piece[i]) / length : 0);
     Operation sum = exchange_->dense().all_reduce(direction_.view(), direction_.view(), key_of("direction " + std::to_string(number++), step_));
-    const std::int64_t begin = now_ns();
+    const std::int64_t begin = RankClock::now_ns();
     sum.wait();
-    this->waited_us += static_cast<double>(now_ns() - begin) * 1e-3;
+    this->waited_us += static_cast<double>(RankClock::now_ns() - begin) * 1e-3;
     for (std::int64_t i = 0; i < n; ++i) of_mean += static_cast<double>(e[i]) * static_cast<double>(e[i]);
   }
   alignment_ = (replicas_ * of_mean - 1) / (replicas_ - 1);
@@ -202,9 +202,9 @@ template <typename T>
 void OuterLoop<T>::wait(int fragment) {
   Fragment& f = fragments_[static_cast<std::size_t>(fragment)];
   if (f.sums.empty()) return;
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   for (Operation& sum : f.sums) sum.wait();
-  const std::int64_t end = now_ns();
+  const std::int64_t end = RankClock::now_ns();
   this->waited_us += static_cast<double>(end - begin) * 1e-3;
   Trace::add(TraceCategory::wait, "outer gradient", begin, end);
   f.sums.clear();

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "core/clock.h"
+#include "collectives/process/rank_clock.h"
 #include "core/tensor_names.h"
 #include "kernels/nn/sums.h"
 #include "models/optimizer/gradient_sums.h"
@@ -169,9 +169,9 @@ class Dion final : public EveryStep<T> {
     key.step = this->step_;
     const auto reduce = [&](ChannelPair& over, TensorView values) {
       Operation operation = over.dense().all_reduce(values, values, key);
-      const std::int64_t begin = now_ns();
+      const std::int64_t begin = RankClock::now_ns();
       operation.wait();
-      this->waited_us += static_cast<double>(now_ns() - begin) * 1e-3;
+      this->waited_us += static_cast<double>(RankClock::now_ns() - begin) * 1e-3;
     };
     if (side.sent > 0) reduce(*data_, side.local.view().flat_slice(0, side.sent));
     if (!tensor_) return;

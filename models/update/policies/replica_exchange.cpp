@@ -1,7 +1,7 @@
 #include "models/update/policies/replica_exchange.h"
 
 #include "collectives/communicator/process_mesh.h"
-#include "core/clock.h"
+#include "collectives/process/rank_clock.h"
 #include "core/tensor_names.h"
 #include "models/parallel/channels/channel_pair.h"
 
@@ -63,9 +63,9 @@ void ReplicaExchange<T>::run(std::int64_t step, double& waited_us) {
   if (vectors_.elements() > 0)
     sums.push_back(
         channels_->dense().all_reduce(vectors_.view(), vectors_.view(), key_of(vectors_id_, step)));
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   for (Operation& sum : sums) sum.wait();
-  waited_us += static_cast<double>(now_ns() - begin) * 1e-3;
+  waited_us += static_cast<double>(RankClock::now_ns() - begin) * 1e-3;
   packed = data_of<T>(vectors_);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (is_matrix(*parts_[i].parameter)) continue;

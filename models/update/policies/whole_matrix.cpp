@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/clock.h"
+#include "collectives/process/rank_clock.h"
 #include "core/tensor_names.h"
 #include "models/training/config/train_config.h"
 
@@ -66,9 +66,9 @@ T* WholeMatrix<T>::gather(std::size_t i, ConstTensorView piece, std::int64_t ste
   const T* blocks = shaped<T>(pieces_, {tensor_->size(), n});
   Operation gathering =
       tensor_->at(part.unit, stage_, key, n).all_gather(piece.reshaped({1, n}), pieces_.view(), key);
-  const std::int64_t begin = now_ns();
+  const std::int64_t begin = RankClock::now_ns();
   gathering.wait();
-  waited_us += static_cast<double>(now_ns() - begin) * 1e-3;
+  waited_us += static_cast<double>(RankClock::now_ns() - begin) * 1e-3;
   for (const auto& [rows, columns] : blocks_[i])
     for (std::int64_t row = rows.begin; row < rows.begin + rows.count; ++row, blocks += columns.count)
       std::copy_n(blocks, columns.count, whole + row * layout.global().columns() + columns.begin);

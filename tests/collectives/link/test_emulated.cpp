@@ -9,7 +9,7 @@
 #include "collectives/channel/channel.h"
 #include "collectives/link/counting_communicator.h"
 #include "collectives/link/emulated_network.h"
-#include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
 #include "core/clock.h"
 #include "tests/collectives/world.h"
 
@@ -127,6 +127,30 @@ TEST(EmulatedCommunicator, DeliversNoMessageBeforeItsTime) {
   comm->all_reduce(x.data(), y.data(), static_cast<std::int64_t>(x.size()), DType::f32, ReduceOp::sum)->wait();
   const double least_ms = 2.0 * (n - 1) * (2.0 / n + 2.0);
   EXPECT_GE(static_cast<double>(now_ns() - begin) * 1e-6, 0.8 * least_ms);
+}
+
+// Rank 1 finds the message four seconds late; what it sends back sets out as if it had not slept.
+TEST(EmulatedCommunicator, ALateWakeUpDelaysNoMessage) {
+  const auto comm = emulated("emulated:1gbit,latency=1ms");
+  char byte = 0;
+  comm->barrier();
+  std::int64_t start = now_ns();
+  world().broadcast(&start, sizeof start, 0)->wait();
+  if (comm->rank() == 0) {
+    comm->send(&byte, 1, 1, 5)->wait();
+    comm->receive(&byte, 1, 1, 6)->wait();
+    EXPECT_GE(now_ns() - start, 4'000'000'000);
+    EXPECT_GE(RankClock::now_ns() - start, 2'000'000);
+    EXPECT_LT(RankClock::now_ns() - start, 3'500'000'000);
+  }
+  if (comm->rank() == 1) {
+    const RequestPtr message = comm->receive(&byte, 1, 0, 5);
+    RankClock::idle();
+    sleep_until_ns(start + 4'000'000'000);
+    message->wait();
+    comm->send(&byte, 1, 0, 6)->wait();
+  }
+  comm->barrier();
 }
 
 TEST(EmulatedCommunicator, AMeterDeliversNoMessageBeforeItIsPaid) {
