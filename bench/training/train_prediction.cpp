@@ -226,10 +226,13 @@ class Costs {
             2 * stages.latency_us + (1 - share) * (8e-3 * bytes / stages.gbps + codec)};
   }
 
-  // Two numbers, summed over tensor, pipeline and replica group in turn: rings over an emulated link, the library's trees elsewhere.
+  // Two numbers, summed over tensor, pipeline and data axis in turn, as far as a timed step does: rings over an emulated link, the library's trees elsewhere.
   double norm_us() const {
+    const NormScope scope = run_.ranks.front().front().norm_scope;
+    if (scope == NormScope::none) return 0;
+    const MeshShape& mesh = run_.config.mesh;
     double messages = 0;
-    for (const int n : {run_.config.mesh.tp, run_.config.mesh.pp, run_.config.mesh.dp})
+    for (const int n : {mesh.tp, mesh.pp, scope == NormScope::replica ? mesh.data().within_replica() : mesh.dp})
       messages += EmulatedLink::is_emulated(run_.link) ? 2.0 * (n - 1) : 2.0 * std::ceil(std::log2(n));
     return messages * machine_.between.latency_us;
   }

@@ -230,14 +230,17 @@ class Trainer3d final : public ParallelTrainer {
     // One tensor rank of each last stage speaks for its replica's loss.
     const bool speaks = mesh_.last_stage() && at_.tp == 0;
     sums[1] = speaks ? own_loss / config_.mesh.dp : 0;
-    pairs_->sum_within_replica(sums, number);
-    double clipped_by = std::sqrt(sums[0]);
-    pairs_->sum_over_replicas(sums, number);
-    if (!clock_.replays() && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
+    // A timed step reports neither: it exchanges what its update needs. Replicas that meet every so many steps would wait for each other in every one.
     const NormScope scope = update_->clip_scope();
+    const bool reports = !clock_.replays();
+    if (reports || scope != NormScope::none) pairs_->sum_within_replica(sums, number);
+    double clipped_by = std::sqrt(sums[0]);
+    if (reports || scope == NormScope::all) pairs_->sum_over_replicas(sums, number);
+    if (reports && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
     // Of replicas with norms of their own the root of the mean square.
     record.gradient_norm = std::sqrt(scope == NormScope::all ? sums[0] : sums[0] / mesh_.shape().data().replicas);
     if (scope != NormScope::replica) clipped_by = record.gradient_norm;
+    record.norm_scope = scope;
     record.loss = sums[1];
     record.learning_rate = config_.trainer.schedule.at(number);
     const double scale = scope == NormScope::none ? 1.0 : nn::clip_factor(clipped_by, config_.trainer.max_norm);

@@ -10,6 +10,7 @@
 #include "models/store/state_slot.h"
 #include "models/training/config/train_config.h"
 #include "models/training/evaluation.h"
+#include "models/update/norm_scope.h"
 
 namespace thinwire {
 
@@ -24,6 +25,7 @@ struct StepRecord {
   std::vector<double> slice_forward_us, slice_backward_us;  ///< the same by slice, where micro-batches are cut into slices; else empty
   double wait_us = 0;     ///< blocked on the pipeline or on a reduction
   std::int64_t tokens = 0;
+  NormScope norm_scope = NormScope::all;  ///< over which ranks the update took the norm
   std::vector<TrafficRecord> traffic;
 };
 

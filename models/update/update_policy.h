@@ -13,15 +13,9 @@
 #include "models/parallel/channels/channel_spec.h"
 #include "models/store/parameter_store.h"
 #include "models/stage/unit_events.h"
+#include "models/update/norm_scope.h"
 
 namespace thinwire {
-
-/// Over which ranks the norm is taken that clipping goes by.
-enum class NormScope {
-  all,      ///< one norm of the mean gradient; all replicas hold it
-  replica,  ///< each replica of the data axis that of its own gradient
-  none,     ///< nothing is clipped; the norm is recorded
-};
 
 /// One update.
 struct StepContext {

@@ -312,6 +312,25 @@ TEST(OuterLoop, OtherReplicasAreRefusedOrBeginAtTheGlobalWeights) {
   if (world().rank() == 0) std::filesystem::remove(path);
 }
 
+// Loss and norm are told for the record alone, and a timed step has none: on a link of a long latency it would be mostly that.
+TEST(OuterLoop, ReplicasSendNothingInATimedStepBetweenTheirMeetings) {
+  TrainConfig c = config_of({1, 1, 4}, diloco, DType::f32);
+  const auto messages_of_three_steps = [&](TrafficClass traffic) {
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    EXPECT_GT(messages_of(trainer->step(), TrafficClass::control).dense, 0) << "a step whose loss is known";
+    trainer->set_compute(ComputeMode::serial);
+    trainer->step();
+    trainer->set_compute(ComputeMode::replay);
+    std::int64_t dense = 0;
+    for (int i = 0; i < 3; ++i) dense += messages_of(trainer->step(), traffic).dense;
+    return dense;
+  };
+  EXPECT_EQ(messages_of_three_steps(TrafficClass::control), 0);
+  EXPECT_EQ(messages_of_three_steps(TrafficClass::outer_gradient), 1) << "a meeting every three steps";
+  c.optimizer = "adamw", c.mesh.dp_replicas = 1;
+  EXPECT_EQ(messages_of_three_steps(TrafficClass::control), 3) << "control: one norm of all, without which nothing is clipped";
+}
+
 TEST(OuterLoop, RefusesWhatItsMathsDoesNotAllow) {
   const auto refused = [](const char* part, auto change) {
     TrainConfig c = config_of({1, 1, 4}, diloco, DType::f32);
