@@ -27,8 +27,7 @@ std::int64_t RankClock::now_ns() {
 
 void RankClock::idle() {
   if (state.waits) return;
-  state.since_ns = now_ns();
-  state = {0, state.since_ns, true};
+  state = {.late_ns = 0, .since_ns = now_ns(), .waits = true};
 }
 
 void RankClock::happened(std::int64_t when_ns) {

@@ -74,12 +74,11 @@ Waiter::~Waiter() {
 void Waiter::pause() {
   RankClock::idle();
   if (quiet_count.load(std::memory_order_relaxed) == 0) {
+    if (!nap_when_waiting()) return;
     const std::int64_t now = now_ns();
     if (started_ns_ == 0) started_ns_ = now;
-    const bool spins = !nap_when_waiting();
-    if (spins || now - started_ns_ < spin_before_nap_ns) {
-      due_ns = never_ns;
-      if (!spins) sched_yield();
+    if (now - started_ns_ < spin_before_nap_ns) {
+      sched_yield();
       return;
     }
   }

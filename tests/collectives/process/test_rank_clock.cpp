@@ -17,24 +17,27 @@ void expect_behind(std::int64_t least_ns) {
   EXPECT_GE(machine - rank, least_ns);
 }
 
+/// Waits for what happens `after_ns` later, and is woken after 20 ms. When the wait began: lateness before it would be part of it.
+std::int64_t wait_too_long(std::int64_t after_ns = 0) {
+  RankClock::idle();
+  const std::int64_t start = now_ns();
+  sleep_until_ns(start + 20 * ms);
+  RankClock::happened(start + after_ns);
+  return start;
+}
+
 void expect_reached(std::int64_t time_ns) { EXPECT_GE(RankClock::now_ns(), time_ns); }
 
 TEST(RankClock, GoesOnAtTheMomentThatWasWaitedFor) {
   RankClock::synchronise();
-  const std::int64_t start = now_ns();
-  RankClock::idle();
-  sleep_until_ns(start + 20 * ms);
-  RankClock::happened(start + 1 * ms);
+  const std::int64_t start = wait_too_long(1 * ms);
   expect_behind(19 * ms);
   expect_reached(start + 1 * ms);
 }
 
 TEST(RankClock, ReplayedSectionsMakeUpForWhatWasLate) {
   RankClock::synchronise();
-  const std::int64_t start = now_ns();
-  RankClock::idle();
-  sleep_until_ns(start + 20 * ms);
-  RankClock::happened(start);
+  const std::int64_t start = wait_too_long();
   RankClock::sleep_until_ns(RankClock::now_ns() + 5 * ms);
   expect_behind(5 * ms);
   expect_reached(start + 5 * ms);
@@ -67,20 +70,14 @@ TEST(RankClock, WorkCounts) {
 
 TEST(RankClock, AfterAWaitForWhatHasNoMomentItIsAsLateAsItIs) {
   RankClock::synchronise();
-  const std::int64_t start = now_ns();
-  RankClock::idle();
-  sleep_until_ns(start + 20 * ms);
-  RankClock::happened(start);
+  const std::int64_t start = wait_too_long();
   RankClock::idle();
   RankClock::busy();
   expect_reached(start + 20 * ms);
 }
 
 TEST(RankClock, RanksThatMeetAgreeWithTheMachine) {
-  const std::int64_t start = now_ns();
-  RankClock::idle();
-  sleep_until_ns(start + 20 * ms);
-  RankClock::happened(start);
+  wait_too_long();
   RankClock::synchronise();
   const std::int64_t machine = now_ns();
   expect_reached(machine);
