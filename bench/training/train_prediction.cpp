@@ -232,7 +232,7 @@ class Costs {
     if (scope == NormScope::none) return 0;
     const MeshShape& mesh = run_.config.mesh;
     double messages = 0;
-    for (const int n : {mesh.tp, mesh.pp, scope == NormScope::replica ? mesh.data().within_replica() : mesh.dp})
+    for (const int n : {mesh.tp, mesh.pp, scope == NormScope::model ? 1 : scope == NormScope::replica ? mesh.data().within_replica() : mesh.dp})
       messages += EmulatedLink::is_emulated(run_.link) ? 2.0 * (n - 1) : 2.0 * std::ceil(std::log2(n));
     return messages * machine_.between.latency_us;
   }

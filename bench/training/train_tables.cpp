@@ -175,7 +175,7 @@ std::string to_text(const std::vector<StepRecord>& steps) {
   text.precision(std::numeric_limits<double>::max_digits10);
   for (const StepRecord& s : steps) {
     text << "step " << s.step << ' ' << s.loss << ' ' << s.gradient_norm << ' ' << s.learning_rate << ' '
-         << s.seconds << ' ' << s.compute_us << ' ' << s.forward_us << ' ' << s.backward_us << ' ' << s.wait_us << ' ' << s.tokens << ' ' << s.traffic.size()
+         << s.seconds << ' ' << s.compute_us << ' ' << s.forward_us << ' ' << s.backward_us << ' ' << s.wait_us << ' ' << static_cast<int>(s.norm_scope) << ' ' << s.tokens << ' ' << s.traffic.size()
          << ' ' << s.slice_forward_us.size();
     for (std::size_t n = 0; n < s.slice_forward_us.size(); ++n) text << ' ' << s.slice_forward_us[n] << ' ' << s.slice_backward_us[n];
     text << '\n';
@@ -203,8 +203,11 @@ std::vector<StepRecord> steps_from_text(const std::string& text) {
     in >> s.step;
     for (double* value : {&s.loss, &s.gradient_norm, &s.learning_rate, &s.seconds, &s.compute_us, &s.forward_us, &s.backward_us, &s.wait_us})
       *value = number_from(in);
-    in >> s.tokens >> classes >> slices;
+    int scope = 0;
+    in >> scope >> s.tokens >> classes >> slices;
     require();
+    if (scope < 0 || scope > static_cast<int>(NormScope::all)) throw CorruptData("step records of a rank name scope " + std::to_string(scope) + " of a norm");
+    s.norm_scope = static_cast<NormScope>(scope);
     for (std::size_t n = 0; n < slices; ++n) {
       s.slice_forward_us.push_back(number_from(in));
       s.slice_backward_us.push_back(number_from(in));

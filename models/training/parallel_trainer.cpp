@@ -233,14 +233,18 @@ class Trainer3d final : public ParallelTrainer {
     // A timed step reports neither: it exchanges what its update needs. Replicas that meet every so many steps would wait for each other in every one.
     const NormScope scope = update_->clip_scope();
     const bool reports = !clock_.replays();
-    if (reports || scope != NormScope::none) pairs_->sum_within_replica(sums, number);
-    double clipped_by = std::sqrt(sums[0]);
-    if (reports || scope == NormScope::all) pairs_->sum_over_replicas(sums, number);
+    double clipped_by = 0;
+    for (const NormScope level : {NormScope::model, NormScope::replica, NormScope::all}) {
+      if (!reports && level > scope) break;
+      pairs_->sum_over(level, sums, number);
+      if (level <= scope) clipped_by = std::sqrt(sums[0]);
+    }
     if (reports && !(std::isfinite(sums[0]) && std::isfinite(sums[1]))) name_the_rank(own_loss, number);
-    // Of replicas with norms of their own the root of the mean square.
-    record.gradient_norm = std::sqrt(scope == NormScope::all ? sums[0] : sums[0] / mesh_.shape().data().replicas);
-    if (scope != NormScope::replica) clipped_by = record.gradient_norm;
     record.norm_scope = scope;
+    // Of ranks or replicas with norms of their own the root of the mean square.
+    const int norms = scope == NormScope::model ? config_.mesh.dp : scope == NormScope::replica ? config_.mesh.data().replicas : 1;
+    record.gradient_norm = reports ? std::sqrt(sums[0] / norms) : clipped_by;
+    if (scope == NormScope::none) clipped_by = record.gradient_norm;
     record.loss = sums[1];
     record.learning_rate = config_.trainer.schedule.at(number);
     const double scale = scope == NormScope::none ? 1.0 : nn::clip_factor(clipped_by, config_.trainer.max_norm);

@@ -46,9 +46,13 @@ TrainerChannels::TrainerChannels(Communicator& world, ProcessMesh& mesh, const T
   {
     const PlacementScope host{Device()};  // single numbers, which the host decides by
     const bool apart = m.data().replicas > 1;
-    for (Communicator* group : {&mesh.tp(), &mesh.pp(), apart ? mesh.group("within_replica") : &mesh.dp()})
-      if (group) sum_channels_.push_back(open_channel(*group, TrafficClass::control, DType::f64));
-    if (apart) replica_sums_ = open_channel(*mesh.group("replica"), TrafficClass::control, DType::f64);
+    const auto open = [&](NormScope level, Communicator* group) {
+      if (group) sum_channels_[level].push_back(open_channel(*group, TrafficClass::control, DType::f64));
+    };
+    open(NormScope::model, &mesh.tp());
+    open(NormScope::model, &mesh.pp());
+    open(NormScope::replica, apart ? mesh.group("within_replica") : &mesh.dp());
+    if (apart) open(NormScope::all, mesh.group("replica"));
   }
   if (m.tp > 1 && parse_grid(config.tensor_parallel, m.tp).kind == GridKind::one_d) {
     tensor_forward = open_pair("tp_forward", mesh.tp(), {.traffic = TrafficClass::tp_forward}, true);
@@ -81,25 +85,17 @@ void TrainerChannels::open_wanted(Communicator& world, ProcessMesh& mesh, std::s
   }
 }
 
-namespace {
-
-void sum_over(Channel* channel, std::span<double> values, std::int64_t step) {
-  if (channel == nullptr || channel->communicator().size() == 1) return;
+void TrainerChannels::sum_over(NormScope level, std::span<double> values, std::int64_t step) {
   const PlacementScope host{Device()};
   MessageKey key;
   key.tensor = hash_name("step sums");
   key.step = step;
   const TensorView view(values.data(), {static_cast<std::int64_t>(values.size())});
-  channel->all_reduce(view, view, key).wait();
+  const auto of_level = sum_channels_.find(level);
+  if (of_level == sum_channels_.end()) return;
+  for (Channel* channel : of_level->second)
+    if (channel->communicator().size() > 1) channel->all_reduce(view, view, key).wait();
 }
-
-}  // namespace
-
-void TrainerChannels::sum_within_replica(std::span<double> values, std::int64_t step) {
-  for (Channel* channel : sum_channels_) sum_over(channel, values, step);
-}
-
-void TrainerChannels::sum_over_replicas(std::span<double> values, std::int64_t step) { sum_over(replica_sums_, values, step); }
 
 void TrainerChannels::set_compute(ComputeMode mode, double scale) {
   for (auto& pair : pairs_) pair->set_compute(mode, scale);

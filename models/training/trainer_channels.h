@@ -11,6 +11,7 @@
 #include "models/parallel/channels/channel_spec.h"
 #include "models/parallel/pipeline/pipeline.h"
 #include "models/training/config/train_config.h"
+#include "models/update/norm_scope.h"
 #include "models/parallel/channels/channel_pair.h"
 
 namespace thinwire {
@@ -32,14 +33,11 @@ class TrainerChannels {
   ChannelPair* local_boundary = nullptr;  ///< pp_backward from this rank to itself (models/parallel/pipeline/local_boundaries.h)
   NamedChannels named;  ///< those that were wanted, where this rank has anybody to talk to
 
-  /// Sums of host numbers over the ranks of a replica, and of these sums over the replicas of the data axis, in place; `step` names the
-  /// messages.
-  void sum_within_replica(std::span<double> values, std::int64_t step);
-  void sum_over_replicas(std::span<double> values, std::int64_t step);
-  /// Both.
+  /// Sums of host numbers, in place: over tensor and pipeline ranks (`model`), of these sums over the data-parallel ranks of a replica
+  /// (`replica`), of these over the replicas of the data axis (`all`). `step` names the messages.
+  void sum_over(NormScope level, std::span<double> values, std::int64_t step);
   void sum_over_mesh(std::span<double> values, std::int64_t step) {
-    sum_within_replica(values, step);
-    sum_over_replicas(values, step);
+    for (const NormScope level : {NormScope::model, NormScope::replica, NormScope::all}) sum_over(level, values, step);
   }
 
   void set_compute(ComputeMode mode, double scale);
@@ -59,8 +57,7 @@ class TrainerChannels {
   std::vector<std::unique_ptr<ChannelPair>> pairs_;
   std::vector<std::string> pair_names_;
   std::vector<std::unique_ptr<Channel>> channels_;
-  std::vector<Channel*> sum_channels_;  ///< over tensor, pipeline and replica group in turn: f64 on the host
-  Channel* replica_sums_ = nullptr;  ///< likewise, between replicas of the data axis that the sums above do not cross
+  std::map<NormScope, std::vector<Channel*>> sum_channels_;  ///< of each level, in turn: f64 on the host
   std::vector<std::unique_ptr<Communicator>> own_groups_;
 };
 

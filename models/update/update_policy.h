@@ -47,7 +47,8 @@ class UpdatePolicy : public UnitReductions {
   /// After the last backward pass: starts what is left and waits. The gradients of the store's parts are then what the policy updates with.
   virtual void finish_reduction() = 0;
   virtual NormScope clip_scope() const { return NormScope::all; }
-  /// *sum (f64, where the thread computes) += this rank's share of the squared norm: over the ranks of the scope each element counts once.
+  /// *sum (f64, where the thread computes) += this rank's share of the squared norm: over the ranks of the scope each element counts once (where
+  /// it is `none`, over all ranks).
   virtual void add_sum_of_squares(double* sum) const = 0;
   /// RuntimeFailure naming the first parameter here whose gradient is not finite; returns when all are.
   virtual void check_finite() const = 0;

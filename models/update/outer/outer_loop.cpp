@@ -77,7 +77,7 @@ void OuterLoop<T>::finish_reduction() {
   count_waiting_inside();
 }
 
-// A replica's gradient is what its own step is made of, so it is clipped by its own norm.
+// A replica's gradient is what its own step is made of, so it is clipped by its own norm; ranks that have it whole need no other.
 template <typename T>
 NormScope OuterLoop<T>::clip_scope() const {
   return inner_->clip_scope() == NormScope::all ? NormScope::replica : inner_->clip_scope();

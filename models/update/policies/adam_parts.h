@@ -2,17 +2,27 @@
 #pragma once
 
 #include "models/optimizer/optimizer.h"
+#include "models/training/config/train_config.h"
 #include "models/update/update_policy.h"
 
 namespace thinwire {
 
-/// These parts, or all of the store. In a norm over all ranks each element counts once.
+/// Of gradients that the data axis averages: whether its ranks share them out.
+inline NormScope mean_gradient_scope(const TrainConfig& config) {
+  return config.zero_stage > 0 && config.mesh.data().within_replica() > 1 ? NormScope::all : NormScope::model;
+}
+
+/// These parts, or all of the store. In a norm over the ranks of `scope` each element counts once.
+template <typename T>
+std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c, const std::vector<OwnedPart<T>>& of, NormScope scope) {
+  std::vector<OptimizerPart<T>> parts;
+  const bool speaks = scope == NormScope::model || c.mesh.data_coordinates().within_replica == 0;  // for what is not shared out
+  for (const OwnedPart<T>& part : of) parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && (part.sharded || speaks)});
+  return parts;
+}
 template <typename T>
 std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c, const std::vector<OwnedPart<T>>& of) {
-  std::vector<OptimizerPart<T>> parts;
-  const bool first = c.mesh.data_coordinates().within_replica == 0;
-  for (const OwnedPart<T>& part : of) parts.push_back({part.parameter, part.weights, part.gradient, part.parameter->layout.counts_in_norm() && (part.sharded || first)});
-  return parts;
+  return adam_parts(c, of, mean_gradient_scope(c.config));
 }
 template <typename T>
 std::vector<OptimizerPart<T>> adam_parts(const UpdateContext<T>& c) {

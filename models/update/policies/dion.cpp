@@ -50,8 +50,8 @@ class Dion final : public EveryStep<T> {
         all_(adam_parts(c)) {
     std::ranges::stable_partition(of_.matrices,
                                   [this](const OwnedPart<T>& part) { return sends_factors(part); });
-    reduced_ = adam_parts(c, of_.rest);
-    for (OptimizerPart<T> part : adam_parts(c, of_.matrices)) {
+    reduced_ = adam_parts(c, of_.rest, NormScope::all);
+    for (OptimizerPart<T> part : adam_parts(c, of_.matrices, NormScope::all)) {
       const ParameterLayout& layout = part.parameter->layout;
       matrices_.push_back({LowRankMomentum<T>(layout, rank_of_fraction(layout.global(), factors_.fraction),
                                               c.options.real("momentum"), c.config.model.seed,

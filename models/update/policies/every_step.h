@@ -22,6 +22,7 @@ class EveryStep : public UpdatePolicy<T> {
     sync_.finish();
     this->waited_us += std::exchange(sync_.waited_us, 0);
   }
+  NormScope clip_scope() const override { return mean_gradient_scope_; }
 
  protected:
   /// `averaged`: whether a part is; empty: all are.
@@ -29,6 +30,7 @@ class EveryStep : public UpdatePolicy<T> {
       : clock_(c.clock),
         first_stage_(c.mesh.first_stage()),
         decay_(c.config.trainer.adamw.weight_decay),
+        mean_gradient_scope_(mean_gradient_scope(c.config)),
         sync_(c.config, c.mesh, c.store, c.channels, c.tensor_control, c.clock, std::move(averaged)) {}
 
   double decay_of(const Parameter<T>& parameter) const { return parameter.decays ? decay_ : 0.0; }
@@ -36,6 +38,7 @@ class EveryStep : public UpdatePolicy<T> {
   ComputeClock& clock_;
   const bool first_stage_;
   const double decay_;
+  const NormScope mean_gradient_scope_;
   std::int64_t step_ = 0;  ///< the one that was begun last
   GradientSync<T> sync_;
 };

@@ -52,7 +52,7 @@ class OnebitAdam final : public EveryStep<T> {
   void finish_reduction() override {
     if (!frozen()) EveryStep<T>::finish_reduction();
   }
-  NormScope clip_scope() const override { return frozen() ? NormScope::none : NormScope::all; }
+  NormScope clip_scope() const override { return frozen() ? NormScope::none : EveryStep<T>::clip_scope(); }
   void add_sum_of_squares(double* sum) const override {
     if (frozen())
       clip_.add_sum_of_squares(sum);

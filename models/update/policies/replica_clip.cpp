@@ -15,10 +15,7 @@ ReplicaClip<T>::ReplicaClip(const UpdateContext<T>& c, bool clips)
       replicas_(c.config.mesh.dp),
       clips_(clips),
       tensor_control_(c.tensor_control),
-      parts_(adam_parts(c)) {
-  // In the norm of one replica, where adam_parts counts once over all of them.
-  for (OptimizerPart<T>& part : parts_) part.counts = part.parameter->layout.counts_in_norm();
-}
+      parts_(adam_parts(c, c.store.parts(), NormScope::model)) {}
 
 template <typename T>
 void ReplicaClip<T>::add_sum_of_squares(double* sum) const {

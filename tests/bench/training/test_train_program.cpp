@@ -142,6 +142,7 @@ TrainRun example() {
       s.step = step;
       s.loss = step == 2 ? std::nan("") : 5.0 - step;
       s.gradient_norm = 1.5;
+      s.norm_scope = NormScope::replica;
       s.learning_rate = 1.0 / 3;
       s.seconds = 1e-3 * (10 + step + rank);
       s.compute_us = 2000 * (1 + rank);
@@ -174,6 +175,7 @@ TEST(TrainTables, StepRecordsSurviveTheWayToRankZero) {
   ASSERT_EQ(back.size(), 3u);
   EXPECT_EQ(to_text(back), text);
   EXPECT_EQ(back[0].learning_rate, 1.0 / 3);
+  EXPECT_EQ(back[0].norm_scope, NormScope::replica);
   EXPECT_TRUE(std::isnan(back[2].loss));
   EXPECT_EQ(back[1].traffic[0].codec, "quantize:bits=4");
   EXPECT_EQ(back[1].traffic[0].total.received_bytes, 2000);
@@ -254,6 +256,10 @@ TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCount
   EXPECT_DOUBLE_EQ(costs.backward_message_us(1, 2), 3 + 10);
   EXPECT_DOUBLE_EQ(costs.backward_message_us(1, 3), 3 + 1 + 7) << "stage 1 of 2 compresses its last message";
   EXPECT_DOUBLE_EQ(costs.optimizer_us, 50 + 4 * 3) << "and the norm's sums over stages and replicas, two messages each";
+  for (const auto& [scope, messages] : {std::pair(NormScope::model, 2), std::pair(NormScope::none, 0)}) {
+    run.ranks.front().front().norm_scope = scope;
+    EXPECT_DOUBLE_EQ(step_costs(run, machine).optimizer_us, 50 + messages * 3) << "stages alone where a rank has the whole mean gradient, and nobody where nothing is clipped";
+  }
   // Two ranks to a node that share its card: each has half of it, and neighbours inside a node have none of it in their way.
   machine.ranks_per_node = 2;
   const StepCosts shared = step_costs(run, machine);

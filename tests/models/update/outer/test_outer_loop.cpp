@@ -328,7 +328,9 @@ TEST(OuterLoop, ReplicasSendNothingInATimedStepBetweenTheirMeetings) {
   EXPECT_EQ(messages_of_three_steps(TrafficClass::control), 0);
   EXPECT_EQ(messages_of_three_steps(TrafficClass::outer_gradient), 1) << "a meeting every three steps";
   c.optimizer = "adamw", c.mesh.dp_replicas = 1;
-  EXPECT_EQ(messages_of_three_steps(TrafficClass::control), 3) << "control: one norm of all, without which nothing is clipped";
+  EXPECT_EQ(messages_of_three_steps(TrafficClass::control), 0) << "each rank has the whole mean gradient";
+  c.zero_stage = 1;
+  EXPECT_EQ(messages_of_three_steps(TrafficClass::control), 3) << "control: a norm of shards, without which nothing is clipped";
 }
 
 TEST(OuterLoop, RefusesWhatItsMathsDoesNotAllow) {
