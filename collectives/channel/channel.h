@@ -55,11 +55,16 @@ struct ChannelOptions {
   /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
   /// Pass::recompute with its key takes it.
   bool keep_for_recompute = false;
+  /// Of collectives on the host, how many may be under way together whose tensors are small (below `small_bytes`), besides one other: on a link of
+  /// a long latency they wait for it once instead of in turn, as if they were one message. Each has memory and a duplicate of the group of its
+  /// own. They begin in the order of their calls, one of a tensor only after those of the same tensor, and may end in another order; equal bits.
+  /// 0: one at a time, as where a real link's token bucket is emptied before each, or a codec does not keep its rounds apart.
+  int small_at_once = 0;
   /// Of a training: what codecs draw by whose expression gives no seed. All ranks name the same.
   std::optional<std::uint64_t> run_seed = {};
 };
 
-/// A pending channel operation. Operations of a channel run strictly first in, first out.
+/// A pending channel operation. Operations of a channel begin, and but for ChannelOptions::small_at_once end, first in, first out.
 class Operation {
  public:
   Operation() = default;

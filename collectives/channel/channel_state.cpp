@@ -125,7 +125,6 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
       comm(communicator_here(group, channel_options)),
       options(std::move(channel_options)),
       stack(make_codec(options.codec, options.form, options.run_seed)),
-      ring(comm->host_side()),
       ordered(dynamic_cast<const OneIssueOrder*>(comm.get()) != nullptr) {
   protocol = choose_protocol(options, stack, *comm);
   joint = joint_sum(stack);
@@ -139,6 +138,14 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
     rule->remember_messages(options.traffic == TrafficClass::pp_forward || (options.traffic == TrafficClass::tp_forward && !copies));
   if (stream != nullptr && options.algorithm == DenseAlgorithm::ring && dynamic_cast<StagingCommunicator*>(comm.get()) == nullptr)
     throw UsageError("our own ring adds on the host, which " + comm->transport() + " does not reach; use the library's reductions on " + name_of(device));
+  workspaces.push_back(std::make_unique<Workspace>(*comm));
+  const auto* const rounds = std::as_const(*stack.codec).as<Rounds>();
+  const bool apart = protocol != Protocol::rounds || rounds->keeps_apart();
+  if (stream == nullptr && comm->size() > 1 && apart)
+    for (int i = 0; i < options.small_at_once; ++i) {
+      workspaces.push_back(std::make_unique<Workspace>(comm->duplicate()));
+      workspaces.back()->place = i + 1;
+    }
   if (stream != nullptr) {
     [[maybe_unused]] static const bool flushes = [] {
       Trace::before_stop([] {
@@ -162,26 +169,26 @@ ChannelState::~ChannelState() {
   for (const auto& operation : unsettled) operation->forget_events();  // their owners may ask once more
 }
 
-RequestPtr ChannelState::ring_all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) {
-  const auto start = [=, this](const void* from, void* to) { return ring.all_reduce(from, to, elements, dtype, op); };
+RequestPtr ChannelState::ring_all_reduce(Workspace& work, const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op) {
+  const auto start = [=, &work](const void* from, void* to) { return work.ring.all_reduce(from, to, elements, dtype, op); };
   if (stream == nullptr) return start(send, receive);
-  return dynamic_cast<StagingCommunicator&>(*comm).all_reduce_by(send, receive, elements * static_cast<std::int64_t>(size_of(dtype)), start);
+  return dynamic_cast<StagingCommunicator&>(*work.comm).all_reduce_by(send, receive, elements * static_cast<std::int64_t>(size_of(dtype)), start);
 }
 
-RequestPtr ChannelState::ring_reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
+RequestPtr ChannelState::ring_reduce_scatter(Workspace& work, const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op) {
   // `counts` are the channel's and live as long as the transfer.
-  const auto start = [=, this](const void* from, void* to) { return ring.reduce_scatter(from, to, counts, dtype, op); };
+  const auto start = [=, &work](const void* from, void* to) { return work.ring.reduce_scatter(from, to, counts, dtype, op); };
   if (stream == nullptr) return start(send, receive);
   const auto width = static_cast<std::int64_t>(size_of(dtype));
   std::int64_t total = 0;
   for (const std::int64_t count : counts) total += count;
-  return dynamic_cast<StagingCommunicator&>(*comm).reduce_scatter_by(send, total * width, receive, counts[static_cast<std::size_t>(rank())] * width, start);
+  return dynamic_cast<StagingCommunicator&>(*work.comm).reduce_scatter_by(send, total * width, receive, counts[static_cast<std::size_t>(rank())] * width, start);
 }
 
-RequestPtr ChannelState::ring_all_gather(const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> places) {
-  const auto start = [=, this](const void* from, void* to) { return ring.all_gather(from, to, counts); };
+RequestPtr ChannelState::ring_all_gather(Workspace& work, const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> places) {
+  const auto start = [=, &work](const void* from, void* to) { return work.ring.all_gather(from, to, counts); };
   if (stream == nullptr) return start(send, receive);
-  return dynamic_cast<StagingCommunicator&>(*comm).all_gather_by(send, counts[static_cast<std::size_t>(rank())], receive, counts, places, start);
+  return dynamic_cast<StagingCommunicator&>(*work.comm).all_gather_by(send, counts[static_cast<std::size_t>(rank())], receive, counts, places, start);
 }
 
 void ChannelState::settle(bool all) {
@@ -221,18 +228,36 @@ std::int64_t ChannelState::earliest_collective() {
 void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
   if (stream != nullptr) settle(false);
   operation->call = ++calls;
+  if (operation->collective()) {
+    // By the number of calls, which is the same on all ranks.
+    const bool small = workspaces.size() > 1 && operation->whole_bytes() <= small_bytes;
+    operation->work = workspaces[small ? 1 + static_cast<std::size_t>(small_collectives++) % (workspaces.size() - 1) : 0].get();
+  }
   queue.push_back(std::move(operation));
   progress();
 }
 
-// Strictly first in, first out, with one relief: point-to-point messages with no collective before them may
-// be in flight together (their codec work is one section each), so that two ranks may send to each other at
-// once.
+bool ChannelState::may_begin(std::size_t i) const {
+  if (i == 0) return true;
+  const Operation::State& operation = *queue[i];
+  if (workspaces.size() == 1 || bucket_bytes > 0 || drain != nullptr || operation.work->used) return false;
+  return std::none_of(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const auto& before) { return !before->collective() || before->key.tensor == operation.key.tensor; });
+}
+
+// First in, first out, with two reliefs. Point-to-point messages with no collective before them may be in flight together (their codec work is
+// one section each), so that two ranks may send to each other at once. So may collectives, each in a workspace of its own; they begin in order.
 void ChannelState::progress() {
   for (std::size_t i = 0; i < queue.size();) {
     const std::shared_ptr<Operation::State> operation = queue[i];
-    if (operation->collective() && i > 0) return;
-    const auto drop = [&] { queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i)); };
+    const bool collective = operation->collective();
+    if (collective && !operation->begun() && !may_begin(i)) return;
+    if (!collective && i > 0 && queue[i - 1]->collective()) return;
+    const auto drop = [&] {
+      if (collective) operation->work->used = false;
+      queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+    };
+    if (collective) operation->work->used = true;
     bool finished = false;
     try {
       finished = operation->advance();
@@ -240,13 +265,10 @@ void ChannelState::progress() {
       drop();
       throw;
     }
-    if (finished) {
+    if (finished)
       drop();
-    } else if (operation->collective()) {
-      return;
-    } else {
+    else
       ++i;
-    }
   }
 }
 

@@ -30,10 +30,30 @@ enum class OperationKind { all_reduce, reduce_scatter, all_gather, broadcast, re
 inline constexpr std::size_t operation_kinds = 7;
 std::string name_of(OperationKind kind);
 
+/// Of a tensor whose collective may be under way beside others: a tenth of a second and more at 100 Mbit/s, and longer than most latencies.
+inline constexpr std::int64_t small_bytes = 1 << 20;
+
 enum class CodecPhase { encode, decode };
 
-/// Shared by the operations of one channel. Buffers grow only. Collective operations use them one at a time;
-/// point-to-point messages in flight borrow buffers from the pool.
+/// What a collective works with while it is under way, one at a time. Buffers grow only.
+struct Workspace {
+  explicit Workspace(Communicator& group) : comm(&group), ring(group.host_side()) {}
+  explicit Workspace(std::unique_ptr<Communicator> group) : own(std::move(group)), comm(own.get()), ring(comm->host_side()) {}
+
+  std::unique_ptr<Communicator> own;  ///< null: the channel's
+  Communicator* comm;
+  Ring ring;
+  Buffer wire_in, wire_out, payload, received;
+  Tensor local, own_decoded, mean, sum;
+  std::vector<std::int64_t> sizes, offsets, peer_sizes;
+  std::vector<std::span<const std::byte>> to_add;  ///< payloads of all ranks, for add_up
+  int place = 0;      ///< of the codec's (Rounds::use_place)
+  bool used = false;  ///< by a collective that is under way
+
+  Communicator& host_comm() { return comm->host_side(); }  ///< for sizes and other words of the host
+};
+
+/// Shared by the operations of one channel. Point-to-point messages in flight borrow buffers from the pool, which grow only.
 struct ChannelState {
   ChannelState(Communicator& group, ChannelOptions channel_options);
   ~ChannelState();
@@ -48,7 +68,6 @@ struct ChannelState {
   CodecStack stack;
   JointSum* joint = nullptr;  ///< of the codec, where it decodes the messages of all ranks side by side
   Meter meter;
-  Ring ring;
   CodecTimer codec_timer;
   std::unique_ptr<Waiter::Quiet> quiet;  ///< while sections run serially
   std::int64_t bucket_bytes = 0;         ///< emptied before a timed transfer; 0 = off
@@ -72,12 +91,10 @@ struct ChannelState {
   std::deque<std::shared_ptr<Operation::State>> unsettled;
   std::vector<std::unique_ptr<Buffer>> pool;
 
-  // Scratch of the collective operation at the front.
-  Buffer wire_in, wire_out, payload, received;
-  Tensor local, own, mean, sum;
+  /// The first is that of large tensors, and of all where one collective is under way at a time.
+  std::vector<std::unique_ptr<Workspace>> workspaces;
+  std::int64_t small_collectives = 0;  ///< that were enqueued
   MessageScratch message;  ///< of a point-to-point message while it is encoded
-  std::vector<std::int64_t> sizes, offsets, peer_sizes;
-  std::vector<std::span<const std::byte>> to_add;  ///< payloads of all ranks, for add_up
   /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for
   /// its replay.
   std::map<std::int64_t, std::vector<std::int64_t>> round_sizes;
@@ -102,13 +119,15 @@ struct ChannelState {
     if (stream != nullptr) stream->lead_caller();
   }
   /// The channel's own ring, wherever the tensors lie.
-  RequestPtr ring_all_reduce(const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op);
-  RequestPtr ring_reduce_scatter(const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op);
-  RequestPtr ring_all_gather(const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> offsets);
+  RequestPtr ring_all_reduce(Workspace& work, const void* send, void* receive, std::int64_t elements, DType dtype, ReduceOp op);
+  RequestPtr ring_reduce_scatter(Workspace& work, const void* send, void* receive, std::span<const std::int64_t> counts, DType dtype, ReduceOp op);
+  RequestPtr ring_all_gather(Workspace& work, const void* send, void* receive, std::span<const std::int64_t> counts, std::span<const std::int64_t> offsets);
   /// Meters operations on a device whose end has come; `all`: waits for the rest.
   void settle(bool all);
 
   void enqueue(std::shared_ptr<Operation::State> operation);
+  /// Whether operation `i` of the queue, a collective, may be under way beside those before it.
+  bool may_begin(std::size_t i) const;
   /// Advances every operation that may run; throws what an operation throws.
   void progress();
   /// progress() of every channel of this process.
@@ -132,6 +151,7 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
         const MessageKey& message, int peer_rank = -1);
 
   ChannelState& channel;
+  Workspace* work = nullptr;  ///< of a collective
   const OperationKind kind;
   const ConstTensorView in;
   const TensorView out;
@@ -143,6 +163,9 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   bool done = false;
   std::int64_t call = 0;  ///< its number among all operations of the process
 
+  bool begun() const { return start_ns_ != 0; }
+  /// Of the whole tensor, the same on all ranks.
+  std::int64_t whole_bytes() const { return static_cast<std::int64_t>(std::max(in.bytes(), out.bytes())); }
   bool collective() const { return kind != OperationKind::send && kind != OperationKind::receive; }
   /// "channel tp_forward (topk, gather): all_reduce of tensor 'x' [4, 8], step 3, rank 1 of 4"
   std::string describe() const;
@@ -166,7 +189,10 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   std::int64_t compute(CodecPhase phase, Body&& body) {
     std::int64_t value = 0;
     const EventPtr began = mark();
-    charge(phase, channel.codec_timer.run(next_section(), value, body), began);
+    charge(phase, channel.codec_timer.run(next_section(), value, [&] {
+      use_place();
+      return body();
+    }), began);
     return value;
   }
   /// A compute section that yields the buffers of a dense reduction. The result is valid until the next one.
@@ -176,11 +202,17 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
     std::int64_t unused = 0;
     Round round;
     const EventPtr began = mark();
-    charge(CodecPhase::encode, channel.codec_timer.run(key_of_section, unused, [&] { round = body(); }), began);
+    charge(CodecPhase::encode, channel.codec_timer.run(key_of_section, unused, [&] {
+      use_place();
+      round = body();
+    }), began);
     if (channel.codec_timer.mode() == ComputeMode::serial)
       channel.codec_timer.remember_round(key_of_section, round);
-    if (channel.codec_timer.mode() == ComputeMode::replay)
+    if (channel.codec_timer.mode() == ComputeMode::replay) {
       round = channel.codec_timer.remembered_round(key_of_section);
+      work->wire_out.reserve(round.receive.size());  // another collective may be replaying the same section
+      round.receive = {work->wire_out.data(), round.receive.size()};
+    }
     return round;
   }
   /// `start` begins a transfer and returns its request; `link` is what it costs this rank. Awaiting finishes
@@ -242,6 +274,11 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
  private:
   friend struct ChannelState;
   SectionKey next_section();
+  /// What follows on the codec is about this operation's message.
+  void use_place() {
+    if (work == nullptr || channel.workspaces.size() == 1) return;
+    if (auto* rounds = channel.stack.codec->as<Rounds>(); rounds != nullptr && rounds->keeps_apart()) rounds->use_place(work->place);
+  }
   EventPtr mark() const { return events_ != nullptr ? events_->mark() : nullptr; }
   void charge(CodecPhase phase, const SectionTime& time, EventPtr began);
   /// Throws what the device has reported of this operation by now.
@@ -314,7 +351,7 @@ void add_up(ChannelState& channel, std::span<const std::span<const std::byte>> p
 /// Byte offsets, 64-byte aligned, for blocks of these sizes; returns the total.
 std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& offsets);
 /// Sizes of all ranks' payloads of `bytes`: known for fixed-size codecs (`fixed`), else exchanged. Into
-/// channel.sizes.
+/// the workspace's sizes.
 Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed);
 /// A dense reduction over ranks by the channel's algorithm, counted; all ranks get the result.
 Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive,

@@ -31,24 +31,25 @@ void add_own(std::byte* sum, const Round& own) {
 
 Task overlapped_reduce_scatter(Operation::State& op) {
   ChannelState& c = op.channel;
+  Workspace& w = *op.work;
   Rounds& codec = *c.stack.codec->as<Rounds>();
   const int n = c.size(), me = c.rank(), left = (me - 1 + n) % n, right = (me + 1) % n;
   const ConstTensorView x = local_input(op);
   const bool wants_own = wants_own_decoded(c);
-  if (wants_own) c.own.reshape(x.shape());
+  if (wants_own) w.own_decoded.reshape(x.shape());
   const std::int64_t rows = x.shape().rows();
   const auto block_of_step = [&](int s) { return shard_rows(rows, (me - 1 - s + n) % n, n); };
 
   // How large a round is, is known when it is encoded; what may arrive before that has room for twice its block.
   const std::size_t room = (2 * rows_of(x, shard_rows(rows, 0, n)).bytes() + 127) / 64 * 64;
   std::vector<Lane> lanes(static_cast<std::size_t>(c.traits().rounds));
-  c.wire_in.reserve(2 * room * lanes.size());
-  for (std::size_t r = 0; r < lanes.size(); ++r) lanes[r].sums = {c.wire_in.data() + 2 * r * room, c.wire_in.data() + (2 * r + 1) * room};
+  w.wire_in.reserve(2 * room * lanes.size());
+  for (std::size_t r = 0; r < lanes.size(); ++r) lanes[r].sums = {w.wire_in.data() + 2 * r * room, w.wire_in.data() + (2 * r + 1) * room};
 
   const auto expect = [&](std::size_t r, int s) {
     Lane& lane = lanes[r];
     lane.arriving = op.set_out(0, [&] {
-      return c.comm->receive(lane.sums[static_cast<std::size_t>(s % 2)], static_cast<std::int64_t>(room), left, block_tag + static_cast<int>(r), &lane.arrived);
+      return w.comm->receive(lane.sums[static_cast<std::size_t>(s % 2)], static_cast<std::int64_t>(room), left, block_tag + static_cast<int>(r), &lane.arrived);
     });
   };
   op.report.algorithm = "ring reduce_scatter of codes, block by block";
@@ -86,10 +87,10 @@ Task overlapped_reduce_scatter(Operation::State& op) {
       if (s == 0 && r == 0) co_await op.link_ready(bytes);
       co_await op.land(std::move(lane.sending));
       if (block_of_step(s + 1).count > 0) expect(r, s + 1);
-      lane.sending = op.set_out(bytes, [&] { return c.comm->send(sum, bytes, right, block_tag + static_cast<int>(r)); });
+      lane.sending = op.set_out(bytes, [&] { return w.comm->send(sum, bytes, right, block_tag + static_cast<int>(r)); });
       op.count({bytes, 0});
     }
-    if (wants_own) op.compute(CodecPhase::encode, [&] { codec.own_decoded(key, rows_of(c.own.view(), block)); });
+    if (wants_own) op.compute(CodecPhase::encode, [&] { codec.own_decoded(key, rows_of(w.own_decoded.view(), block)); });
   }
   if (op.out.elements() > 0) {
     op.compute(CodecPhase::decode, [&] {
@@ -99,7 +100,7 @@ Task overlapped_reduce_scatter(Operation::State& op) {
     });
   }
   for (Lane& lane : lanes) co_await op.land(std::move(lane.sending));
-  after_reduce(op, x, wants_own ? std::as_const(c.own).view() : ConstTensorView(), {});
+  after_reduce(op, x, wants_own ? std::as_const(w.own_decoded).view() : ConstTensorView(), {});
 }
 
 }  // namespace thinwire

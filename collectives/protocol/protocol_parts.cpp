@@ -21,13 +21,14 @@ MessageKey piece_key(const Operation::State& op, int i) { return piece_key(op.ke
 
 ConstTensorView local_input(Operation::State& op) {
   ChannelState& c = op.channel;
+  Workspace& w = *op.work;
   if (!c.wrapped()) return op.in;
-  c.local.reshape(op.in.shape());
+  w.local.reshape(op.in.shape());
   op.compute(CodecPhase::encode, [&] {
-    copy_values(c.local.view(), op.in);
-    c.stack.before_encode(c.local.view(), op.key);
+    copy_values(w.local.view(), op.in);
+    c.stack.before_encode(w.local.view(), op.key);
   });
-  return std::as_const(c.local).view();
+  return std::as_const(w.local).view();
 }
 
 bool wants_own_decoded(const ChannelState& channel) {
@@ -38,12 +39,13 @@ bool wants_own_decoded(const ChannelState& channel) {
 
 void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced) {
   ChannelState& c = op.channel;
+  Workspace& w = *op.work;
   if (!c.wrapped()) return;
   op.compute(CodecPhase::decode, [&] {
     if (!c.options.average && reduced.elements() > 0) {
-      c.mean.reshape(reduced.shape());
-      scale_values(c.mean.view(), reduced, 1.0f / static_cast<float>(c.size()));
-      reduced = std::as_const(c.mean).view();
+      w.mean.reshape(reduced.shape());
+      scale_values(w.mean.view(), reduced, 1.0f / static_cast<float>(c.size()));
+      reduced = std::as_const(w.mean).view();
     }
     c.stack.after_reduce(local, own, reduced, op.key);
   });
@@ -74,28 +76,30 @@ std::int64_t aligned_offsets(std::span<const std::int64_t> sizes, std::vector<st
 
 Task exchange_sizes(Operation::State& op, std::int64_t bytes, bool fixed) {
   ChannelState& c = op.channel;
+  Workspace& w = *op.work;
   const int n = c.size();
-  c.sizes.assign(static_cast<std::size_t>(n), bytes);
+  w.sizes.assign(static_cast<std::size_t>(n), bytes);
   if (fixed || n == 1) co_return;
-  c.sizes[static_cast<std::size_t>(c.rank())] = bytes;
-  c.peer_sizes.assign(1, bytes);
+  w.sizes[static_cast<std::size_t>(c.rank())] = bytes;
+  w.peer_sizes.assign(1, bytes);
   const std::vector<std::int64_t> words(static_cast<std::size_t>(n), sizeof(std::int64_t));
   co_await op.transfer(ring_all_gather_bytes(words, c.rank()), [&] {
-    return c.host_comm().all_gather(c.peer_sizes.data(), sizeof(std::int64_t), c.sizes.data());
+    return w.host_comm().all_gather(w.peer_sizes.data(), sizeof(std::int64_t), w.sizes.data());
   });
 }
 
 Operation::State::Arrival reduce_over_ranks(Operation::State& op, const void* send, void* receive,
                                             std::int64_t elements, DType dtype, ReduceOp reduce_op) {
   ChannelState& c = op.channel;
+  Workspace& w = *op.work;
   const bool ring = c.options.algorithm == DenseAlgorithm::ring;
   op.report.algorithm = ring ? "ring all_reduce" : "library all_reduce (counted as ring)";
   const LinkBytes link =
       ring_all_reduce_bytes(elements, static_cast<std::int64_t>(size_of(dtype)), c.rank(), c.size());
   // By value: the transfer may begin after this function has returned.
-  return op.transfer(link, [=, &c] {
-    return ring ? c.ring_all_reduce(send, receive, elements, dtype, reduce_op)
-                : c.comm->all_reduce(send, receive, elements, dtype, reduce_op);
+  return op.transfer(link, [=, &c, &w] {
+    return ring ? c.ring_all_reduce(w, send, receive, elements, dtype, reduce_op)
+                : w.comm->all_reduce(send, receive, elements, dtype, reduce_op);
   });
 }
 

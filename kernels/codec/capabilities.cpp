@@ -25,19 +25,19 @@ void copy_f32(ConstTensorView from, TensorView to) {
 Round PayloadRounds::begin_round(int r, ConstTensorView x, const MessageKey& key, int) {
   TW_ASSERT(r == 0);
   const std::size_t bytes = codec_.max_payload_bytes(x.shape());
-  sent_.reserve(bytes);
-  received_.reserve(bytes);
-  codec_.encode(x, key, {sent_.data(), bytes});
-  return {{sent_.data(), bytes}, {received_.data(), bytes}, type_, ReduceOp::sum};
+  held_->sent.reserve(bytes);
+  held_->received.reserve(bytes);
+  codec_.encode(x, key, {held_->sent.data(), bytes});
+  return {{held_->sent.data(), bytes}, {held_->received.data(), bytes}, type_, ReduceOp::sum};
 }
 
 void PayloadRounds::end_rounds(const MessageKey& key, int, TensorView sum) {
-  codec_.decode({received_.data(), codec_.max_payload_bytes(sum.shape())}, key, sum);
+  codec_.decode({held_->received.data(), codec_.max_payload_bytes(sum.shape())}, key, sum);
 }
 
 // A look at the own message, not its arrival: nothing to remember.
 void PayloadRounds::own_decoded(const MessageKey& key, TensorView out) {
-  codec_.decode({sent_.data(), codec_.max_payload_bytes(out.shape())}, key.with_pass(Pass::evaluate), out);
+  codec_.decode({held_->sent.data(), codec_.max_payload_bytes(out.shape())}, key.with_pass(Pass::evaluate), out);
 }
 
 void Backward::reduction_backward(ConstTensorView gradient, const MessageKey& key, TensorView input_gradient) {

@@ -1,12 +1,14 @@
 // What some codecs have besides encode and decode. A codec inherits a capability's class; whoever needs it asks codec.as<Capability>().
 #pragma once
 
+#include <deque>
+
 #include "kernels/codec/codec.h"
 
 namespace thinwire {
 
 /// One dense reduction over ranks: `receive` = reduce over ranks of `send`. Both are the codec's memory, of
-/// equal size, valid until the next call on the codec.
+/// equal size, valid until the next call on the codec for the same place (Rounds::use_place).
 struct Round {
   std::span<const std::byte> send;
   std::span<std::byte> receive;
@@ -24,6 +26,26 @@ class Rounds {
   virtual void end_rounds(const MessageKey& key, int world, TensorView sum) = 0;
   /// What this rank's own contribution of the current rounds decodes to (FeedbackSource::own_decoded only).
   virtual void own_decoded(const MessageKey& key, TensorView out) = 0;
+  /// Whether the rounds of several messages, of different tensors, may be under way together: calls are then about the message in the place that
+  /// was named last, 0 in the beginning. A codec that does not keep them apart is never asked for another place.
+  virtual bool keeps_apart() const { return false; }
+  virtual void use_place(int /*place*/) {}
+};
+
+/// What a codec holds of a message between its rounds, one for each place.
+template <class Held>
+class Places {
+ public:
+  void use(int place) {
+    place_ = static_cast<std::size_t>(place);
+    while (held_.size() <= place_) held_.emplace_back();
+  }
+  Held& here() { return held_[place_]; }
+  Held* operator->() { return &here(); }
+
+ private:
+  std::deque<Held> held_ = std::deque<Held>(1);  // what rounds refer to stays where it is
+  std::size_t place_ = 0;
 };
 
 /// The rounds of a codec whose payloads add up as an array of one type: one sum of the payload.
@@ -32,14 +54,20 @@ class PayloadRounds : public Rounds {
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) override;
   void end_rounds(const MessageKey& key, int world, TensorView sum) override;
   void own_decoded(const MessageKey& key, TensorView out) override;
+  bool keeps_apart() const override { return true; }
+  void use_place(int place) override { held_.use(place); }
 
  protected:
   PayloadRounds(Codec& codec, DType type) : codec_(codec), type_(type) {}
 
  private:
+  struct Held {
+    Buffer sent, received;
+  };
+
   Codec& codec_;
   DType type_;
-  Buffer sent_, received_;
+  Places<Held> held_;
 };
 
 /// A backward rule of its own for activations (traits().backward is not straight_through). Tensors are f32.

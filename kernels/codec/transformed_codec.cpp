@@ -35,9 +35,9 @@ TransformedCodec::TransformedCodec(const char* name, std::unique_ptr<Codec> inne
 }
 
 ConstTensorView TransformedCodec::transformed(ConstTensorView x, const MessageKey& key) {
-  scratch_.reshape(x.shape());
-  transform(x, key, scratch_.view());
-  return std::as_const(scratch_).view();
+  scratch_->reshape(x.shape());
+  transform(x, key, scratch_->view());
+  return std::as_const(scratch_.here()).view();
 }
 
 /// The codec inside, where it can take H stripe by stripe. Not as<Striped>(): that may be one further inside, with another codec's work between.
@@ -62,14 +62,14 @@ void TransformedCodec::read_payload(std::span<const std::byte> payload, const Me
 
 void TransformedCodec::add_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) {
   if (Striped* const striped = stripes_of(out.shape())) return striped->decode_stripes(payload, key, map_of(out.shape().columns(), key, true), true, out);
-  scratch_.reshape(out.shape());
-  read_payload(payload, key, scratch_.view());
-  add_values(out, std::as_const(scratch_).view());
+  scratch_->reshape(out.shape());
+  read_payload(payload, key, scratch_->view());
+  add_values(out, std::as_const(scratch_.here()).view());
 }
 
 Round TransformedCodec::begin_round(int r, ConstTensorView x, const MessageKey& key, int world) {
   return naming_the_input(x, key, [&](ConstTensorView& seen) {
-    seen = r == 0 ? transformed(x, key) : std::as_const(scratch_).view();
+    seen = r == 0 ? transformed(x, key) : std::as_const(scratch_.here()).view();
     return inner_->as<Rounds>()->begin_round(r, seen, key, world);
   });
 }
@@ -82,6 +82,16 @@ void TransformedCodec::end_rounds(const MessageKey& key, int world, TensorView s
 void TransformedCodec::own_decoded(const MessageKey& key, TensorView out) {
   inner_->as<Rounds>()->own_decoded(key, out);
   restore(out, key, out);
+}
+
+bool TransformedCodec::keeps_apart() const {
+  const auto* const rounds = std::as_const(*inner_).as<Rounds>();
+  return rounds != nullptr && rounds->keeps_apart();
+}
+
+void TransformedCodec::use_place(int place) {
+  scratch_.use(place);
+  inner_->as<Rounds>()->use_place(place);
 }
 
 Shape TransformedCodec::travel_shape(const Shape& shape) const { return std::as_const(*inner_).as<Backward>()->travel_shape(shape); }

@@ -38,6 +38,8 @@ class TransformedCodec : public Codec, public Transform, public Rounds, public B
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) final;
   void end_rounds(const MessageKey& key, int world, TensorView sum) final;
   void own_decoded(const MessageKey& key, TensorView out) final;
+  bool keeps_apart() const final;
+  void use_place(int place) final;
 
   Shape travel_shape(const Shape& shape) const final;
   void decode_backward(ConstTensorView decoded_gradient, const MessageKey& key, TensorView travel) final;
@@ -66,7 +68,7 @@ class TransformedCodec : public Codec, public Transform, public Rounds, public B
 
   std::unique_ptr<Codec> inner_;
   CodecTraits traits_;
-  Tensor scratch_;  ///< H x of the current message
+  Places<Tensor> scratch_;  ///< H x of a message
 };
 
 }  // namespace thinwire

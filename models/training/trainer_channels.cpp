@@ -10,6 +10,9 @@
 namespace thinwire {
 namespace {
 
+/// Of a step's exchange, which has a message for each matrix: those of two transformer layers.
+constexpr int matrices_at_once = 8;
+
 Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
   ChannelOptions o;
   o.traffic = traffic;
@@ -22,12 +25,13 @@ Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
 
 }  // namespace
 
-ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept) {
+ChannelPair* TrainerChannels::open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept, int small_at_once) {
   ChannelPairOptions o{config_.wire(spec.traffic), config_.form, spec.average, kept && config_.recompute, config_.error_interval > 0, config_.stages(),
                 static_cast<int>(config_.micro_batches())};
   o.reuse_payloads = spec.reuse_payloads, o.level = spec.level, o.run_seed = config_.model.seed;
   CompressRule rule = rule_in_form(config_, spec.traffic);
   if (spec.level == ChannelLevel::inside) rule.codec = rule.inside, rule.protocol = Protocol::automatic;
+  o.small_at_once = small_at_once;
   pairs_.push_back(std::make_unique<ChannelPair>(group, spec.traffic, rule, o));
   pair_names_.push_back(name);
   return pairs_.back().get();
@@ -81,7 +85,7 @@ void TrainerChannels::open_wanted(Communicator& world, ProcessMesh& mesh, std::s
     } else {
       group = mesh.group(spec.group);
     }
-    if (group) named[spec.name] = open_pair(spec.name, *group, spec);
+    if (group) named[spec.name] = open_pair(spec.name, *group, spec, false, spec.traffic == TrafficClass::embedding ? 0 : matrices_at_once);
   }
 }
 

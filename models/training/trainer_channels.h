@@ -49,7 +49,7 @@ class TrainerChannels {
   void load_states(const std::map<std::string, std::vector<std::byte>>& from);
 
  private:
-  ChannelPair* open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept = false);
+  ChannelPair* open_pair(const std::string& name, Communicator& group, const ChannelSpec& spec, bool kept = false, int small_at_once = 0);
   Channel* open_channel(Communicator& group, TrafficClass traffic, DType type);
   void open_wanted(Communicator& world, ProcessMesh& mesh, std::span<const ChannelSpec> wanted);
 

@@ -17,6 +17,7 @@ ChannelOptions options_of(TrafficClass traffic, const ChannelPairOptions& pair, 
   o.keep_for_recompute = pair.keep_for_recompute;
   o.operation = pair.operation;
   o.draws = static_cast<std::uint64_t>(pair.level);
+  o.small_at_once = pair.small_at_once;
   return o;
 }
 
@@ -37,6 +38,7 @@ ChannelPair::ChannelPair(Communicator& group, TrafficClass traffic, const Compre
   ChannelOptions probe = options_of(TrafficClass::control, options, dense_.options().algorithm);
   probe.comm_dtype = DType::f32;
   probe.keep_for_recompute = false;
+  probe.small_at_once = 0;
   probe_.emplace(group, probe);
 }
 

@@ -22,6 +22,7 @@ struct ChannelPairOptions {
   bool reuse_payloads = false;
   ChannelLevel level = ChannelLevel::whole;  ///< for records
   std::optional<std::uint64_t> run_seed = {};  ///< ChannelOptions::run_seed
+  int small_at_once = 0;                       ///< ChannelOptions::small_at_once, of either channel
 };
 
 class ChannelPair {

@@ -85,7 +85,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
       return size;
     }
     const std::int64_t n = x.shape().rows(), m = x.shape().columns(), r = rank_for(x.shape());
-    float* factors = factors_.as<float>(static_cast<std::size_t>(r * (n + m)));
+    float* factors = held_->factors.as<float>(static_cast<std::size_t>(r * (n + m)));
     float* p = factors;
     float* q = factors + n * r;
     project(x, start(key, 1, m, r, options_.orthogonalise_start), p, key);
@@ -106,46 +106,48 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
     const Stack of = stack_of(x.shape(), key);
     x = x.reshaped({of.count * of.rows, of.columns});
     if (r == 0) {
-      round_ = of;
-      if (of.dense) return round(send_p_, receive_p_, x.as<float>(), "powersgd: a value", key, x);
-      float* p = factors_.as<float>(of.p() + of.q());
+      held_->round = of;
+      if (of.dense) return round(held_->send_p, held_->receive_p, x.as<float>(), "powersgd: a value", key, x);
+      float* p = held_->factors.as<float>(of.p() + of.q());
       if (x.elements() > 0) {
         const float* q = start(key, of.count, of.columns, of.rank, options_.orthogonalise_summed);
         for (std::int64_t i = 0; i < of.count; ++i) project(of.part(x, i), q + i * of.columns * of.rank, p + i * of.rows * of.rank, key);
       }
-      return round(send_p_, receive_p_, {p, of.p()}, "powersgd: P", key, x);
+      return round(held_->send_p, held_->receive_p, {p, of.p()}, "powersgd: P", key, x);
     }
-    if (of.dense || x.elements() == 0) return round(send_q_, receive_q_, {}, "powersgd: Q", key, x);
-    float* p = factors_.as<float>(of.p() + of.q());
+    if (of.dense || x.elements() == 0) return round(held_->send_q, held_->receive_q, {}, "powersgd: Q", key, x);
+    float* p = held_->factors.as<float>(of.p() + of.q());
     float* q = p + of.p();
-    const auto summed = wire_.read({receive_p_.data(), wire_.bytes(static_cast<std::int64_t>(of.p()))}, "powersgd: the sum of P", key);
+    const auto summed = wire_.read({held_->receive_p.data(), wire_.bytes(static_cast<std::int64_t>(of.p()))}, "powersgd: the sum of P", key);
     std::copy(summed.begin(), summed.end(), p);
     for (std::int64_t i = 0; i < of.count; ++i) {
       float* own = p + i * of.rows * of.rank;
       orthonormalise(own, of.rows, of.rank);
       back_project(of.part(x, i), own, q + i * of.columns * of.rank);
     }
-    return round(send_q_, receive_q_, {q, of.q()}, "powersgd: Q", key, x);
+    return round(held_->send_q, held_->receive_q, {q, of.q()}, "powersgd: Q", key, x);
   }
 
   void end_rounds(const MessageKey& key, int world, TensorView sum) override {
-    const Stack& of = round_;
+    const Stack& of = held_->round;
     TW_ASSERT(sum.shape().elements() == of.count * of.rows * of.columns);
     if (sum.elements() == 0) return;
     float* to = sum.as<float>().data();
     if (of.dense) {
-      const auto values = wire_.read({receive_p_.data(), wire_.bytes(sum.elements())}, "powersgd: the dense sum", key);
+      const auto values = wire_.read({held_->receive_p.data(), wire_.bytes(sum.elements())}, "powersgd: the dense sum", key);
       std::copy(values.begin(), values.end(), to);
       return;
     }
-    const float* p = factors_.as<float>(of.p() + of.q());
-    const auto q = wire_.read({receive_q_.data(), wire_.bytes(static_cast<std::int64_t>(of.q()))}, "powersgd: the sum of Q", key);
+    const float* p = held_->factors.as<float>(of.p() + of.q());
+    const auto q = wire_.read({held_->receive_q.data(), wire_.bytes(static_cast<std::int64_t>(of.q()))}, "powersgd: the sum of Q", key);
     for (std::int64_t i = 0; i < of.count; ++i)
       matrix_product(Op::plain, Op::transposed, of.rows, of.columns, of.rank, p + i * of.rows * of.rank, q.data() + i * of.columns * of.rank,
                      to + i * of.rows * of.columns);
     keep(key, of.count * of.columns, of.rank, q.data(), 1.0f / static_cast<float>(world));
   }
 
+  bool keeps_apart() const override { return true; }
+  void use_place(int place) override { held_.use(place); }
   void own_decoded(const MessageKey&, TensorView) override { TW_ASSERT(false, "a rank's own P and Q decode to nothing: residuals take the reduced tensor"); }
 
   // The start of the last message, for its recomputation, is not saved: a checkpoint lies between steps.
@@ -227,7 +229,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
   // The start Q [count m, r]: the last one of this tensor, or N(0, 1) numbers that are equal on all ranks.
   const float* start(const MessageKey& key, std::int64_t count, std::int64_t columns, std::int64_t r, bool orthogonal) {
     const std::int64_t m = count * columns;
-    float* q = start_.as<float>(static_cast<std::size_t>(m * r));
+    float* q = held_->start.as<float>(static_cast<std::size_t>(m * r));
     // Without warm start each message draws its own: from one fixed start a residual could never leave in the directions it misses.
     const Random random(options_.seed, mix_stream(hash_name("powersgd.start"), options_.warm_start ? key.state_key() : key.random_stream()));
     const auto draw = [&](std::int64_t i, std::int64_t j) { return static_cast<float>(random.normal(static_cast<std::uint64_t>(j * m + i))); };
@@ -252,7 +254,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
             for (std::int64_t i = first; i < first + columns && dead; ++i) q[i * r + j] = draw(i, j);
           }
     }
-    used_.assign(q, q + m * r);
+    held_->used.assign(q, q + m * r);
     if (orthogonal)
       for (std::int64_t first = 0; first < m; first += columns) orthonormalise(q + first * r, columns, r);
     return q;
@@ -265,7 +267,7 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
     state.rank = r;
     state.step = key.step;
     state.micro_batch = key.micro_batch;
-    state.previous.swap(used_);
+    state.previous.swap(held_->used);
     state.next.resize(static_cast<std::size_t>(m * r));
     for (std::size_t i = 0; i < state.next.size(); ++i) state.next[i] = q[i] * factor;
   }
@@ -304,9 +306,12 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
   WireValues wire_;
   Orthonormaliser orthonormaliser_;
   std::map<std::uint64_t, State> states_;
-  std::vector<float> used_;  // start of the current message, before orthonormalisation
-  Buffer start_, factors_, send_p_, receive_p_, send_q_, receive_q_;
-  Stack round_;
+  struct Held {
+    std::vector<float> used;  // start of the message, before orthonormalisation
+    Buffer start, factors, send_p, receive_p, send_q, receive_q;
+    Stack round;
+  };
+  Places<Held> held_;
 };
 
 using Kind = ParameterSpec::Kind;

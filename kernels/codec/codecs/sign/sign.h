@@ -94,14 +94,19 @@ class SignVote final : public Sign, public Rounds {
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) override;
   void end_rounds(const MessageKey& key, int world, TensorView sum) override;
   void own_decoded(const MessageKey& key, TensorView out) override;
+  bool keeps_apart() const override { return true; }
+  void use_place(int place) override { held_.use(place); }
 
  private:
   /// out = what so many voters say by these counts; `scales` null: 1 of each voter.
   void expand(const Buffer& counts, const float* scales, const SignLines& lines, int voters, TensorView out) const;
 
-  Buffer sent_, received_;  ///< negative signs, by element
-  Buffer sent_scales_, received_scales_;
-  bool narrow_ = true;      ///< counts are bytes, else words
+  struct Held {
+    Buffer sent, received;  ///< negative signs, by element
+    Buffer sent_scales, received_scales;
+  };
+  Places<Held> held_;
+  bool narrow_ = true;  ///< counts are bytes, else words: by the number of ranks
 };
 
 }  // namespace thinwire

@@ -46,39 +46,39 @@ SignVote::SignVote(const SignOptions& options) : Sign(options) {
 Round SignVote::begin_round(int r, ConstTensorView x, const MessageKey& key, int world) {
   const SignLines lines(x.shape(), options_);
   const auto scale_bytes = static_cast<std::size_t>(lines.scales) * sizeof(float);
-  if (r == 1) return {{sent_scales_.data(), scale_bytes}, {received_scales_.data(), scale_bytes}, DType::f32, ReduceOp::sum};
+  if (r == 1) return {{held_->sent_scales.data(), scale_bytes}, {held_->received_scales.data(), scale_bytes}, DType::f32, ReduceOp::sum};
   const DType type = type_of_votes(world);
   const std::size_t bytes = static_cast<std::size_t>(lines.elements) * size_of(type);
-  sent_.reserve(bytes);
-  received_.reserve(bytes);
+  held_->sent.reserve(bytes);
+  held_->received.reserve(bytes);
   narrow_ = type == DType::u8;
-  auto* const bytes_of = reinterpret_cast<std::uint8_t*>(sent_.data());
-  auto* const words_of = reinterpret_cast<std::uint16_t*>(sent_.data());
+  auto* const bytes_of = reinterpret_cast<std::uint8_t*>(held_->sent.data());
+  auto* const words_of = reinterpret_cast<std::uint16_t*>(held_->sent.data());
   const std::span<const float> scales = scan(x, lines, key, [&](const float* values, std::int64_t line, std::int64_t from, std::int64_t count) {
     const std::int64_t at = line * lines.length + from;
     narrow_ ? count_negatives(values, count, bytes_of + at) : count_negatives(values, count, words_of + at);
     const auto n = static_cast<std::size_t>(count);
     return options_.scale == SignScale::l2 ? simd::sum_of_squares(values, n) : simd::sum_of_magnitudes(values, n);
   });
-  received_scales_.reserve(scale_bytes);
-  if (scale_bytes > 0) std::memcpy(sent_scales_.as<float>(scales.size()), scales.data(), scale_bytes);
-  return {{sent_.data(), bytes}, {received_.data(), bytes}, type, ReduceOp::sum};
+  held_->received_scales.reserve(scale_bytes);
+  if (scale_bytes > 0) std::memcpy(held_->sent_scales.as<float>(scales.size()), scales.data(), scale_bytes);
+  return {{held_->sent.data(), bytes}, {held_->received.data(), bytes}, type, ReduceOp::sum};
 }
 
 void SignVote::end_rounds(const MessageKey& key, int world, TensorView sum) {
   const SignLines lines(sum.shape(), options_);
-  const float* const scales = received_scales_.as<float>(static_cast<std::size_t>(lines.scales));
+  const float* const scales = held_->received_scales.as<float>(static_cast<std::size_t>(lines.scales));
   for (std::int64_t line = 0; line < lines.scales; ++line)
     if (!std::isfinite(scales[line]))
       throw NonFiniteData("sign: the sum of scales " + std::to_string(line) + " of " + text_of(key) + " is not finite: it is damaged, or overflowed f32");
     else if (scales[line] < 0)
       throw CorruptData("sign: the sum of scales " + std::to_string(line) + " of " + text_of(key) + " is negative: it is damaged");
-  expand(received_, lines.scales > 0 ? scales : nullptr, lines, world, sum);
+  expand(held_->received, lines.scales > 0 ? scales : nullptr, lines, world, sum);
 }
 
 void SignVote::own_decoded(const MessageKey&, TensorView out) {
   const SignLines lines(out.shape(), options_);
-  expand(sent_, lines.scales > 0 ? sent_scales_.as<float>(static_cast<std::size_t>(lines.scales)) : nullptr, lines, 1, out);
+  expand(held_->sent, lines.scales > 0 ? held_->sent_scales.as<float>(static_cast<std::size_t>(lines.scales)) : nullptr, lines, 1, out);
 }
 
 void SignVote::expand(const Buffer& counts, const float* scales, const SignLines& lines, int voters, TensorView out) const {

@@ -75,21 +75,23 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
   Round begin_round(int r, ConstTensorView x, const MessageKey& key, int world) override {
     const Layout of = layout(x.shape());
     if (r == 1) {
-      received_values_.reserve(of.value_bytes());
-      return {{sent_values_.data(), of.value_bytes()}, {received_values_.data(), of.value_bytes()}, DType::f32, ReduceOp::sum};
+      held_->received_values.reserve(of.value_bytes());
+      return {{held_->sent_values.data(), of.value_bytes()}, {held_->received_values.data(), of.value_bytes()}, DType::f32, ReduceOp::sum};
     }
     if (options_.form == Form::fair && options_.index_bits == 4 && world > most_counted_ranks)
       throw UsageError("sketch:index_bits=4 counts ranks in 4 bits: at most " + std::to_string(most_counted_ranks) + ", not " + std::to_string(world) + "; use index_bits=1");
     write(x, of, key);
-    received_index_.reserve(of.index);
-    return {{sent_index_.data(), of.index}, {received_index_.data(), of.index}, DType::u8, index_operator()};
+    held_->received_index.reserve(of.index);
+    return {{held_->sent_index.data(), of.index}, {held_->received_index.data(), of.index}, DType::u8, index_operator()};
   }
-  void end_rounds(const MessageKey& key, int, TensorView sum) override { expand(received_values_, received_index_.data(), layout(sum.shape()), key, sum); }
+  void end_rounds(const MessageKey& key, int, TensorView sum) override { expand(held_->received_values, held_->received_index.data(), layout(sum.shape()), key, sum); }
+  bool keeps_apart() const override { return true; }
+  void use_place(int place) override { held_.use(place); }
   void own_decoded(const MessageKey&, TensorView out) override {
     if (const Layout of = layout(out.shape()); of.plain)
-      copy_floats(sent_values_.data(), out.data(), of.values);
+      copy_floats(held_->sent_values.data(), out.data(), of.values);
     else
-      kept_.expand(out.as<float>());
+      held_->kept.expand(out.as<float>());
   }
 
   // Counters are added to, and peeling takes back, three times for each element of the index, wherever they lie: 4 bytes read and 4 written each time. What peels reads the index and
@@ -103,9 +105,9 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
     std::int64_t held = 0;
     for (const std::uint64_t word : words) held += std::popcount(word);
     const double dense = static_cast<double>(x.bytes()), bits = static_cast<double>(words.size_bytes()), index = static_cast<double>(of.index), scattered = 3.0 * sizeof(float) * static_cast<double>(held);
-    float* const counters = sent_values_.as<float>(of.values);
-    std::byte* const sent = sent_index_.data();
-    return {{"selection", [=, this] { kept_.select(x, options_.threshold, options_.target, key, words); }, dense, bits},
+    float* const counters = held_->sent_values.as<float>(of.values);
+    std::byte* const sent = held_->sent_index.data();
+    return {{"selection", [=, this] { held_->kept.select(x, options_.threshold, options_.target, key, words); }, dense, bits},
             {"counters", [=, this] { sketch_.add_up(x.as<float>(), words, of.buckets, counters); }, dense + bits + scattered, scattered},
             {"index out", [=, this] { write_index(words, of.elements, options_.index_bits, sent); }, bits, index},
             {"index in", [=, this] { (void)read_index(sent, of.elements, options_.index_bits, words); }, index, bits},
@@ -117,16 +119,16 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
     const Layout of = layout(x.shape());
     TW_ASSERT(payload.size() >= of.value_bytes() + of.index);
     write(x, of, key);
-    copy_floats(sent_values_.data(), payload.data(), of.values);
-    if (of.index > 0) std::memcpy(payload.data() + of.value_bytes(), sent_index_.data(), of.index);
+    copy_floats(held_->sent_values.data(), payload.data(), of.values);
+    if (of.index > 0) std::memcpy(payload.data() + of.value_bytes(), held_->sent_index.data(), of.index);
     return of.value_bytes() + of.index;
   }
   void read_payload(std::span<const std::byte> payload, const MessageKey& key, TensorView out) override {
     const Layout of = layout(out.shape());
     check_payload_size(payload.size(), of.value_bytes() + of.index, "sketch", out.shape(), key);
-    received_values_.reserve(of.value_bytes());
-    copy_floats(payload.data(), received_values_.data(), of.values);
-    expand(received_values_, payload.data() + of.value_bytes(), of, key, out);
+    held_->received_values.reserve(of.value_bytes());
+    copy_floats(payload.data(), held_->received_values.data(), of.values);
+    expand(held_->received_values, payload.data() + of.value_bytes(), of, key, out);
   }
 
  private:
@@ -146,16 +148,16 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
 
   void write(ConstTensorView x, const Layout& of, const MessageKey& key) {
     const auto values = x.as<float>();
-    float* const to = sent_values_.as<float>(of.values);
+    float* const to = held_->sent_values.as<float>(of.values);
     if (of.plain) {
       if (!all_finite(values)) check_finite(x, text_of(key));
       return copy_floats(values.data(), to, of.values);
     }
     const std::span<std::uint64_t> words = index_words(of);
-    kept_.select(x, options_.threshold, options_.target, key, words);
+    held_->kept.select(x, options_.threshold, options_.target, key, words);
     if (!sketch_.add_up(values, words, of.buckets, to)) throw NotRepresentable("sketch: a counter of " + text_of(key) + ", a sum of several values, overflows f32; scale the tensor");
-    sent_index_.reserve(of.index);
-    write_index(words, of.elements, options_.index_bits, sent_index_.data());
+    held_->sent_index.reserve(of.index);
+    write_index(words, of.elements, options_.index_bits, held_->sent_index.data());
   }
 
   void expand(Buffer& values, const std::byte* index, const Layout& of, const MessageKey& key, TensorView out) {
@@ -182,9 +184,13 @@ class Sketch final : public Codec, public Rounds, public Parts, public SumsAlone
 
   Options options_;
   CodecTraits traits_;
-  KeptElements kept_;
+  struct Held {
+    KeptElements kept;
+    Buffer sent_values, sent_index, received_values, received_index;
+  };
+  Places<Held> held_;
   RowSketch sketch_;
-  Buffer words_, sent_values_, sent_index_, received_values_, received_index_;
+  Buffer words_;
 };
 
 using Kind = ParameterSpec::Kind;
