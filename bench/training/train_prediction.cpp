@@ -25,15 +25,24 @@ struct ClassKey {
 };
 /// What it cost one rank per step.
 struct ClassCost {
-  double operations = 0, link_bytes = 0, codec_us = 0;
+  double operations = 0, dense_bytes = 0, link_bytes = 0, codec_us = 0;
+  /// How often a step waits for one of them, where so many small ones are under way together.
+  double waits(int together) const { return dense_bytes <= operations * static_cast<double>(small_bytes) ? std::ceil(operations / together) : operations; }
 };
 
-/// Messages, one after the other, of one sum over n ranks.
-double messages_of_sum(const std::string& codec, Protocol protocol, int n) {
-  if (!compresses(codec)) return 2.0 * (n - 1);
-  const int rounds = make_codec(codec).codec->traits().rounds;
-  if (protocol == Protocol::gather || (protocol == Protocol::automatic && rounds == 0)) return n - 1;
-  return 2.0 * (n - 1) * std::max(1, rounds);
+enum class Exchange { sum, gather, scatter };
+
+/// Messages, one after the other, of an exchange between n ranks. What goes to all at once, as an emulated link's gathers do, is one (`direct`), else as many as
+/// a ring has; sizes that a codec does not know beforehand are one more.
+double messages_of(Exchange what, const std::string& codec, Protocol protocol, int n, bool direct) {
+  if (!compresses(codec)) return (what == Exchange::sum ? 2.0 : 1.0) * (n - 1);
+  const CodecTraits traits = make_codec(codec).codec->traits();
+  const double around = direct ? 1.0 : n - 1.0;
+  const double payloads = around * (traits.fixed_size ? 1 : 2);
+  if (what == Exchange::gather) return payloads;
+  const bool rounds = traits.rounds > 0 && (protocol == Protocol::automatic || protocol == Protocol::rounds);
+  if (rounds) return (what == Exchange::scatter && traits.rounds_per_shard ? 1.0 : 2.0) * (n - 1) * traits.rounds;
+  return what == Exchange::sum && protocol == Protocol::two_shot ? 2 * payloads : payloads;
 }
 
 class Costs {
@@ -59,6 +68,7 @@ class Costs {
         for (const TrafficRecord& t : s.traffic) {
           ClassCost& sum = step[{t.traffic, t.codec, t.level}];
           sum.operations += static_cast<double>(t.operations);
+          sum.dense_bytes += static_cast<double>(t.total.dense_bytes);
           sum.link_bytes += static_cast<double>(t.total.link_bytes);
           sum.codec_us += t.total.encode_us + t.total.decode_us;
         }
@@ -79,6 +89,7 @@ class Costs {
         for (const ClassCost& c : steps) codec.push_back(c.codec_us);
         ClassCost& slowest = at.classes[key];
         slowest.operations = std::max(slowest.operations, steps.front().operations);
+        slowest.dense_bytes = std::max(slowest.dense_bytes, steps.front().dense_bytes);
         slowest.link_bytes = std::max(slowest.link_bytes, steps.front().link_bytes);
         slowest.codec_us = std::max(slowest.codec_us, median(codec));
       }
@@ -156,11 +167,16 @@ class Costs {
     double sum = 0;
     for (const auto& [key, cost] : at.classes) {
       if (key.traffic != traffic || n < 2) continue;
-      const auto rule = run_.config.compress.find(traffic);
-      const Protocol protocol = rule == run_.config.compress.end() ? Protocol::automatic : rule->second.protocol;
-      sum += cost.operations * messages_of_sum(key.codec, protocol, n) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      const double waits = cost.waits(traffic == TrafficClass::dp_gradient ? run_.config.messages_at_once : 1);
+      sum += waits * messages_of(Exchange::sum, key.codec, protocol_of(traffic), n, direct()) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
     }
     return sum;
+  }
+
+  bool direct() const { return EmulatedLink::is_emulated(run_.link); }
+  Protocol protocol_of(TrafficClass traffic) const {
+    const auto rule = run_.config.compress.find(traffic);
+    return rule == run_.config.compress.end() ? Protocol::automatic : rule->second.protocol;
   }
 
   /// Ranks of one step of an exchange of rows, and their link: all replicas at once, or those of a node, then those of one number in all nodes, whose cards
@@ -171,13 +187,16 @@ class Costs {
     const int apart = ranks < 2 ? 0 : level == ChannelLevel::across ? axis.inside : 1;
     return {ranks, group_link(machine_, traffic, stride(0, 0, apart), ranks)};
   }
-  /// Gathers (or scattered sums) of a stage's step one after the other: n - 1 messages each.
-  double exchange_us(const Stage& at, TrafficClass traffic) const {
+  /// Gathers (or scattered sums) of a stage's step, as many together as the trainer has under way.
+  /// `least`: exchanges that follow each other whatever they hold.
+  double exchange_us(const Stage& at, TrafficClass traffic, double least = 0) const {
     double sum = 0;
     for (const auto& [key, cost] : at.classes) {
       if (key.traffic != traffic) continue;
       const auto [ranks, link] = level_link(traffic, key.level);
-      sum += cost.operations * (ranks - 1) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      const Exchange what = traffic == TrafficClass::param_all_gather ? Exchange::gather : Exchange::scatter;
+      const double waits = std::min(cost.operations, std::max(least, cost.waits(run_.config.messages_at_once)));
+      sum += waits * messages_of(what, key.codec, protocol_of(traffic), ranks, direct()) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
     }
     return sum;
   }
@@ -189,8 +208,7 @@ class Costs {
     const bool declared = static_cast<bool>(model_kind(c.model_kind).geometry);
     std::vector<std::map<std::pair<int, int>, double>> costs;
     for (int stage = 0; stage < c.mesh.pp; ++stage) {
-      const double all = exchange_us(stage_[static_cast<std::size_t>(stage)], traffic);
-      double weights = 0;
+      double weights = 0, exchanges = 0;
       const std::vector<Geometry> chunks = declared ? stage_geometries(c, schedule, stage) : std::vector<Geometry>();
       auto& of_unit = costs.emplace_back();
       for (const Instruction& i : schedule.stage[static_cast<std::size_t>(stage)]) {
@@ -200,8 +218,9 @@ class Costs {
           for (const DeclaredParameter& p : chunks[static_cast<std::size_t>(i.chunk)].units[static_cast<std::size_t>(i.unit)].parameters)
             weight += p.decays && !(p.tied && c.mesh.pp > 1 && !c.shards_table()) ? static_cast<double>(p.whole()) : 0;
         of_unit[{i.chunk, i.unit}] = weight;
-        weights += weight;
+        weights += weight, exchanges += weight > 0 ? 1 : 0;
       }
+      const double all = exchange_us(stage_[static_cast<std::size_t>(stage)], traffic, exchanges);
       for (auto& [unit, us] : of_unit) us = weights > 0 ? all * us / weights : 0;
     }
     return [costs = std::move(costs)](int stage, int chunk, int unit) { return costs.at(static_cast<std::size_t>(stage)).at({chunk, unit}); };

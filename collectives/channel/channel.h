@@ -33,6 +33,9 @@ class Meter {
   std::int64_t operations_ = 0;
 };
 
+/// A tensor that counts as small (ChannelOptions::small_at_once): at 100 Mbit/s it takes 84 ms, longer than most latencies.
+inline constexpr std::int64_t small_bytes = 1 << 20;
+
 struct ChannelOptions {
   TrafficClass traffic = TrafficClass::control;
   std::string codec = uncompressed;
@@ -55,7 +58,7 @@ struct ChannelOptions {
   /// Keep the result of every Pass::train operation (all but reduce and send) until an operation of
   /// Pass::recompute with its key takes it.
   bool keep_for_recompute = false;
-  /// Of collectives on the host, how many may be under way together whose tensors are small (below `small_bytes`), besides one other: on a link of
+  /// Of collectives on the host, how many may be under way together whose tensors are small (at most small_bytes), besides one other: on a link of
   /// a long latency they wait for it once instead of in turn, as if they were one message. Each has memory and a duplicate of the group of its
   /// own. They begin in the order of their calls, one of a tensor only after those of the same tensor, and may end in another order; equal bits.
   /// 0: one at a time, as where a real link's token bucket is emptied before each, or a codec does not keep its rounds apart.

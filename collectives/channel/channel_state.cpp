@@ -229,7 +229,8 @@ void ChannelState::enqueue(std::shared_ptr<Operation::State> operation) {
   if (stream != nullptr) settle(false);
   operation->call = ++calls;
   if (operation->collective()) {
-    // By the number of calls, which is the same on all ranks.
+    // By the number of calls in a step, which is the same on all ranks; so each has grown when the first step ends.
+    if (std::exchange(small_step, operation->key.step) != operation->key.step) small_collectives = 0;
     const bool small = workspaces.size() > 1 && operation->whole_bytes() <= small_bytes;
     operation->work = workspaces[small ? 1 + static_cast<std::size_t>(small_collectives++) % (workspaces.size() - 1) : 0].get();
   }

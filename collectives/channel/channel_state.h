@@ -30,9 +30,6 @@ enum class OperationKind { all_reduce, reduce_scatter, all_gather, broadcast, re
 inline constexpr std::size_t operation_kinds = 7;
 std::string name_of(OperationKind kind);
 
-/// Of a tensor whose collective may be under way beside others: a tenth of a second and more at 100 Mbit/s, and longer than most latencies.
-inline constexpr std::int64_t small_bytes = 1 << 20;
-
 enum class CodecPhase { encode, decode };
 
 /// What a collective works with while it is under way, one at a time. Buffers grow only.
@@ -93,7 +90,8 @@ struct ChannelState {
 
   /// The first is that of large tensors, and of all where one collective is under way at a time.
   std::vector<std::unique_ptr<Workspace>> workspaces;
-  std::int64_t small_collectives = 0;  ///< that were enqueued
+  std::int64_t small_collectives = 0;  ///< that were enqueued for
+  std::int64_t small_step = std::numeric_limits<std::int64_t>::min();
   MessageScratch message;  ///< of a point-to-point message while it is encoded
   /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for
   /// its replay.

@@ -2,6 +2,7 @@
 // gradient synchronisation make of it. A test compares it with the counters of the allocator.
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "models/cost_model/flat_sizes.h"
 #include "models/cost_model/remembered_bytes.h"
@@ -142,6 +143,38 @@ std::int64_t replica_sums(const TrainConfig& c, const RankParameters& p, bool sh
   return packed * size + converted;
 }
 
+/// Of sums over replicas whose small messages are under way together: what a ring has of each, two blocks, and the conversions. Bytes.
+std::int64_t beside_each_other(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size) {
+  const DataAxis axis = c.mesh.data();
+  const int ranks = axis.within_replica();
+  if (c.messages_at_once == 1 || ranks == 1 || c.device != DeviceKind::host) return 0;
+  const auto bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size;
+  std::vector<std::int64_t> messages;
+  std::int64_t packed = 0;
+  const auto add = [&](std::int64_t elements) {
+    if (sharded || elements >= bucket)
+      messages.push_back(elements);
+    else
+      packed += elements;
+  };
+  for (const std::int64_t elements : p.matrices) add(elements);
+  if (!table_is_whole(c)) add(p.table);
+  for (packed += p.vectors; packed > 0; packed -= bucket) messages.push_back(std::min(bucket, packed));
+  std::erase_if(messages, [&](std::int64_t elements) { return elements * size > small_bytes; });
+  // Of those of a step the first to so many, and in turn those behind them, have a place each.
+  std::vector<std::int64_t> places(static_cast<std::size_t>(c.messages_at_once), 0);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    std::int64_t& most = places[i % places.size()];
+    most = std::max(most, messages[i]);
+  }
+  const std::int64_t all = std::accumulate(places.begin(), places.end(), std::int64_t{0});
+  const std::int64_t summed = wire_bytes(c, sharded ? TrafficClass::grad_reduce_scatter : TrafficClass::dp_gradient), gathered = wire_bytes(c, TrafficClass::param_all_gather);
+  std::int64_t bytes = 2 * (all / ranks) * summed;
+  if (summed != size) bytes += sharded ? converted_by_exchange(c, all) * summed : 2 * all * summed;
+  if (sharded && gathered != size) bytes += converted_by_exchange(c, all) * gathered;
+  return bytes;
+}
+
 /// On a grid also those of the tied table: packed buckets, and of the largest message two blocks of a ring and the conversions. Bytes.
 std::int64_t replica_sums_of_grid(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size, std::int64_t wire) {
   std::int64_t bytes = 0;
@@ -215,7 +248,7 @@ MemoryEstimate estimate_memory(const TrainConfig& c, const MeshCoordinates& at) 
   if (grid)
     m.workspace += replica_sums_of_grid(c, p, sharded, size, wire_bytes(c, TrafficClass::dp_gradient));
   else if (c.mesh.data().within_replica() > 1)
-    m.workspace += replica_sums(c, p, sharded, size);
+    m.workspace += replica_sums(c, p, sharded, size) + beside_each_other(c, p, sharded, size);
   m.workspace += outer_sums(c, p, coded_outer_gradients(c, at.pp, chunks), size);
   if (wire != size && pipeline) m.workspace += 4 * passes.boundary * wire;
   return m;

@@ -10,9 +10,6 @@
 namespace thinwire {
 namespace {
 
-/// Of a step's exchange, which has a message for each matrix: those of two transformer layers.
-constexpr int matrices_at_once = 8;
-
 Channel dense_channel(Communicator& group, TrafficClass traffic, DType wire) {
   ChannelOptions o;
   o.traffic = traffic;
@@ -85,7 +82,7 @@ void TrainerChannels::open_wanted(Communicator& world, ProcessMesh& mesh, std::s
     } else {
       group = mesh.group(spec.group);
     }
-    if (group) named[spec.name] = open_pair(spec.name, *group, spec, false, spec.traffic == TrafficClass::embedding ? 0 : matrices_at_once);
+    if (group) named[spec.name] = open_pair(spec.name, *group, spec, false, spec.traffic == TrafficClass::embedding || config_.messages_at_once == 1 ? 0 : config_.messages_at_once);
   }
 }
 

@@ -364,6 +364,7 @@ void TrainConfig::check() const {
   within("weight-decay", trainer.adamw.weight_decay, trainer.adamw.weight_decay >= 0, "0 or more");
   within("clip", trainer.max_norm, trainer.max_norm > 0, "above 0");
   within("bucket-cap-mb", bucket_cap_mb, bucket_cap_mb > 0, "above 0");
+  within("messages-at-once", messages_at_once, messages_at_once >= 1 && messages_at_once <= 64, "1 to 64");
 
   if (seq > model.max_seq)
     throw UsageError("sequences of " + str(seq) + " tokens do not fit the " + str(model.max_seq) +

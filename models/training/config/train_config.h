@@ -51,6 +51,9 @@ struct TrainConfig {
   bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
   bool overlap = true;              ///< reduce gradients while the backward pass still runs
   double bucket_cap_mb = 4;            ///< dense gradients travel in buckets of about this size
+  /// Of a step's exchange, which has a message for each matrix, so many small ones are under way together (ChannelOptions::small_at_once): eight are
+  /// those of two transformer layers.
+  int messages_at_once = 8;
   std::string embedding_sync = "two_step";  ///< or "fused": one reduction over {first, last stage} x replicas
   DeviceKind device = DeviceKind::host;  ///< where each rank computes; cuda: f32 only, real compute only
   bool graphs = false;              ///< on a device: passes are recorded as graphs and launched as a whole

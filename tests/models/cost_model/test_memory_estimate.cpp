@@ -23,6 +23,10 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
     void (*change)(TrainConfig&);
   };
   const std::vector<Case> cases = {{"2x2x2", {2, 2, 2}, [](TrainConfig&) {}},
+                                   {"2x2x2, messages together", {2, 2, 2}, [](TrainConfig& c) { c.messages_at_once = 8; }},
+                                   {"replicas, bf16, messages together", {1, 1, 4}, [](TrainConfig& c) { c.comm_dtype = DType::bf16, c.messages_at_once = 3; }},
+                                   {"zero 2, messages together", {1, 1, 2}, [](TrainConfig& c) { c.zero_stage = 2, c.messages_at_once = 8; }},
+                                   {"zero 3, bf16, messages together", {1, 2, 4}, [](TrainConfig& c) { c.zero_stage = 3, c.param_dtype = c.reduce_dtype = DType::bf16, c.messages_at_once = 8; }},
                                    {"tensor", {8, 1, 1}, [](TrainConfig&) {}},
                                    {"pipeline", {1, 8, 1}, [](TrainConfig&) {}},
                                    {"gpipe", {1, 4, 2}, [](TrainConfig& c) { c.schedule = "gpipe"; }},
@@ -62,6 +66,7 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
     c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
     c.global_batch = 16;
     c.bucket_cap_mb = 0.5;
+    c.messages_at_once = 1;
     one.change(c);
     if (c.model.compute == nn::ComputeType::bf16 && !has_bf16) continue;
     const std::int64_t before = buffer_bytes();
@@ -99,6 +104,7 @@ TEST(MemoryEstimate, OfAGridIsWithinFivePercentOfTheAllocatorOnEveryRank) {
     c.model.hidden = 128, c.model.layers = 4, c.model.max_seq = c.seq = 32, c.model.dropout = 0;
     c.global_batch = 8, c.micro_batch = 4;
     c.bucket_cap_mb = 0.5;
+    c.messages_at_once = 1;
     const std::int64_t before = buffer_bytes();
     reset_buffer_bytes_peak();
     const auto trainer = ParallelTrainer::make(world(), c, corpus);
