@@ -93,9 +93,9 @@ struct ChannelState {
   std::int64_t small_collectives = 0;  ///< that were enqueued for
   std::int64_t small_step = std::numeric_limits<std::int64_t>::min();
   MessageScratch message;  ///< of a point-to-point message while it is encoded
-  /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of this many elements, for
-  /// its replay.
-  std::map<std::int64_t, std::vector<std::int64_t>> round_sizes;
+  /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of so many rows and
+  /// columns, for its replay.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>> round_sizes;
 
   int size() const { return comm->size(); }
   int rank() const { return comm->rank(); }

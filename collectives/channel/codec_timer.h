@@ -2,9 +2,9 @@
 // waits.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "collectives/process/node_info.h"
@@ -15,9 +15,14 @@
 
 namespace thinwire {
 
-/// Which section of which operation: its kind, the elements of its tensor, its place in the order of
-/// sections.
-using SectionKey = std::tuple<int, std::int64_t, int>;
+/// Which section of which operation. Tensors of one shape share what is remembered; of another shape with as many elements a message may be otherwise cut.
+struct SectionKey {
+  int kind = 0;  ///< of the operation
+  std::int64_t rows = 0, columns = 0;
+  std::int32_t stack = 1;  ///< MessageKey::stack
+  int section = 0;         ///< its place in the order of sections
+  auto operator<=>(const SectionKey&) const = default;
+};
 
 /// What serial passes left behind for replay.
 struct SectionMemory {

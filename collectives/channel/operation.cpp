@@ -61,9 +61,8 @@ std::string Operation::State::describe() const {
 
 SectionKey Operation::State::next_section() {
   idle_ = true;
-  const std::int64_t elements =
-      kind == OperationKind::receive || kind == OperationKind::broadcast ? out.elements() : in.elements();
-  return {static_cast<int>(kind), elements, section_++};
+  const Shape& shape = kind == OperationKind::receive || kind == OperationKind::broadcast ? out.shape() : in.shape();
+  return {static_cast<int>(kind), shape.rows(), shape.columns(), key.stack, section_++};
 }
 
 void Operation::State::called() {

@@ -125,7 +125,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
       return mine[static_cast<std::size_t>(r)];
     });
     if (r == 0) {
-      std::vector<std::int64_t>& remembered = c.round_sizes[x.elements()];
+      std::vector<std::int64_t>& remembered = c.round_sizes[{rows, x.shape().columns()}];
       if (c.codec_timer.mode() == ComputeMode::replay)
         w.sizes = remembered;
       else

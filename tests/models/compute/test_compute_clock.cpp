@@ -47,7 +47,7 @@ TEST(ComputeClock, ReplayedSectionsWaitForTransfersOneByOneAndJoined) {
 
 TEST(ComputeClock, CodecWorkOfATransferProlongsTheWait) {
   CodecTimer codec;
-  const SectionKey key{0, 1, 0};
+  const SectionKey key{.rows = 1, .columns = 1};
   std::int64_t value = 0;
   codec.set_mode(ComputeMode::serial);
   codec.run(key, value, [] { sleep_until_ns(now_ns() + 3'000'000); });
