@@ -83,15 +83,16 @@ struct ChannelState {
   };
   std::map<std::uint64_t, Encoded> encoded;
 
+  /// The first is that of large tensors, and of all where one collective is under way at a time. They outlive what is queued.
+  std::vector<std::unique_ptr<Workspace>> workspaces;
+  std::int64_t small_collectives = 0;  ///< that were enqueued for
+  std::int64_t small_step = std::numeric_limits<std::int64_t>::min();
+
   std::deque<std::shared_ptr<Operation::State>> queue;
   /// On a device: operations that are done but whose times are not known yet, in the order of their end.
   std::deque<std::shared_ptr<Operation::State>> unsettled;
   std::vector<std::unique_ptr<Buffer>> pool;
 
-  /// The first is that of large tensors, and of all where one collective is under way at a time.
-  std::vector<std::unique_ptr<Workspace>> workspaces;
-  std::int64_t small_collectives = 0;  ///< that were enqueued for
-  std::int64_t small_step = std::numeric_limits<std::int64_t>::min();
   MessageScratch message;  ///< of a point-to-point message while it is encoded
   /// Sizes of the blocks' rounds in the latest rounds_reduce_scatter of a tensor of so many rows and
   /// columns, for its replay.

@@ -148,7 +148,7 @@ std::int64_t beside_each_other(const TrainConfig& c, const RankParameters& p, bo
   const DataAxis axis = c.mesh.data();
   const int ranks = axis.within_replica();
   if (c.messages_at_once == 1 || ranks == 1 || c.device != DeviceKind::host) return 0;
-  const auto bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size;
+  const std::int64_t bucket = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size);
   std::vector<std::int64_t> messages;
   std::int64_t packed = 0;
   const auto add = [&](std::int64_t elements) {
