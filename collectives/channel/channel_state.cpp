@@ -139,13 +139,14 @@ ChannelState::ChannelState(Communicator& group, ChannelOptions channel_options)
   if (stream != nullptr && options.algorithm == DenseAlgorithm::ring && dynamic_cast<StagingCommunicator*>(comm.get()) == nullptr)
     throw UsageError("our own ring adds on the host, which " + comm->transport() + " does not reach; use the library's reductions on " + name_of(device));
   workspaces.push_back(std::make_unique<Workspace>(*comm));
-  const auto* const rounds = std::as_const(*stack.codec).as<Rounds>();
-  const bool apart = protocol != Protocol::rounds || rounds->keeps_apart();
-  if (stream == nullptr && comm->size() > 1 && apart)
+  Rounds* const rounds = protocol == Protocol::rounds ? stack.codec->as<Rounds>() : nullptr;
+  if (stream == nullptr && comm->size() > 1 && (rounds == nullptr || rounds->keeps_apart())) {
     for (int i = 0; i < options.small_at_once; ++i) {
       workspaces.push_back(std::make_unique<Workspace>(comm->duplicate()));
       workspaces.back()->place = i + 1;
     }
+    if (workspaces.size() > 1) apart = rounds;
+  }
   if (stream != nullptr) {
     [[maybe_unused]] static const bool flushes = [] {
       Trace::before_stop([] {

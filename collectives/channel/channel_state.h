@@ -85,8 +85,9 @@ struct ChannelState {
 
   /// The first is that of large tensors, and of all where one collective is under way at a time. They outlive what is queued.
   std::vector<std::unique_ptr<Workspace>> workspaces;
-  std::int64_t small_collectives = 0;  ///< that were enqueued for
-  std::int64_t small_step = std::numeric_limits<std::int64_t>::min();
+  std::int64_t small_step = std::numeric_limits<std::int64_t>::min();  ///< of the latest collective
+  std::int64_t small_collectives = 0;                                  ///< that were enqueued in that step
+  Rounds* apart = nullptr;  ///< the codec, where it keeps the rounds of the workspaces' messages apart; null where it need not
 
   std::deque<std::shared_ptr<Operation::State>> queue;
   /// On a device: operations that are done but whose times are not known yet, in the order of their end.
@@ -275,8 +276,7 @@ struct Operation::State : std::enable_shared_from_this<Operation::State> {
   SectionKey next_section();
   /// What follows on the codec is about this operation's message.
   void use_place() {
-    if (work == nullptr || channel.workspaces.size() == 1) return;
-    if (auto* rounds = channel.stack.codec->as<Rounds>(); rounds != nullptr && rounds->keeps_apart()) rounds->use_place(work->place);
+    if (work != nullptr && channel.apart != nullptr) channel.apart->use_place(work->place);
   }
   EventPtr mark() const { return events_ != nullptr ? events_->mark() : nullptr; }
   void charge(CodecPhase phase, const SectionTime& time, EventPtr began);
