@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "collectives/link/emulated_network.h"
 #include "core/statistics.h"
@@ -26,9 +27,41 @@ struct ClassKey {
 /// What it cost one rank per step.
 struct ClassCost {
   double operations = 0, dense_bytes = 0, link_bytes = 0, codec_us = 0;
-  /// How often a step waits for one of them, where so many small ones are under way together.
-  double waits(int together) const { return dense_bytes <= operations * static_cast<double>(small_bytes) ? std::ceil(operations / together) : operations; }
+  /// How many are under way together, where that many small ones may be.
+  int together(int small) const { return dense_bytes <= operations * static_cast<double>(small_bytes) ? small : 1; }
 };
+
+/// Operations of one class and codec: `messages` one behind the other each, up to `together` of them under way at a time.
+struct Operations {
+  double count = 0, messages = 0, bytes_us = 0;  ///< bytes of all of them over the link's rate
+  int together = 1;
+  /// Of one of them with nothing else under way.
+  double alone_us(double latency_us) const { return messages * latency_us + bytes_us / count; }
+};
+
+/// How long they take between them. Large ones go in turn. Small ones take no less than the link does for their bytes, nor than those do that wait for each other: the
+/// asymptotic bounds of a closed queueing network (Denning and Buzen, The operational analysis of queueing network models, ACM Computing Surveys 10, 1978), to
+/// which the last of those that set out together comes one message of each other one later.
+TransferTime operations_us(const std::vector<Operations>& all, double latency_us) {
+  double in_turn = 0, bytes_us = 0, small = 0, small_us = 0, small_bytes_us = 0, longest = 0, message_us = 0, last = 0;
+  int together = 1;
+  for (const Operations& o : all) {
+    if (o.count <= 0 || o.messages <= 0) continue;
+    bytes_us += o.bytes_us;
+    const double alone = o.alone_us(latency_us);
+    if (o.together == 1) {
+      in_turn += o.count * alone;
+      continue;
+    }
+    together = o.together, small += o.count, small_us += o.count * alone, small_bytes_us += o.bytes_us, longest = std::max(longest, alone);
+    message_us += o.bytes_us / o.messages, last = latency_us;
+  }
+  if (small > 0) {
+    const double waiting = std::max(longest, std::ceil(small / together) * small_us / small) + (std::min<double>(small, together) - 1) * message_us / small;
+    in_turn += std::max(waiting, small_bytes_us + last);
+  }
+  return {bytes_us, in_turn - bytes_us};
+}
 
 enum class Exchange { sum, gather, scatter };
 
@@ -164,13 +197,15 @@ class Costs {
 
   double sums_us(const Stage& at, TrafficClass traffic, int n) const {
     const LinkModel link = link_of(traffic);
-    double sum = 0;
+    std::vector<Operations> operations;
+    double codec_us = 0;
     for (const auto& [key, cost] : at.classes) {
       if (key.traffic != traffic || n < 2) continue;
-      const double waits = cost.waits(traffic == TrafficClass::dp_gradient ? run_.config.messages_at_once : 1);
-      sum += waits * messages_of(Exchange::sum, key.codec, protocol_of(traffic), n, direct()) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      const int together = cost.together(traffic == TrafficClass::dp_gradient ? run_.config.messages_at_once : 1);
+      operations.push_back({cost.operations, messages_of(Exchange::sum, key.codec, protocol_of(traffic), n, direct()), 8e-3 * cost.link_bytes / link.gbps, together});
+      codec_us += cost.codec_us;
     }
-    return sum;
+    return operations_us(operations, link.latency_us).total() + codec_us;
   }
 
   bool direct() const { return EmulatedLink::is_emulated(run_.link); }
@@ -187,16 +222,18 @@ class Costs {
     const int apart = ranks < 2 ? 0 : level == ChannelLevel::across ? axis.inside : 1;
     return {ranks, group_link(machine_, traffic, stride(0, 0, apart), ranks)};
   }
-  /// Gathers (or scattered sums) of a stage's step, as many together as the trainer has under way.
-  /// `least`: exchanges that follow each other whatever they hold.
-  double exchange_us(const Stage& at, TrafficClass traffic, double least = 0) const {
-    double sum = 0;
+  /// Gathers (or scattered sums) of a stage's step, as many together as the trainer has under way, in so many `groups`, one behind the other.
+  TransferTime exchange_us(const Stage& at, TrafficClass traffic, double groups = 1) const {
+    TransferTime sum;
     for (const auto& [key, cost] : at.classes) {
       if (key.traffic != traffic) continue;
       const auto [ranks, link] = level_link(traffic, key.level);
       const Exchange what = traffic == TrafficClass::param_all_gather ? Exchange::gather : Exchange::scatter;
-      const double waits = std::min(cost.operations, std::max(least, cost.waits(run_.config.messages_at_once)));
-      sum += waits * messages_of(what, key.codec, protocol_of(traffic), ranks, direct()) * link.latency_us + 8e-3 * cost.link_bytes / link.gbps + cost.codec_us;
+      const double parts = std::max(1.0, std::min(cost.operations, groups)), bytes_us = 8e-3 * cost.link_bytes / link.gbps;
+      const TransferTime part = operations_us({{cost.operations / parts, messages_of(what, key.codec, protocol_of(traffic), ranks, direct()), bytes_us / parts, cost.together(run_.config.messages_at_once)}},
+                                              link.latency_us);
+      sum.link += parts * part.link;
+      sum.beside += parts * part.beside + cost.codec_us;
     }
     return sum;
   }
@@ -206,11 +243,12 @@ class Costs {
   UnitCost by_unit(const Schedule& schedule, InstructionKind kind, TrafficClass traffic) const {
     const TrainConfig& c = run_.config;
     const bool declared = static_cast<bool>(model_kind(c.model_kind).geometry);
-    std::vector<std::map<std::pair<int, int>, double>> costs;
+    std::vector<std::map<std::pair<int, int>, double>> shares;
+    std::vector<TransferTime> all;
     for (int stage = 0; stage < c.mesh.pp; ++stage) {
       double weights = 0, exchanges = 0;
       const std::vector<Geometry> chunks = declared ? stage_geometries(c, schedule, stage) : std::vector<Geometry>();
-      auto& of_unit = costs.emplace_back();
+      auto& of_unit = shares.emplace_back();
       for (const Instruction& i : schedule.stage[static_cast<std::size_t>(stage)]) {
         if (i.kind != kind) continue;
         double weight = declared ? 0 : 1;
@@ -220,10 +258,14 @@ class Costs {
         of_unit[{i.chunk, i.unit}] = weight;
         weights += weight, exchanges += weight > 0 ? 1 : 0;
       }
-      const double all = exchange_us(stage_[static_cast<std::size_t>(stage)], traffic, exchanges);
-      for (auto& [unit, us] : of_unit) us = weights > 0 ? all * us / weights : 0;
+      all.push_back(exchange_us(stage_[static_cast<std::size_t>(stage)], traffic, exchanges));
+      for (auto& [unit, share] : of_unit) share = weights > 0 ? share / weights : 0;
     }
-    return [costs = std::move(costs)](int stage, int chunk, int unit) { return costs.at(static_cast<std::size_t>(stage)).at({chunk, unit}); };
+    return [shares = std::move(shares), all = std::move(all)](int stage, int chunk, int unit) -> TransferTime {
+      const auto at = static_cast<std::size_t>(stage);
+      const double share = shares.at(at).at({chunk, unit});
+      return {share * all.at(at).link, share * all.at(at).beside};
+    };
   }
 
   // The table's own gradient: fused, one ring over first and last stage of all replicas; else over replicas, then over the two. Of a table that is shared out
@@ -256,15 +298,30 @@ class Costs {
     return messages * machine_.between.latency_us;
   }
 
-  // Of a stage with L layers, the sums of all but the first layer can begin before the backward pass ends; updated rows are gathered after it. Where the
-  // schedule says when parameters are gathered and matrices reduced, both are counted there (by_unit).
+  /// Part of a stage's gradients (by bytes) whose sums wait for its first layer, the last that the backward pass comes to: one layer of them where they go matrix by
+  /// matrix; of buckets the last; stacks of matrices, one of every layer in each, whole.
+  double late_share(const Stage& at, bool gathers) const {
+    const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp;
+    const auto rule = run_.config.compress.find(TrafficClass::dp_gradient);
+    double late = 0, all = 0;
+    for (const auto& [key, cost] : at.classes) {
+      if (key.traffic != TrafficClass::dp_gradient && (gathers || key.traffic != TrafficClass::grad_reduce_scatter)) continue;
+      const bool stacks = key.traffic == TrafficClass::dp_gradient && compresses(key.codec) && rule != run_.config.compress.end() && rule->second.stacked;
+      late += cost.link_bytes * (stacks || cost.operations < 1 ? 1 : std::max(1 / layers, 1 / cost.operations));
+      all += cost.link_bytes;
+    }
+    return all > 0 ? late / all : 1;
+  }
+
+  // The sums of all but the first layer can begin before the backward pass ends, as far as they do not travel with those of the first; updated rows are gathered after
+  // it. Where the schedule says when parameters are gathered and matrices reduced, both are counted there (by_unit).
   double exposed_gradients_us(const Stage& at, const StageWork& work, bool gathers) const {
     double sums = sums_us(at, TrafficClass::dp_gradient, run_.config.mesh.dp);
-    if (!gathers) sums += exchange_us(at, TrafficClass::grad_reduce_scatter);
-    const double updated = gathers ? 0 : exchange_us(at, TrafficClass::param_all_gather);
+    if (!gathers) sums += exchange_us(at, TrafficClass::grad_reduce_scatter).total();
+    const double updated = gathers ? 0 : exchange_us(at, TrafficClass::param_all_gather).total();
     if (!run_.config.overlap) return sums + updated;
     const double layers = static_cast<double>(run_.config.model.layers) / run_.config.mesh.pp, share = (layers - 1) / layers;
-    return updated + sums - std::min(sums, work.backward_us) * share;
+    return updated + std::max(sums * late_share(at, gathers), sums - work.backward_us * share);
   }
 
   // The sender's encoding and the receiver's decoding lie on a message's way; records of a rank hold what it sent and what it decoded.

@@ -14,11 +14,11 @@ namespace thinwire::bench {
 /// looked at), whose card the ranks of a node share:
 /// - tensor-parallel sums and look-ups block within the passes: bytes over the rate, latency per message of their algorithm, codec work;
 /// - boundary messages by the rule of their class (CompressRule::epilogue_only);
-/// - gradient sums begin as layers end where the run overlaps them, else after the backward pass;
+/// - gradient sums begin as layers end where the run overlaps them and they do not travel with those of the first layer, else after the backward pass;
 /// - of a store that gathers parameters unit by unit, gathers and scattered sums stand where the schedule has them, each unit with the share of its
-///   matrices;
+///   matrices, and share the link where both are under way;
 /// - the rest of the computing (norm, optimizer, packing) follows.
-/// Classes that meet on one card are not modelled.
+/// Other classes that meet on one card are not modelled.
 StepCosts step_costs(const TrainRun& run, const ClusterMachine& machine);
 /// Nodes and rates of an emulated link.
 ClusterMachine machine_of(const EmulatedLink& link);

@@ -127,7 +127,7 @@ std::int64_t converted_by_exchange(const TrainConfig& c, std::int64_t matrix) {
 
 /// Sums over replicas in 1-D: packed buckets, and the wire's buffers of the largest message in flight; likewise what gathers rows of weights. Bytes.
 std::int64_t replica_sums(const TrainConfig& c, const RankParameters& p, bool sharded, std::int64_t size) {
-  const std::int64_t bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20));
+  const std::int64_t bucket = c.bucket_bytes(p.all() * size);
   const std::int64_t packed = (p.least_of_layers * size < bucket && !sharded ? p.in_matrices : 0) + p.vectors;
   const std::int64_t summed = wire_bytes(c, TrafficClass::dp_gradient), gathered = wire_bytes(c, TrafficClass::param_all_gather);
   std::int64_t converted = 0;
@@ -148,7 +148,7 @@ std::int64_t beside_each_other(const TrainConfig& c, const RankParameters& p, bo
   const DataAxis axis = c.mesh.data();
   const int ranks = axis.within_replica();
   if (c.messages_at_once == 1 || ranks == 1 || c.device != DeviceKind::host) return 0;
-  const std::int64_t bucket = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size);
+  const std::int64_t bucket = std::max<std::int64_t>(1, c.bucket_bytes(p.all() * size) / size);
   std::vector<std::int64_t> messages;
   std::int64_t packed = 0;
   const auto add = [&](std::int64_t elements) {
@@ -182,7 +182,7 @@ std::int64_t replica_sums_of_grid(const TrainConfig& c, const RankParameters& p,
     if (ranks > 1) bytes += 2 * ((elements + ranks - 1) / ranks) * wire + (wire != size ? 2 * elements * wire : 0);
   };
   if (c.mesh.dp > 1) {
-    const auto bucket = static_cast<std::int64_t>(c.bucket_cap_mb * (1 << 20)) / size;
+    const std::int64_t bucket = c.bucket_bytes(p.all() * size) / size;
     std::vector<std::int64_t> matrices = p.matrices;
     if (c.mesh.pp == 1) matrices.push_back(p.table);
     std::int64_t packed = p.vectors, alone = 0;

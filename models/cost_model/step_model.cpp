@@ -43,7 +43,7 @@ StepPrediction walk_step(const Schedule& schedule, const StepCosts& costs) {
   StepPrediction p;
   p.pipeline = walk(
       schedule,
-      [&](int stage, const Instruction& i) {
+      [&](int stage, const Instruction& i) -> TransferTime {
         const StageWork& work = costs.stage[static_cast<std::size_t>(stage)];
         switch (i.kind) {
           case InstructionKind::forward:
@@ -55,9 +55,9 @@ StepPrediction walk_step(const Schedule& schedule, const StepCosts& costs) {
           case InstructionKind::send_backward:
             return costs.backward_message_us(stage, i.micro, i.slice);
           case InstructionKind::unshard:
-            return costs.unshard_us ? costs.unshard_us(stage, i.chunk, i.unit) : without;
+            return costs.unshard_us ? costs.unshard_us(stage, i.chunk, i.unit) : TransferTime();
           case InstructionKind::reduce:
-            return costs.reduce_us ? costs.reduce_us(stage, i.chunk, i.unit) : without;
+            return costs.reduce_us ? costs.reduce_us(stage, i.chunk, i.unit) : TransferTime();
           default:
             return without;
         }
@@ -143,10 +143,10 @@ std::vector<results::TimelineRow> timeline_of(const Schedule& schedule, const St
           add("transfer", "pp_backward", i.micro, at.start, at.arrival);
           break;
         case InstructionKind::unshard:
-          add("transfer", "param_all_gather", i.micro, at.arrival - (costs.unshard_us ? costs.unshard_us(static_cast<int>(stage), i.chunk, i.unit) : without), at.arrival);
+          add("transfer", "param_all_gather", i.micro, at.departure, at.arrival);
           break;
         case InstructionKind::reduce:
-          add("transfer", "dp_gradient", i.micro, at.arrival - (costs.reduce_us ? costs.reduce_us(static_cast<int>(stage), i.chunk, i.unit) : without), at.arrival);
+          add("transfer", "dp_gradient", i.micro, at.departure, at.arrival);
           break;
         case InstructionKind::wait_unshard:
           if (at.end <= at.start) break;

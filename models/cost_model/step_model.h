@@ -40,8 +40,8 @@ class MessageCost {
   std::function<double(int sender, int micro, int slice)> cost_;
 };
 
-/// Microseconds that the gather or the reduction of a unit takes on its link; null: nothing.
-using UnitCost = std::function<double(int stage, int chunk, int unit)>;
+/// Microseconds that the gather or the reduction of a unit takes, on the link that both share and besides; null: nothing.
+using UnitCost = std::function<TransferTime(int stage, int chunk, int unit)>;
 
 struct StepCosts {
   std::vector<StageWork> stage;  ///< [P]

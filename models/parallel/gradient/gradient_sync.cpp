@@ -51,6 +51,9 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
       replicated_("replicated gradients", config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
       replicated_parts_("replicated parts of gradients", config.sequence_parallel && config.mesh.tp > 1, tensor_control, clock),
       table_(table_of(store), channels, config.shards_table() ? 1 : config.mesh.data().within_replica(), clock) {
+  std::int64_t all = 0;
+  for (const OwnedPart<T>& part : store.exchanged()) all += part.parameter->elements();
+  bucket_bytes_ = static_cast<double>(config.bucket_bytes(all * static_cast<std::int64_t>(sizeof(T))));
   MessageKey settled;  // a step after any warm-up
   settled.step = std::numeric_limits<std::int64_t>::max();
   for (const OwnedPart<T>& part : store.parts())
@@ -61,7 +64,7 @@ GradientSync<T>::GradientSync(const TrainConfig& config, ProcessMesh& mesh, Para
     const bool late = replicated_.add(p);
     if (!gradient_ || (reduces && !reduces(part))) continue;
     const bool coded = is_matrix(p) && gradient_->codes(part.rule_layer, at_.pp, settled, p.elements());
-    const bool large = static_cast<double>(p.elements()) * sizeof(T) >= config.bucket_cap_mb * (1 << 20);
+    const bool large = static_cast<double>(p.elements()) * sizeof(T) >= bucket_bytes_;
     const bool stacked = coded && config.compress.at(TrafficClass::dp_gradient).stacked;
     add(part, coded || large || part.sharded, stacked, late);
   }
@@ -88,7 +91,7 @@ void GradientSync<T>::add(const OwnedPart<T>& part, bool alone, bool stacked, bo
       std::int64_t bytes = 0;
       for (Parameter<T>* member : b.members) bytes += static_cast<std::int64_t>(member->gradient.bytes());
       const bool packs = b.late == late && b.name.rfind("bucket", 0) == 0;
-      if (packs && static_cast<double>(bytes + static_cast<std::int64_t>(p.gradient.bytes())) <= config_.bucket_cap_mb * (1 << 20))
+      if (packs && static_cast<double>(bytes + static_cast<std::int64_t>(p.gradient.bytes())) <= bucket_bytes_)
         open = &b;  // the latest that has room
     }
   if (open == nullptr) {
@@ -172,12 +175,10 @@ void GradientSync<T>::unit_done(int unit, int micro, bool last) {
   if (!last || !config_.overlap || compares()) return;
   for (auto& [of, bucket] : owner_of_unit_)
     if (of == unit) --bucket->open;
-  // Strictly in order, so that all replicas start the same operations in the same order.
-  for (GradientBucket<T>& b : buckets_) {
-    if (b.started || b.late || (b.stacked && b.open > 0)) continue;  // others need not wait for a stack's last matrix
-    if (b.open > 0) break;
-    start(b);
-  }
+  // Replicas walk through one list of units, so they start the same operations in the same order, whatever is complete first. None waits for another: the vectors of all
+  // layers, in one bucket where matrices go by themselves, are complete with the first layer's.
+  for (GradientBucket<T>& b : buckets_)
+    if (!b.started && !b.late && b.open == 0) start(b);
 }
 
 template <typename T>

@@ -86,6 +86,7 @@ class GradientSync {
   ComputeClock& clock_;
   TensorReplicated<T> replicated_, replicated_parts_;
   TiedTable<T> table_;
+  double bucket_bytes_ = 0;  ///< up to which gradients are packed
   std::deque<GradientBucket<T>> buckets_;  ///< in the order of the backward pass
   std::vector<std::pair<int, GradientBucket<T>*>> owner_of_unit_;  ///< (unit, bucket), one entry per parameter
   MemoryPool spare_;  ///< for rows that are added to others

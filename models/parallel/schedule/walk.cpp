@@ -47,7 +47,9 @@ class Walker {
         left_(schedule.stage.size()),
         posted_(schedule.stage.size()),
         pass_(schedule.stage.size()),
-        gathers_(schedule.stage.size()) {
+        links_(schedule.stage.size()),
+        gathered_(schedule.stage.size()),
+        gathers_known_(schedule.stage.size()) {
     walk_.reduced.resize(schedule.stage.size());
     walk_.busy.resize(schedule.stage.size());
     for (const auto& list : s_.stage) walk_.stage.emplace_back(list.size());
@@ -65,6 +67,11 @@ class Walker {
     for (std::size_t stage = 0; stage < s_.stage.size(); ++stage) {
       walk_.makespan = std::max(walk_.makespan, now_[stage]);
       walk_.sends_done.push_back(std::max(now_[stage], left_[stage]));
+      while (const auto done = links_[stage].next_done(SharedLink::gathers)) arrived(stage, *done);
+      while (const auto done = links_[stage].next_done(SharedLink::reductions)) {
+        arrived(stage, *done);
+        walk_.reduced[stage] = done->at.arrival;
+      }
       walk_.peak_live.push_back(peak_live_activations(s_, static_cast<int>(stage)));
     }
     return std::move(walk_);
@@ -72,7 +79,7 @@ class Walker {
 
  private:
   const Instruction& next(std::size_t stage) const { return s_.stage[stage][next_[stage]]; }
-  double cost(std::size_t stage) const { return cost_(static_cast<int>(stage), next(stage)); }
+  double cost(std::size_t stage) const { return cost_(static_cast<int>(stage), next(stage)).total(); }
 
   Road& road(int from, int to, bool forward) { return roads_[{{from, to}, forward}]; }
 
@@ -84,9 +91,8 @@ class Walker {
         compute(stage);
         return true;
       case Kind::unshard:
-        gathers_[stage].free_from = std::max(gathers_[stage].free_from, now_[stage]) + cost(stage);
-        gathers_[stage].there[{next(stage).chunk, next(stage).unit}] = gathers_[stage].free_from;
-        walk_.stage[stage][next_[stage]].arrival = gathers_[stage].free_from;
+        links_[stage].start(SharedLink::gathers, next_[stage], now_[stage], cost_(static_cast<int>(stage), next(stage)));
+        gathered_[stage][{next(stage).chunk, next(stage).unit}] = next_[stage];
         finish(stage, now_[stage]);
         return true;
       case Kind::wait_unshard:
@@ -96,8 +102,7 @@ class Walker {
         finish(stage, now_[stage]);
         return true;
       case Kind::reduce:
-        walk_.reduced[stage] = std::max(walk_.reduced[stage], now_[stage]) + cost(stage);
-        walk_.stage[stage][next_[stage]].arrival = walk_.reduced[stage];
+        links_[stage].start(SharedLink::reductions, next_[stage], now_[stage], cost_(static_cast<int>(stage), next(stage)));
         finish(stage, now_[stage]);
         return true;
       case Kind::send_forward:
@@ -134,11 +139,19 @@ class Walker {
 
   void wait_for_unit(std::size_t stage) {
     const Instruction& i = next(stage);
-    const auto found = gathers_[stage].there.find({i.chunk, i.unit});
-    if (found == gathers_[stage].there.end())
+    const auto found = gathered_[stage].find({i.chunk, i.unit});
+    if (found == gathered_[stage].end())
       throw RuntimeFailure("pipeline schedule " + s_.name + ": stage " + std::to_string(stage) + " waits for a gather that was not started: " + describe(i));
-    finish(stage, std::max(now_[stage], found->second));
-    gathers_[stage].there.erase(found);
+    // Nothing is started while the stage waits, so what the link does until then is known.
+    while (gathers_known_[stage] <= found->second) arrived(stage, *links_[stage].next_done(SharedLink::gathers));
+    finish(stage, std::max(now_[stage], walk_.stage[stage][found->second].arrival));
+    gathered_[stage].erase(found);
+  }
+
+  void arrived(std::size_t stage, const SharedLink::Done& done) {
+    WalkedInstruction& at = walk_.stage[stage][done.id];
+    at.departure = done.at.begin, at.arrival = done.at.arrival;
+    if (s_.stage[stage][done.id].kind == Kind::unshard) gathers_known_[stage] = done.id + 1;
   }
 
   bool send(std::size_t stage) {
@@ -238,10 +251,6 @@ class Walker {
     double begin = 0, duration = 0;
     double done = 0;  ///< end of its last unit
   };
-  struct Gathers {
-    double free_from = 0;                      ///< the gather before has arrived
-    std::map<std::pair<int, int>, double> there;  ///< by chunk and unit, until it is waited for
-  };
   const Schedule& s_;
   const InstructionCost& cost_;
   SendMode mode_;
@@ -251,7 +260,9 @@ class Walker {
   std::vector<double> left_;  ///< [P] when the messages sent so far have arrived; known under eager and departing
   std::vector<char> posted_;  ///< the other end has been told of the stage's next instruction
   std::vector<OpenPass> pass_;
-  std::vector<Gathers> gathers_;
+  std::vector<SharedLink> links_;  ///< [P], of gathers and reductions
+  std::vector<std::map<std::pair<int, int>, std::size_t>> gathered_;  ///< [P], by chunk and unit the gather's place in the list, until it is waited for
+  std::vector<std::size_t> gathers_known_;                            ///< [P], the ends of gathers before this place in the list are known
   std::map<std::pair<std::pair<int, int>, bool>, Road> roads_;
   Walk walk_;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/parallel/schedule/schedule.h"
+#include "models/parallel/schedule/shared_link.h"
 
 namespace thinwire {
 
@@ -18,8 +19,8 @@ enum class SendMode {
 };
 
 /// Cost of an instruction of a stage, in any unit of time: of the computation for forward and backward, of
-/// the transfer for sends, unshard and reduce. Not asked for receives and waits.
-using InstructionCost = std::function<double(int stage, const Instruction&)>;
+/// the transfer for sends, unshard and reduce. Not asked for receives and waits. A number alone is time on the link.
+using InstructionCost = std::function<TransferTime(int stage, const Instruction&)>;
 
 /// Of a lowered schedule the cost of a pass is asked once, with its first unit, and spread over its units: share of the pass that is done after
 /// this unit, 1 after the last.
@@ -32,6 +33,7 @@ struct WalkedInstruction {
   double start = 0;  ///< the stage comes to it
   double end = 0;    ///< the stage goes on; for a receive, start..end is the wait
   double arrival = 0;  ///< of a send under eager and departing: when its message is there; of unshard and reduce: when they are done
+  double departure = 0;  ///< of unshard and reduce: when they are under way
 };
 
 struct Walk {
@@ -46,8 +48,8 @@ struct Walk {
 };
 
 /// Transfers of one ordered pair of stages and direction follow each other; different pairs and directions do
-/// not slow each other, and neither do a stage's gathers and its reductions, each of which follow each other. `share`: without it every unit of
-/// a pass takes equally long. Throws RuntimeFailure naming every stuck stage and its instruction when stages wait
+/// not slow each other. A stage's gathers follow each other, and so do its reductions; where both are under way they share its link (SharedLink). `share`:
+/// without it every unit of a pass takes equally long. Throws RuntimeFailure naming every stuck stage and its instruction when stages wait
 /// in a circle or for what never comes, when a stage receives another message than is sent to it, and when a
 /// message is never received.
 Walk walk(const Schedule& schedule, const InstructionCost& cost, SendMode mode = SendMode::eager, const PassShare& share = {});

@@ -363,7 +363,7 @@ void TrainConfig::check() const {
   within("epsilon", trainer.adamw.epsilon, trainer.adamw.epsilon > 0, "above 0");
   within("weight-decay", trainer.adamw.weight_decay, trainer.adamw.weight_decay >= 0, "0 or more");
   within("clip", trainer.max_norm, trainer.max_norm > 0, "above 0");
-  within("bucket-cap-mb", bucket_cap_mb, bucket_cap_mb > 0, "above 0");
+  within("bucket-cap-mb", bucket_cap_mb, bucket_cap_mb >= 0, "0 or more");
   within("messages-at-once", messages_at_once, messages_at_once >= 1 && messages_at_once <= 64, "1 to 64");
 
   if (seq > model.max_seq)
@@ -424,6 +424,11 @@ void TrainConfig::check() const {
 
 bool TrainConfig::shards_gradients() const { return mesh.data().within_replica() > 1 && store_info(zero_stage).shards_gradients; }
 bool TrainConfig::shards_table() const { return mesh.pp > 1 && shards_gradients() && embedding_sync == "two_step"; }
+
+std::int64_t TrainConfig::bucket_bytes(std::int64_t gradient_bytes) const {
+  if (bucket_cap_mb > 0) return static_cast<std::int64_t>(bucket_cap_mb * (1 << 20));
+  return std::clamp<std::int64_t>(gradient_bytes / 16, 64 << 10, 4 << 20);
+}
 
 std::vector<int> TrainConfig::slices() const { return parse_slices(token_slices, static_cast<int>(seq)); }
 

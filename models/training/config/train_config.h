@@ -50,7 +50,7 @@ struct TrainConfig {
   int zero_prefetch = 1;            ///< a gather starts so many unit passes before its values are needed
   bool recompute = false;           ///< keep only the input of each layer, run it again before its backward pass
   bool overlap = true;              ///< reduce gradients while the backward pass still runs
-  double bucket_cap_mb = 4;            ///< dense gradients travel in buckets of about this size
+  double bucket_cap_mb = 0;            ///< dense gradients travel in buckets of about so many MiB; 0: see bucket_bytes()
   /// Of a step's exchange, which has a message for each matrix, so many small ones are under way together (ChannelOptions::small_at_once): eight are
   /// those of two transformer layers.
   int messages_at_once = 8;
@@ -90,6 +90,9 @@ struct TrainConfig {
   std::set<TrafficClass> omitted() const;
   /// Tokens of each slice, `seq` in all; one entry where sequences stay whole. UsageError when token_slices does not fit `seq`.
   std::vector<int> slices() const;
+  /// Bytes up to which small dense gradients of a rank that holds `gradient_bytes` of them are packed together. Where the run does not say (bucket_cap_mb) a sixteenth, from
+  /// 64 KiB to 4 MiB: what is in the last bucket hides behind nothing, so a small model in one would have no overlap at all.
+  std::int64_t bucket_bytes(std::int64_t gradient_bytes) const;
   /// Of the pipeline, be it of ranks or within one.
   int stages() const { return boundary_stages > 0 ? boundary_stages : mesh.pp; }
   std::int64_t micro_batches() const { return global_batch / (mesh.dp * micro_batch); }

@@ -293,7 +293,7 @@ std::vector<TrainOption> make_table() {
       word<bool>("parallel.sends", "sends", OnResume::free,
                  "boundary tensors leave while the stage computes on, or it waits for them first", TW_MEMBER(blocking_sends),
                  {"overlapped", "blocking"}, {false, true}),
-      option("parallel.bucket_cap_mb", "bucket-cap-mb", OnResume::told, "size of a bucket of dense gradients", "MiB",
+      option("parallel.bucket_cap_mb", "bucket-cap-mb", OnResume::told, "size of a bucket of dense gradients; 0: a sixteenth of a rank's gradients, from 64 KiB to 4 MiB", "MiB",
              TW_MEMBER(bucket_cap_mb)),
       option("parallel.messages_at_once", "messages-at-once", OnResume::free,
              "of a step's exchange of gradients, weights or updates, so many messages of at most 1 MiB are under way together: a long latency is waited for once; 1: each in turn, with less memory", "",

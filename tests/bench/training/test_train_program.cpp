@@ -274,8 +274,42 @@ TEST(TrainPrediction, TakesComputeFromTheSlowestRankOfAStageAndBytesFromTheCount
   EXPECT_DOUBLE_EQ(step_costs(run, machine).table_us[0], 2 * 3 + 4);
   EXPECT_DOUBLE_EQ(step_costs(run, machine).embedding_us, 2 * 3 + 4);
   run.config.overlap = true;
-  run.config.model.layers = 4;  // two to a stage: half of the sums may hide behind half of a backward pass
-  EXPECT_DOUBLE_EQ(step_costs(run, machine).gradient_us[0], 8);
+  run.config.model.layers = 4;
+  EXPECT_DOUBLE_EQ(step_costs(run, machine).gradient_us[0], 16) << "all in one bucket, which waits for the last gradient";
+  for (auto& steps : run.ranks)
+    for (StepRecord& s : steps) s.traffic.front().operations = 2;
+  EXPECT_DOUBLE_EQ(step_costs(run, machine).gradient_us[0], (2 * 3 + 5 + 2.5) / 2) << "two, of which the first hides behind the first layer's backward pass";
+}
+
+// Sixteen sums between four replicas, six messages each on a ring; a small one is 0.6 or 60 us on the link.
+TEST(TrainPrediction, OfSmallSumsTheLatenciesOrTheBytesCountWhicheverTakeLonger) {
+  TrainRun run;
+  run.config.mesh = {1, 1, 4};
+  run.config.overlap = false;
+  run.config.global_batch = 4, run.config.micro_batch = 1;
+  ClusterMachine machine;
+  machine.between = {3, 8};  // 3 us, a byte takes a nanosecond
+  const auto sums_us = [&](std::int64_t bytes, std::int64_t dense_bytes, int together) {
+    StepRecord s;
+    s.forward_us = 400, s.backward_us = 800, s.compute_us = 1250;
+    TrafficRecord t;
+    t.traffic = TrafficClass::dp_gradient, t.codec = "none", t.operations = 16, t.total.link_bytes = 16 * bytes, t.total.dense_bytes = 16 * dense_bytes, t.total.encode_us = 5;
+    s.traffic = {t};
+    run.ranks = {{s}, {s}, {s}, {s}};
+    run.config.messages_at_once = together;
+    return step_costs(run, machine).gradient_us[0];
+  };
+  EXPECT_NEAR(sums_us(600, 400, 8), 2 * (6 * 3 + 0.6) + 7 * 0.1 + 5, 1e-9) << "two times eight together, the eighth seven messages behind the first";
+  EXPECT_NEAR(sums_us(60000, 40000, 8), 16 * 60 + 3 + 5, 1e-9) << "the link has always something to carry";
+  EXPECT_NEAR(sums_us(600, 400, 1), 16 * (6 * 3 + 0.6) + 5, 1e-9) << "in turn";
+  EXPECT_NEAR(sums_us(600, small_bytes + 1, 8), 16 * (6 * 3 + 0.6) + 5, 1e-9) << "large ones go in turn";
+  sums_us(600, 400, 8);
+  for (auto& steps : run.ranks) {
+    TrafficRecord vectors = steps.front().traffic.front();
+    vectors.codec = "powersgd:rank=4+ef", vectors.operations = 3, vectors.total.link_bytes = 3 * 1200, vectors.total.encode_us = 0;  // two sums each: twelve messages of 0.1 us
+    steps.front().traffic.push_back(vectors);
+  }
+  EXPECT_NEAR(step_costs(run, machine).gradient_us[0], 3 * (16 * 18.6 + 3 * 37.2) / 19 + 7 * (16 * 0.1 + 3 * 0.1) / 19 + 5, 1e-9) << "under way together with those of another codec";
 }
 
 // Two stages, two replicas. Of a table that is shared out the replicas' sum is one of the exchanges of matrices, and one sum over the two stages is left.
@@ -307,8 +341,8 @@ TEST(TrainPrediction, ATiedTableThatIsSharedOutTravelsWithTheMatricesAndThenBetw
   ASSERT_TRUE(costs.unshard_us && costs.reduce_us);
   const double table = 50 * 8, positions = 10 * 8, layer = 12 * 8 * 8;
   for (const auto& cost : {costs.unshard_us, costs.reduce_us}) {
-    EXPECT_NEAR(cost(0, 0, 0) / cost(0, 0, 1), (table + positions) / layer, 1e-12) << "the embedding against a layer";
-    EXPECT_NEAR(cost(1, 0, 1) / cost(1, 0, 0), table / layer, 1e-12) << "the head against a layer";
+    EXPECT_NEAR(cost(0, 0, 0).total() / cost(0, 0, 1).total(), (table + positions) / layer, 1e-12) << "the embedding against a layer";
+    EXPECT_NEAR(cost(1, 0, 1).total() / cost(1, 0, 0).total(), table / layer, 1e-12) << "the head against a layer";
   }
 }
 
@@ -431,19 +465,22 @@ TEST(TrainPrediction, GathersOfAShardedStoreAreCountedWhereTheScheduleHasThem) {
   const StepCosts costs = step_costs(run, machine);
   EXPECT_DOUBLE_EQ(costs.gradient_us[0], 2 * 3 + 2) << "the vectors alone";
   ASSERT_TRUE(costs.unshard_us && costs.reduce_us);
-  double gathered = 0, reduced = 0;
+  double gathered = 0, reduced = 0, on_link = 0;
   int gathers = 0, reductions = 0;  // of units that hold matrices: those of one are under way together
   const Schedule schedule = training_schedule(run.config);
   for (const Instruction& i : schedule.stage[0]) {
-    const double us = i.kind == InstructionKind::unshard ? costs.unshard_us(0, i.chunk, i.unit) : i.kind == InstructionKind::reduce ? costs.reduce_us(0, i.chunk, i.unit) : 0;
-    (i.kind == InstructionKind::unshard ? gathered : reduced) += us;
-    (i.kind == InstructionKind::unshard ? gathers : reductions) += us > 0 ? 1 : 0;
+    if (i.kind != InstructionKind::unshard && i.kind != InstructionKind::reduce) continue;
+    const TransferTime us = i.kind == InstructionKind::unshard ? costs.unshard_us(0, i.chunk, i.unit) : costs.reduce_us(0, i.chunk, i.unit);
+    (i.kind == InstructionKind::unshard ? gathered : reduced) += us.total();
+    (i.kind == InstructionKind::unshard ? gathers : reductions) += us.total() > 0 ? 1 : 0;
+    on_link += us.link;
   }
+  EXPECT_NEAR(on_link, 40 + 20, 1e-9) << "latencies leave the link to others";
   EXPECT_GT(gathers, 3);
   EXPECT_GT(reductions, 2);
   EXPECT_NEAR(gathered, gathers * 3 + 40, 1e-9);
   EXPECT_NEAR(reduced, reductions * 3 + 20, 1e-9);
-  EXPECT_NEAR(costs.unshard_us(0, 0, 0) / costs.unshard_us(0, 0, 1), (50.0 + 10) * 8 / (12 * 8 * 8), 1e-12) << "the embedding's tables against a layer's matrices";
+  EXPECT_NEAR(costs.unshard_us(0, 0, 0).total() / costs.unshard_us(0, 0, 1).total(), (50.0 + 10) * 8 / (12 * 8 * 8), 1e-12) << "the embedding's tables against a layer's matrices";
   EXPECT_GE(predict_step(schedule, costs).step_us, 1200 + 8);
   run.config.zero_stage = 0;
   EXPECT_FALSE(step_costs(run, machine).unshard_us) << "a store of whole parameters";

@@ -235,6 +235,30 @@ TEST(LoweredWalk, AGatherHoldsItsPassUpUnlessItIsPrefetched) {
   EXPECT_DOUBLE_EQ(walk(lower(s, {{3}}, options), cost).makespan, 24 + 2);
 }
 
+// Three units of 4, gathers of 2 and reductions of 6. The gather for b2 stays from the forward pass; those for b1 and b0 set out with b2 and b1. b2 ends at 18 (six of them
+// for the first gather and the passes) and its reduction begins. The gather for b0 sets out with b1, at 18, too, so that both have half of the link.
+TEST(LoweredWalk, AGatherAndAReductionUnderWayTogetherShareTheLink) {
+  const Schedule s = make_schedule("1f1b", 1, 1);
+  const InstructionCost cost = [](int, const Instruction& i) { return i.kind == Kind::unshard ? 2.0 : i.kind == Kind::reduce ? 6.0 : 12.0; };
+  LoweringOptions options;
+  options.gathers = true, options.keep = KeepGathered::layer, options.prefetch = 1, options.reduce = ReduceWhen::last;
+  const Schedule lowered = lower(s, {{3}}, options);
+  const Walk walked = walk(lowered, cost);
+  double begin[3] = {}, end[3] = {};
+  double gathered = 0;
+  for (std::size_t k = 0; k < lowered.stage[0].size(); ++k) {
+    const Instruction& i = lowered.stage[0][k];
+    if (i.kind == Kind::reduce) begin[i.unit] = walked.stage[0][k].departure, end[i.unit] = walked.stage[0][k].arrival;
+    if (i.kind == Kind::unshard) gathered = walked.stage[0][k].arrival;
+  }
+  EXPECT_DOUBLE_EQ(begin[2], 18);
+  EXPECT_DOUBLE_EQ(gathered, 18 + 2 * 2);
+  EXPECT_DOUBLE_EQ(walked.makespan, 26) << "which the pass of b1 hides";
+  EXPECT_DOUBLE_EQ(end[2], 18 + 6 + 2) << "but the reduction pays for";
+  EXPECT_DOUBLE_EQ(begin[1], 26);
+  EXPECT_DOUBLE_EQ(walked.reduced[0], 26 + 2 * 6);
+}
+
 TEST(LoweredWalk, ReductionsFollowEachOtherBehindTheBackwardPass) {
   const Schedule s = make_schedule("1f1b", 1, 1);
   const InstructionCost cost = [](int, const Instruction& i) { return i.kind == Kind::reduce ? 5.0 : 12.0; };

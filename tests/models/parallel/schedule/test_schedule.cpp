@@ -302,7 +302,7 @@ TEST(Walk, MakespanOf1F1BWithTransfers) {
       const auto plain = uniform_cost(1, 3, 0.3);
       return walk(s,
                   [&](int stage, const Instruction& i) {
-                    return plain(stage, i) /
+                    return plain(stage, i).total() /
                            (i.kind == Kind::send_backward && compressed(stage, i.micro) ? 42 : 1);
                   })
           .makespan;
