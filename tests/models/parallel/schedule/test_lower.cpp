@@ -235,8 +235,8 @@ TEST(LoweredWalk, AGatherHoldsItsPassUpUnlessItIsPrefetched) {
   EXPECT_DOUBLE_EQ(walk(lower(s, {{3}}, options), cost).makespan, 24 + 2);
 }
 
-// Three units of 4, gathers of 2 and reductions of 6. The gather for b2 stays from the forward pass; those for b1 and b0 set out with b2 and b1. b2 ends at 18 (six of them
-// for the first gather and the passes) and its reduction begins. The gather for b0 sets out with b1, at 18, too, so that both have half of the link.
+// Three units of 4, gathers of 2 and reductions of 6. The gather for b2 stays from the forward pass; those for b1 and b0 set out with b2 and b1. Behind the
+// first gather the forward pass ends at 14 and b2 at 18, when its reduction sets out, and with b1 the gather for b0: both have half of the link.
 TEST(LoweredWalk, AGatherAndAReductionUnderWayTogetherShareTheLink) {
   const Schedule s = make_schedule("1f1b", 1, 1);
   const InstructionCost cost = [](int, const Instruction& i) { return i.kind == Kind::unshard ? 2.0 : i.kind == Kind::reduce ? 6.0 : 12.0; };

@@ -64,8 +64,7 @@ TEST(SharedLink, KnowsAnEndBeforeWhatIsStartedBehindIt) {
   EXPECT_DOUBLE_EQ(link.next_done(SharedLink::reductions)->at.arrival, 103);
 }
 
-// It is never idle while a transfer that may use it waits, so what one stream sends alone ends with the sum, and two streams together end no later than one behind
-// the other would and no earlier than the busier one alone.
+// It carries no more than its rate, and is never idle for longer than transfers are still being started.
 TEST(SharedLink, DoesTheWorkThatWasStarted) {
   const Random random(5, "transfers");
   std::uint64_t draw = 0;
@@ -87,7 +86,6 @@ TEST(SharedLink, DoesTheWorkThatWasStarted) {
         of[stream] = done->at.arrival;
         last = std::max(last, done->at.arrival);
       }
-    EXPECT_GE(last, std::max(work[0], work[1]) - 1e-9);
     EXPECT_GE(last, work[0] + work[1] - 1e-9);
     EXPECT_LE(last, work[0] + work[1] + now + 1e-9);
   }
