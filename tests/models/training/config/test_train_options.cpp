@@ -362,5 +362,13 @@ TEST(TrainCheck, SizesThatDoNotDivideAreOneErrorWithBothNumbersAndTheRemedy) {
   EXPECT_NE(message_of<UsageError>([&] { config.check(); }).find("never compressed"), std::string::npos);
 }
 
+TEST(TrainOptions, BucketsFollowTheModelUnlessTheRunSaysTheirSize) {
+  const TrainConfig follows = make_train_config({}), stated = make_train_config({{"bucket-cap-mb", "0.5"}});
+  EXPECT_EQ(follows.bucket_bytes(3369984), 3369984 / 16);
+  EXPECT_EQ(follows.bucket_bytes(1000), 64 << 10) << "no bucket for every vector of a tiny model";
+  EXPECT_EQ(follows.bucket_bytes(std::int64_t{1} << 40), 4 << 20);
+  for (const std::int64_t gradient : {std::int64_t{1000}, std::int64_t{1} << 40}) EXPECT_EQ(stated.bucket_bytes(gradient), 1 << 19);
+}
+
 }  // namespace
 }  // namespace thinwire
