@@ -26,12 +26,14 @@ using namespace thinwire::race;
 struct Options : claims::CellOptions {
   std::string course;
   std::vector<std::string> more;  ///< files of further entrants
+  std::string text;               ///< raced on instead of the course's
   bool time_anew = false;         ///< timed cells of `begin_with` are not taken
 };
 
 Course course_of(const Options& options) {
   Course course = read_course(options.course);
   for (const std::string& file : options.more) add_entrants(course, file);
+  if (!options.text.empty()) race_on_text(course, options.text);
   check_settings(course);
   return course;
 }
@@ -131,6 +133,7 @@ int dispatch(int argc, char** argv) {
   for (CLI::App* command : {run_command, plan_command}) {
     command->add_option("course", options.course, "a course (experiments/race/courses/*.toml)")->required();
     command->add_option("--entrants", options.more, "a file of further [[entrant]] tables (again for more)")->allow_extra_args(false);
+    command->add_option("--text", options.text, "your text, a file or folder, instead of the course's; a target that the course states is then set by its baseline");
   }
   run_command->add_option("--out", options.out, "result folder")->required();
   run_command->add_option("--bin", options.bin, "folder of the programs (default: beside this one)");

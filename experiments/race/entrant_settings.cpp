@@ -1,8 +1,10 @@
 #include "experiments/race/entrant_settings.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/error.h"
+#include "models/data/dataset.h"
 #include "models/training/config/train_options.h"
 #include "models/update/update_policy.h"
 
@@ -68,6 +70,17 @@ void check_settings(const Course& course) {
       throw UsageError((entrant.where.empty() ? course.name : entrant.where) + ": entrant " + entrant.name + ": " + error.what());
     }
   }
+}
+
+void race_on_text(Course& course, const std::string& path) {
+  const std::string text = std::filesystem::absolute(path).lexically_normal().string();
+  for (RunShape* shape : {&course.loss, &course.time}) {
+    const TrainConfig config = config_of(shape->parameters);
+    shape->parameters.set("text", text);
+    shape->parameters.set("data-sha256", open_data(config.data, text, config.model.seed, config.global_batch, config.vocabulary).hash);
+  }
+  course.target = 0;
+  course.description += std::string(course.description.empty() ? "" : "; ") + "not on that text, but on " + text;
 }
 
 }  // namespace thinwire::race

@@ -22,4 +22,8 @@ bool layouts_differ(const Course& course, const Entrant& entrant);
 /// round before), and timed runs of another model than the loss runs whose state they are to begin with.
 void check_settings(const Course& course);
 
+/// Puts a text (file or folder) in the place of the course's, in all its runs. Its SHA-256 is stated beside the path, so that a race does not go on over a text that changed. A target that the
+/// course states belongs to the other text and is dropped: the baseline sets one. UsageError for a path without text, EnvironmentError for one that is not there.
+void race_on_text(Course& course, const std::string& path);
+
 }  // namespace thinwire::race

@@ -176,6 +176,29 @@ expect_output "not within 1 horizons"
 [[ $output != *"timed from its initial weights"* ]] || fail "it began anew: $output"
 [ -z "$(find "$work/out" -name '*.kept.h5')" ] || fail "a state is left"
 
+property "a text of one's own takes the place of the course's by one flag, and a target that the course states goes with the old text"
+for ((i = 0; i < 4000; ++i)); do echo "line $((i * 7919 % 10007)) of a text of one's own"; done > "$work/own.txt"
+sed 's/^horizon = 8/horizon = 8\ntarget = 0.5\ndescription = "tiny GPT"/' "$work/course.toml" > "$work/stated.toml"
+run "$race" run "$work/stated.toml" --text "$work/own.txt" --out "$work/own"
+expect_status 0
+python3 - "$work/own" "$(sha256sum < "$work/own.txt" | cut -d' ' -f1)" <<'P' || fail "not all runs are of that text: $output"
+import glob, json, sys
+cells = [cell["parameters"] for path in glob.glob(sys.argv[1] + "/launches/*.json") for cell in json.load(open(path))["cells"]]
+assert cells and all(cell["text"].endswith("/own.txt") and cell["data-sha256"] == sys.argv[2] for cell in cells), cells
+race = json.load(open(sys.argv[1] + "/race.json"))
+assert race["registered"]["target"] != 0.5, race["registered"]
+assert all(s["description"].startswith("tiny GPT; not on that text, but on /") for s in race["standings"]), race["standings"]
+P
+
+property "a race does not go on over a text that changed, and a text that is not there is named"
+echo "and one line more" >> "$work/own.txt"
+run "$race" run "$work/stated.toml" --text "$work/own.txt" --out "$work/own"
+expect_status 2
+expect_output "registered a target"
+run "$race" plan "$work/stated.toml" --text "$work/nowhere"
+expect_status 3
+expect_output "$work/nowhere"
+
 property "a baseline that is tuned to another rate than the registered one is refused"
 cp "$work/out/registered.json" "$work/registered.json"
 sed -i 's/"learning_rate": .*,/"learning_rate": 0.5,/' "$work/out/registered.json"
