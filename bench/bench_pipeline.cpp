@@ -129,7 +129,7 @@ void run_cell(BenchContext& context, const Cell& cell) {
   const Work work = work_of(cell.parameters, world.rank() + 1 == world.size());
   SleepingStage stage(world, work);
   std::optional<RealTimePriority> undisturbed;
-  const Waiter::Quiet naps(100);  // as in train_gpt: eight ranks that poll every 20 us fill two cores, of which the kernel leaves 95 % to real-time work, and steps were 5 to 9 % longer
+  const Waiter::Quiet naps(100);  // as in train_gpt: eight ranks that poll every 20 us fill two cores, and steps come out 1 to 9 % longer (results/reference/cpu-2-cores/contest_link)
   world.barrier();  // a rank that is late must not find the cores taken
   if (NodeInfo::oversubscription() <= 8) undisturbed.emplace();
   if (!context.check_only) stage.step();  // connections open; the link is in its steady state from here on
