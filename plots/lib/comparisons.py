@@ -1,22 +1,57 @@
 """Arms that claims train on one ground: losses by arm and seed, and a panel of differences to the first arm."""
 import math
+from dataclasses import dataclass
 
-from plots.lib import claim_drawing, style
+from plots.lib import claim_drawing, style, words
 from plots.lib import claims as claims_of
 
 BEGINNING = "validation loss (nats per token), "
 
 
+@dataclass
+class Comparison:
+    """Arms that were trained beside each other: `arms` is {arm: {seed: loss}}, the baseline first."""
+
+    ground: str
+    arms: dict
+    tables: list
+    title: str = ""  # the ground, and whose numbers these are where the ground has several comparisons
+
+    @property
+    def origin(self):
+        return self.tables[0].claim.origin
+
+
 def by_ground(tables):
-    """{ground: {arm: {seed: loss}}}, the baseline first: claims of one comparison share cells, so equal names are equal numbers."""
-    grounds = {}
+    """Comparisons of these tables, those of a baseline alone left out. Claims of one ground share cells and are joined; those of another run of claims, of another profile, or with another
+    number for the same arm and seed, were trained elsewhere, and an arm of the one less the baseline of the other would be no difference between arms."""
+    found = []
     for table in tables:
-        arms = grounds.setdefault(table.name.removeprefix(BEGINNING), {})
-        for label, values in table.rows:
-            finite = {seed: v for seed, v in values.items() if math.isfinite(v)}
-            if finite:
-                arms.setdefault(label, {}).update(finite)
-    return grounds
+        ground = table.name.removeprefix(BEGINNING)
+        finite = {label: {seed: v for seed, v in values.items() if math.isfinite(v)} for label, values in table.rows}
+        home = lambda t: (t.claim.reference, t.claim.profile)
+        fits = lambda c: c.ground == ground and home(c.tables[0]) == home(table) and _agree(c.arms, finite)
+        comparison = next(filter(fits, found), None)
+        if comparison is None:
+            found.append(comparison := Comparison(ground, {}, []))
+        comparison.tables.append(table)
+        for label, values in finite.items():
+            if values:
+                comparison.arms.setdefault(label, {}).update(values)
+    found = [c for c in found if len(c.arms) > 1]
+    for c in found:
+        several = sum(other.ground == c.ground for other in found) > 1
+        c.title = f"{c.ground} ({_whose(c)})" if several else c.ground
+    return found
+
+
+def _agree(arms, others):
+    return all(arms.get(label, {}).get(seed, v) == v for label, values in others.items() for seed, v in values.items())
+
+
+def _whose(comparison):
+    claims = [t.claim for t in comparison.tables]
+    return words.listing([c.id.split(".")[1] for c in claims], 12) + (", " + claims[0].origin if claims[0].reference else f", {claims[0].profile}")
 
 
 def differences(arms):

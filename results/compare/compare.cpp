@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "core/statistics.h"
 #include "results/compare/compare_pairs.h"
@@ -94,6 +95,24 @@ Spread spread_from(const std::vector<double>& residuals, const std::vector<doubl
   return {variance, std::sqrt(variance / 2), share_of_degrees * degrees_of_scale(residuals.size()), source};
 }
 
+/// How bad a pair of runs is before its times are looked at; greater is worse.
+using Badness = std::tuple<bool, int, bool>;  // got worse; what differs; not delivered
+
+Badness badness_of(const ComparedCell& judged, const CellRow& a, const CellRow& b) {
+  const int what = judged.verdict == Verdict::status_differs  ? 3
+                   : judged.verdict == Verdict::bytes_differ  ? 2
+                   : judged.verdict == Verdict::error_differs ? 1
+                                                              : 0;
+  return {judged.worse, what, !(delivered(a) && delivered(b))};
+}
+
+/// Status of `shown`, or MISTRUSTED where it is OK and the link of a run whose times count was mistrusted.
+std::string status_among(const std::vector<Run*>& runs, const CellRow& shown) {
+  const bool mistrusted =
+      std::any_of(runs.begin(), runs.end(), [](const Run* run) { return run->row->status == "MISTRUSTED"; });
+  return mistrusted && shown.status == "OK" ? "MISTRUSTED" : shown.status;
+}
+
 }  // namespace
 
 const char* name_of(Verdict verdict) {
@@ -150,16 +169,21 @@ Comparison compare(const std::vector<CollectedFile>& a, const std::vector<Collec
     if (unit.first_b != nullptr) cell.status_b = unit.first_b->status;
     std::vector<Run*> runs_a, runs_b;
     const CellRow *row_a = nullptr, *row_b = nullptr;
+    Badness worst{};
     for (auto& [at, run] : unit.a) {
       const auto other = unit.b.find(at);
       if (other == unit.b.end()) continue;
-      // The first pair, or one that is not well: a cell is as good as its worst run.
-      const bool worse = row_a != nullptr && delivered(*row_a) && delivered(*row_b) &&
-                         !(delivered(*run.row) && delivered(*other->second.row));
-      if (row_a == nullptr || worse) row_a = run.row, row_b = other->second.row;
-      if (run.logs.empty() || other->second.logs.empty() || !delivered(*run.row) ||
-          !delivered(*other->second.row))
-        continue;
+      const CellRow &of_a = *run.row, &of_b = *other->second.row;
+      // A cell is as good as its worst pair of runs: of equally bad ones the first is shown.
+      ComparedCell judged;
+      judged.verdict = exact_verdict(of_a, of_b, keys, options, judged);
+      const Badness badness = badness_of(judged, of_a, of_b);
+      if (row_a == nullptr || badness > worst) {
+        worst = badness;
+        row_a = &of_a, row_b = &of_b;
+        cell.verdict = judged.verdict, cell.worse = judged.worse, cell.note = judged.note;
+      }
+      if (run.logs.empty() || other->second.logs.empty() || !delivered(of_a) || !delivered(of_b)) continue;
       runs_a.push_back(&run);
       runs_b.push_back(&other->second);
     }
@@ -172,9 +196,8 @@ Comparison compare(const std::vector<CollectedFile>& a, const std::vector<Collec
       result.cells.push_back(std::move(cell));
       continue;
     }
-    cell.status_a = row_a->status;
-    cell.status_b = row_b->status;
-    cell.verdict = exact_verdict(*row_a, *row_b, keys, options, cell);
+    cell.status_a = status_among(runs_a, *row_a);
+    cell.status_b = status_among(runs_b, *row_b);
     cell.pairs = static_cast<std::int64_t>(runs_a.size());
     if (runs_a.empty()) {
       cell.time = delivered(*row_a) ? Verdict::undecided : Verdict::same;

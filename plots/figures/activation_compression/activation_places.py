@@ -25,8 +25,7 @@ _ARM = re.compile(r"^(.*), layers (\d+)(?:-(\d+))?$")
 )
 def draw(drawing, claims):
     tables = [t for t in claims.tables(*CLAIMS, name=comparisons.BEGINNING + GROUND) if len(t.rows) > 1]
-    origins = {t.name.removeprefix(comparisons.BEGINNING): t.claim.origin for t in tables}
-    grounds = {ground: rows for ground, arms in comparisons.by_ground(tables).items() if (rows := _rows(ground, arms, origins[ground]))}
+    grounds = {c.title: rows for c in comparisons.by_ground(tables) if (rows := _rows(c.title, c.arms, c.origin))}
     if not grounds:
         return drawing.skipped(claims.why_none(*CLAIMS, what="losses by the layers that are coded"))
     kinds = [kind for kind in ("where", "how many") if any(r["panel"] == kind for rows in grounds.values() for r in rows)]

@@ -258,6 +258,35 @@ TEST(Compare, StatusBytesAndErrorComeBeforeTimes) {
   EXPECT_FALSE(compare({b}, {a}, {}).cells[0].worse);
 }
 
+TEST(Compare, TheWorstOfSeveralRunsDecides) {
+  const CollectedFile good = make({});
+  CollectedFile bad = good;
+  bad.cells[0].link_bytes = 1001;
+  bad.cells[1].relative_l2 = 0.5;
+  bad.cells[2].status = "MISTRUSTED";
+  bad.cells[3].status = "WRONG";
+  bad.cells[4].link_bytes = 999;  // fewer bytes are a difference, not a loss
+  bad.samples[0].total_us *= 2;   // or the times of cell 0 would be identical
+  for (auto& sample : bad.samples)
+    if (sample.cell_id == bad.cells[2].cell_id) sample.total_us *= 2;
+  for (const std::vector<CollectedFile>& b : {std::vector{good, bad}, std::vector{bad, good}}) {
+    const Comparison comparison = compare({good, good}, b, {});
+    EXPECT_EQ(comparison.cells[0].verdict, Verdict::bytes_differ);
+    EXPECT_TRUE(comparison.cells[0].worse);
+    EXPECT_NE(comparison.cells[0].note.find("1001"), std::string::npos);
+    EXPECT_EQ(comparison.cells[1].verdict, Verdict::error_differs);
+    EXPECT_TRUE(comparison.cells[1].worse);
+    EXPECT_EQ(comparison.cells[2].verdict, Verdict::undecided);
+    EXPECT_EQ(comparison.cells[2].status_b, "MISTRUSTED");
+    EXPECT_EQ(comparison.cells[2].note, "link MISTRUSTED in B");
+    EXPECT_EQ(comparison.cells[3].verdict, Verdict::status_differs);
+    EXPECT_TRUE(comparison.cells[3].worse);
+    EXPECT_EQ(comparison.cells[4].verdict, Verdict::bytes_differ);
+    EXPECT_FALSE(comparison.cells[4].worse);
+    EXPECT_EQ(comparison.cells[5].verdict, Verdict::same);
+  }
+}
+
 TEST(Compare, TwoCodecsOfOneFilePairByWhatTheyShareAndBySeed) {
   std::vector<CollectedFile> both;
   for (const std::int64_t s : {1, 2, 3, 4})

@@ -6,9 +6,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from support import close, draw
+from support import close, draw, scratch_folder
 import make_activations as made
-from make_claims import load
+from make_claims import load, write
 
 # Figures that the claims themselves name.
 OWN = {"activation_losses": "those whose figure is activation_losses", "fine_tuning_drop": "those whose figure is fine_tuning_drop", "fine_tuning_bytes": "those whose figure is fine_tuning_drop"}
@@ -29,6 +29,28 @@ class ActivationFigures(unittest.TestCase):
             self.assertAlmostEqual(five[seed], lost, places=9)
         arms = [tick.get_text() for panel in drawing.figure.axes for tick in panel.get_yticklabels()]
         self.assertEqual(len(arms), len(set(arms)), "an arm that two claims share is drawn once")
+
+    def test_arms_are_compared_with_the_baseline_of_their_own_run(self):
+        own, reference = made.boundaries()[0], made.boundaries()[1]
+        for table in own["tables"]:
+            for row in table["rows"]:
+                row["values"] = [1.1 * v for v in row["values"]]  # another text
+        folder = write(os.path.join(scratch_folder(), "machine", "page"), [reference])
+        drawing = draw("activation_losses", load([own], reference=os.path.join(folder, "claims.json")))
+        self.addCleanup(close, drawing)
+        self.assertEqual(len(drawing.figure.axes), 2)
+        for row in drawing.rows:
+            self.assertEqual(row["origin"] == "", "C17" in row["comparison"], row)
+            if row["arm"] == "Top-10 %, own masks":
+                expected = (0.03 + 0.002 * (int(row["seed"][-1]) - 2)) * (1.1 if row["origin"] == "" else 1)
+                self.assertAlmostEqual(row["difference"], expected, places=9)
+
+    def test_arms_of_another_build_are_not_joined(self):
+        one, other = made.boundaries()[:2]
+        for table in other["tables"]:
+            table["rows"][0]["values"][0] += 0.001  # the baseline of seed 1
+        drawing = self.drawn("activation_losses", [one, other])
+        self.assertEqual(sorted({r["comparison"] for r in drawing.rows}), ["activations, Top-K (C17, standard)", "activations, Top-K (C19, standard)"])
 
     def test_windows_of_one_place_are_no_comparison_and_who_diverged_is_named(self):
         claim = made.places()
