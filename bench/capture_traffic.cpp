@@ -90,7 +90,12 @@ int run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--pipeline-micro", o.plan.pipeline_micro,
-                 "micro-batches of the base shape whose boundary tensors are kept")
+                 "micro-batches of the base shape whose boundary tensors are kept, of --replicas at most")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--tensor-ranks", o.plan.tensor_ranks,
+                 "tensor-parallel ranks whose partial sums are kept, a set for each number")
+      ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--other-micro", o.plan.other_micro, "micro-batches per step at each other shape, all kept")

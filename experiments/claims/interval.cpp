@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "core/statistics.h"
@@ -70,6 +71,18 @@ Interval speedup_of(const std::vector<double>& before, const std::vector<double>
   Interval times = longer;
   times.mean = base / (base + longer.mean), times.low = base / (base + longer.high), times.high = base / (base + longer.low);
   return times;
+}
+
+Interval quotient_of(const Interval& a, const Interval& b) {
+  Interval x;
+  x.mean = a.mean / b.mean;
+  if (b.low <= 0) {
+    x.low = -std::numeric_limits<double>::infinity(), x.high = std::numeric_limits<double>::infinity();
+  } else {
+    x.low = a.low / (a.low > 0 ? b.high : b.low);
+    x.high = a.high / (a.high > 0 ? b.low : b.high);
+  }
+  return x;
 }
 
 bool is_larger(const Interval& interval, const Interval& than) {

@@ -27,6 +27,9 @@ Interval shift_of(const std::vector<double>& a, const std::vector<double>& b);
 /// Typical before / after, from the shift and the typical `before`, with its 95 % interval: how many times as fast.
 Interval speedup_of(const std::vector<double>& before, const std::vector<double>& after);
 
+/// a / b of two intervals at their unfavourable ends, so wider than 95 %. Unbounded (infinite) where b may be 0 or negative: then nothing is known of the quotient.
+Interval quotient_of(const Interval& a, const Interval& b);
+
 /// Whether the mean is larger than that of another, or the first number there is: of what was not measured (NaN) none is the largest.
 bool is_larger(const Interval& interval, const Interval& than);
 

@@ -69,7 +69,7 @@ CapturePlan plan_capture(const CapturePlanOptions& o) {
           // At the other shapes the outer boundaries are the first to go: they differ little from the middle
           // one.
           add(traffic, "boundary" + std::to_string(boundary), "micro",
-              is_base ? o.pipeline_micro : o.other_micro, activation,
+              is_base ? std::min(o.pipeline_micro, o.replicas) : o.other_micro, activation,
               middle_boundary ? (early ? 4 : 0) : (is_base && !early ? 2 : 6));
         }
       if (!is_base) continue;

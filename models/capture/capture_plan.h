@@ -25,7 +25,7 @@ struct CapturePlanOptions {
   int base_steps = 8, other_steps = 2;
   std::vector<int> tensor_ranks = {2, 4};
   int replicas = 8;  ///< micro-batches per step at the base shape: each is one data-parallel replica
-  int pipeline_micro = 2;  ///< micro-batches of the base shape whose boundary tensors are kept
+  int pipeline_micro = 2;  ///< micro-batches of the base shape whose boundary tensors are kept; of `replicas` at most
   int other_micro = 2;     ///< micro-batches per step at the other shapes; all of them are kept
   double loss_scale = 8192;
   std::int64_t max_mib = 2304;

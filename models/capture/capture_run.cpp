@@ -282,9 +282,11 @@ CaptureSummary run_capture(const Corpus& corpus, const CaptureRunOptions& reques
     options.model.max_seq = std::max(options.model.max_seq, s.seq);
   options.model.check();
   for (int t : options.plan.tensor_ranks)
-    if (options.model.hidden % t != 0)
-      throw UsageError("Hidden size " + std::to_string(options.model.hidden) + " cannot be split over " +
-                       std::to_string(t) + " tensor-parallel ranks. Choose a multiple.");
+    for (const auto& [what, number] :
+         {std::pair<const char*, std::int64_t>{"Hidden size", options.model.hidden}, {"Number of heads", options.model.heads}})
+      if (number % t != 0)
+        throw UsageError(what + (" " + std::to_string(number)) + " cannot be split over " + std::to_string(t) +
+                         " tensor-parallel ranks. Choose a multiple, or other --tensor-ranks.");
   if (options.early_step + options.plan.base_steps > options.late_step)
     throw UsageError("The late point (step " + std::to_string(options.late_step) +
                      ") comes before the early captured steps end (step " +

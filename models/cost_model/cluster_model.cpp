@@ -1,6 +1,8 @@
 #include "models/cost_model/cluster_model.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "core/error.h"
 #include "models/parallel/channels/epilogue.h"
@@ -72,13 +74,11 @@ class Costs {
     for (int s = 0; s < e_.mesh.pp; ++s) {
       c.stage.push_back(work(s));
       c.gradient_us.push_back(gradient_us(s));
-      c.table_us.push_back(holds_table(s) && !e_.fused_embedding ? ring_us(TrafficClass::embedding, stride(0, 0, std::min(1, e_.mesh.dp - 1)), e_.mesh.dp, sizes_.table_bytes) : 0);
+      c.table_us.push_back(holds_table(s) && !fused() ? ring_us(TrafficClass::embedding, stride(0, 0, std::min(1, e_.mesh.dp - 1)), e_.mesh.dp, sizes_.table_bytes) : 0);
     }
     if (e_.mesh.pp > 1) {
-      const int members = e_.fused_embedding ? 2 * e_.mesh.dp : 2;
-      const int span = stride(e_.mesh.tp - 1, e_.mesh.pp - 1, e_.fused_embedding ? e_.mesh.dp - 1 : 0) + 1;
-      // All tensor ranks of a node have a ring of their own.
-      c.embedding_us = group_link(machine_, TrafficClass::embedding, e_.mesh.tp, (span + e_.mesh.tp - 1) / e_.mesh.tp).ring_all_reduce_us(sizes_.table_bytes, members);
+      const auto rings = fused() ? fused_embedding_groups(e_.mesh, Form::fair) : mesh_groups(e_.mesh).embedding;
+      c.embedding_us = link_of(machine_, TrafficClass::embedding, rings).ring_all_reduce_us(sizes_.table_bytes, static_cast<int>(rings.front().size()));
     }
     c.optimizer_us = machine_.optimizer_us;
     c.sums_after_sends = true;
@@ -94,11 +94,15 @@ class Costs {
   }
 
  private:
+  /// With one stage the table's gradient has nobody else to be summed with, and is summed over the replicas like any other.
+  bool fused() const { return e_.fused_embedding && e_.mesh.pp > 1; }
   bool holds_table(int stage) const { return stage == 0 || stage == e_.mesh.pp - 1; }
   double codec_us(double raw_bytes) const { return 8e-3 * raw_bytes / codec_gbps_; }
 
   /// How many ranks lie between neighbours along an axis (or two).
   int stride(int tp, int pp, int dp) const { return mesh_rank(e_.mesh, {tp, pp, dp}); }
+
+  int tensor_stride() const { return stride(std::min(1, e_.mesh.tp - 1), 0, 0); }
 
   double ring_us(TrafficClass traffic, int apart, int members, double bytes) const {
     return group_link(machine_, traffic, apart, members).ring_all_reduce_us(bytes, members);
@@ -122,9 +126,9 @@ class Costs {
       w.forward_us = (layers + rest) / (tflops_ * 1e6);
       w.backward_us = ((2 + again) * layers + 2 * rest) / (tflops_ * 1e6);
     }
-    const double bytes = sizes_.activation_bytes, sum = sums * ring_us(TrafficClass::tp_forward, 1, e_.mesh.tp, bytes);
+    const double bytes = sizes_.activation_bytes, sum = sums * ring_us(TrafficClass::tp_forward, tensor_stride(), e_.mesh.tp, bytes);
     w.forward_sums_us = sum;
-    w.backward_sums_us = sums * ring_us(TrafficClass::tp_backward, 1, e_.mesh.tp, bytes) + again * sum;
+    w.backward_sums_us = sums * ring_us(TrafficClass::tp_backward, tensor_stride(), e_.mesh.tp, bytes) + again * sum;
     return w;
   }
 
@@ -143,7 +147,7 @@ class Costs {
     const bool inside = from / machine_.ranks_per_node == to / machine_.ranks_per_node;
     const LinkModel link = group_link(machine_, traffic, inside ? 1 : stride(0, 1, 0), inside ? 1 : machine_.ranks_per_node + 1);
     double us = link.message_us(coded ? sizes_.coded_boundary_bytes : sizes_.boundary_bytes) + (coded ? codec_us(sizes_.boundary_bytes) : 0);
-    if (e_.scatter_gather) us += group_link(machine_, traffic, 1, e_.mesh.tp).ring_all_gather_us(sizes_.boundary_bytes, e_.mesh.tp);
+    if (e_.scatter_gather) us += group_link(machine_, traffic, tensor_stride(), e_.mesh.tp).ring_all_gather_us(sizes_.boundary_bytes, e_.mesh.tp);
     return us;
   }
 
@@ -154,18 +158,36 @@ class Costs {
   double tflops_ = 0, codec_gbps_ = 0;
 };
 
-}  // namespace
-
-LinkModel group_link(const ClusterMachine& machine, TrafficClass traffic, int stride, int members) {
+/// What one of `groups` that leave a node at once has of its card; with none the link inside.
+LinkModel share_of(const ClusterMachine& machine, TrafficClass traffic, int groups) {
   const auto own = [&](const std::map<TrafficClass, LinkModel>& of, const LinkModel& otherwise) {
     const auto found = of.find(traffic);
     return found == of.end() ? otherwise : found->second;
   };
-  if (stride * members <= machine.ranks_per_node) return own(machine.inside_of, machine.inside);
-  // Ranks are numbered node by node, so of each `stride` neighbours every one has a group of its own, and all send at once.
+  if (groups == 0) return own(machine.inside_of, machine.inside);
   LinkModel link = own(machine.between_of, machine.between);
-  link.gbps /= std::min(stride, machine.ranks_per_node);
+  link.gbps /= groups;
   return link;
+}
+
+}  // namespace
+
+LinkModel link_of(const ClusterMachine& machine, TrafficClass traffic, const std::vector<std::vector<int>>& groups) {
+  std::map<int, int> leaving;  // node -> groups that leave it
+  for (const std::vector<int>& group : groups) {
+    std::set<int> nodes;
+    for (const int rank : group) nodes.insert(rank / machine.ranks_per_node);
+    if (nodes.size() > 1)
+      for (const int node : nodes) ++leaving[node];
+  }
+  int most = 0;
+  for (const auto& [node, count] : leaving) most = std::max(most, count);
+  return share_of(machine, traffic, most);
+}
+
+LinkModel group_link(const ClusterMachine& machine, TrafficClass traffic, int stride, int members) {
+  // Ranks are numbered node by node, so of each `stride` neighbours every one has a group of its own, and all send at once.
+  return share_of(machine, traffic, stride * members <= machine.ranks_per_node ? 0 : std::min(stride, machine.ranks_per_node));
 }
 
 ClusterSizes cluster_sizes(const ModelShape& m, const Execution& e) {

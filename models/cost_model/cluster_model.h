@@ -94,5 +94,7 @@ Schedule cluster_schedule(const Execution& execution);
 
 /// The link of one message of a group whose members are `stride` ranks apart, `members` of them: inside a node, or its share of a card.
 LinkModel group_link(const ClusterMachine& machine, TrafficClass traffic, int stride, int members);
+/// The link of one of these groups of ranks, which send at the same time: inside a node, or its share of the card that most of them leave through.
+LinkModel link_of(const ClusterMachine& machine, TrafficClass traffic, const std::vector<std::vector<int>>& groups);
 
 }  // namespace thinwire

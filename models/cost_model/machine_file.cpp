@@ -29,12 +29,15 @@ LinkFit fit_link(std::span<const FitPoint> points) {
   if (latency < 0) {
     latency = 0;
     inverse_rate = b1 / bb;
+  } else if (inverse_rate < 0) {
+    inverse_rate = 0;
+    latency = m1 / mm;
   }
   LinkFit fit;
   fit.link.latency_us = latency;
   if (inverse_rate > 0) fit.link.gbps = 1 / inverse_rate;
   for (const FitPoint& p : points) {
-    const double fitted = p.messages * latency + 8e-3 * p.bytes * std::max(0.0, inverse_rate);
+    const double fitted = p.messages * latency + 8e-3 * p.bytes * inverse_rate;
     fit.worst = std::max(fit.worst, std::abs(fitted / p.us - 1));
   }
   return fit;

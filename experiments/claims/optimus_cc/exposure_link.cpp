@@ -94,12 +94,7 @@ Finding measure_share(JudgeContext& context, const Rule& rule, const Asked& aske
   Finding f;
   const std::vector<Setting> all = settings(context, asked);
   for (const Setting& s : all) {
-    const Interval e = s.saving(), a = s.saving_of_all();
-    // Both intervals at their unfavourable ends: wider than 95 %.
-    Interval x;
-    x.mean = e.mean / a.mean;
-    x.low = e.low / (e.low > 0 ? a.high : a.low);
-    x.high = e.high / a.low;
+    const Interval x = quotient_of(s.saving(), s.saving_of_all());
     f.measures.push_back(measure_of("share at " + s.name(), x, rule.constant("most"), "", s.symbol("share")));
   }
   f.tables.push_back(table_of(all));

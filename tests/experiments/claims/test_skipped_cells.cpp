@@ -120,6 +120,24 @@ TEST(SkippedCells, AreThoseOfWhichNoRowWasMeasured) {
   EXPECT_THROW(require_measured({&grids, 1}), CellSkipped);
 }
 
+TEST(Interval, AQuotientByWhatMayBeNothingIsUnbounded) {
+  const Interval share = quotient_of({.mean = 2, .low = 1, .high = 3}, {.mean = 8, .low = 6, .high = 10});
+  EXPECT_DOUBLE_EQ(share.mean, 0.25);
+  EXPECT_DOUBLE_EQ(share.low, 0.1);
+  EXPECT_DOUBLE_EQ(share.high, 0.5);
+  const Interval negative = quotient_of({.mean = -2, .low = -3, .high = -1}, {.mean = 8, .low = 6, .high = 10});
+  EXPECT_DOUBLE_EQ(negative.low, -0.5);
+  EXPECT_DOUBLE_EQ(negative.high, -0.1);
+  const Interval unknown = quotient_of({.mean = 0.5, .low = -1, .high = 2}, {.mean = 2, .low = -0.1, .high = 5});
+  const Rule rule{.quantities = {{"share", "a quotient"}},
+                  .constants = {{"most", 0.8, ""}, {"half", 0.5, ""}, {"resolution", 0.15, ""}},
+                  .scatter = {{"share", "most", "resolution"}},
+                  .clauses = {{Verdict::confirmed, "share.low >= most"}, {Verdict::not_reproduced, "share.high <= half"}},
+                  .smallest_effect = "most"};
+  EXPECT_EQ(decide(rule, {measure_of("share", unknown, 0.8, "", "share")}).verdict, Verdict::inconclusive);
+  EXPECT_EQ(decide(rule, {measure_of("share", negative, 0.8, "", "share")}).verdict, Verdict::not_reproduced);
+}
+
 TEST(Interval, WhatIsNoNumberIsNeverTheLargest) {
   const Interval none, one{.mean = 1}, two{.mean = 2};
   EXPECT_TRUE(is_larger(one, none));

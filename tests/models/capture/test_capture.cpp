@@ -132,6 +132,17 @@ TEST_F(Capture, EveryClassIsThereAtEveryShapeItShouldHave) {
   }
 }
 
+TEST_F(Capture, EveryPartThatIsListedIsThere) {
+  CaptureRunOptions o = tiny((folder / "few.h5").string());
+  o.plan.replicas = 1, o.plan.pipeline_micro = 3, o.plan.base_steps = 1;
+  run_capture(*corpus, o);
+  const CaptureReader reader(o.out);
+  for (const CaptureTensor& t : reader.tensors())
+    for (int step = 0; step < static_cast<int>(t.steps.size()); ++step)
+      for (int part = 0; part < t.parts; ++part)
+        EXPECT_EQ(reader.load(t, step, part).shape().elements(), t.shape.elements()) << t.traffic << " " << t.tensor;
+}
+
 TEST_F(Capture, WeightsAreThoseOfSuccessiveSteps) {
   const CaptureReader reader(path);
   const CaptureTensor& weights = reader.find({.traffic = "param_all_gather", .tensor = "layer2.attention.qkv.weight"});
@@ -322,6 +333,9 @@ TEST(CapturePlan, PointsInTheWrongOrderAreRefused) {
   EXPECT_THROW(run_capture(corpus, o), UsageError);
   o = tiny("unused.h5");
   o.model.hidden = 30, o.model.heads = 3;  // not over 4 ranks
+  EXPECT_THROW(run_capture(corpus, o), UsageError);
+  o = tiny("unused.h5");
+  o.model.heads = 2;  // no run of four tensor ranks cuts a head
   EXPECT_THROW(run_capture(corpus, o), UsageError);
 }
 

@@ -126,6 +126,9 @@ TEST(LinkFit, FindsLatencyAndRateOfExactTimesAndOfScatteredOnes) {
   EXPECT_THROW(fit_link(alike), UsageError);
   const std::vector<FitPoint> no_latency = {{2, 1000, 1}, {2, 4000, 4.4}};
   EXPECT_EQ(fit_link(no_latency).link.latency_us, 0);
+  const std::vector<FitPoint> no_rate = {{1, 100, 10}, {1, 1000, 8}};  // falls with the size: latency alone, by least squares of relative errors
+  EXPECT_TRUE(std::isinf(fit_link(no_rate).link.gbps));
+  EXPECT_NEAR(fit_link(no_rate).link.latency_us, (1.0 / 10 + 1.0 / 8) / (1.0 / 100 + 1.0 / 64), 1e-12);
 }
 
 TEST(MachineFile, ComesBackAsItWasWrittenAndRefusesOthersByName) {
@@ -225,6 +228,52 @@ TEST(ClusterModel, RanksOfANodeShareItsCard) {
   EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::dp_gradient, 2, 8).gbps, 100) << "two rings cross each card";
   m.between_of[TrafficClass::dp_gradient] = {5, 400};
   EXPECT_DOUBLE_EQ(group_link(m, TrafficClass::dp_gradient, 8, 4).gbps, 50);
+}
+
+/// 8 ranks a node; sizes that every split of the test divides.
+struct Small {
+  ClusterMachine machine;
+  ModelShape model{"small", 8, 256, 8, 64, 1024, "gpt"};
+  Execution execution;
+  Small(MeshShape mesh) {
+    machine.name = "small", machine.ranks_per_node = 8, machine.inside = {3, 1800}, machine.between = {5, 200}, machine.tflops = {10, 10};
+    execution.mesh = mesh, execution.micro_batches = 4;
+  }
+  StepCosts costs() const { return cluster_costs(machine, model, execution, RangeEnd::low); }
+};
+
+LinkModel link(double latency_us, double gbps) { return {latency_us, gbps}; }
+
+TEST(ClusterModel, TheOrderOfRanksDecidesWhichSumsLeaveTheNode) {
+  const Small inside({8, 1, 8, "tp-dp-pp"}), across({8, 1, 8, "dp-tp-pp"});
+  const double bytes = cluster_sizes(inside.model, inside.execution).activation_bytes, sums = 2 * 8;
+  EXPECT_NEAR(inside.costs().stage[0].forward_sums_us, sums * link(3, 1800).ring_all_reduce_us(bytes, 8), 1e-9);
+  EXPECT_NEAR(across.costs().stage[0].forward_sums_us, sums * link(5, 200.0 / 8).ring_all_reduce_us(bytes, 8), 1e-9);
+  EXPECT_LT(across.costs().gradient_us[0], inside.costs().gradient_us[0]) << "now the replicas are neighbours";
+  Small gathers({8, 2, 1, "pp-tp-dp"});  // stages are neighbours, a boundary tensor's parts are gathered over tensor ranks two apart
+  const double part = cluster_sizes(gathers.model, gathers.execution).boundary_bytes;
+  EXPECT_NEAR(gathers.costs().forward_message_us(0, 0), link(3, 1800).message_us(part) + link(5, 100).ring_all_gather_us(part, 8), 1e-9);
+}
+
+TEST(ClusterModel, EveryPairOfTheEmbeddingSumThatLeavesANodeSharesItsCard) {
+  const Small two({2, 2, 4, "tp-dp-pp"});
+  const double table = cluster_sizes(two.model, two.execution).table_bytes;
+  EXPECT_NEAR(two.costs().embedding_us, link(5, 200.0 / 8).ring_all_reduce_us(table, 2), 1e-9) << "eight pairs, each of all ranks of both nodes";
+  Small fused = two;
+  fused.execution.fused_embedding = true;
+  EXPECT_NEAR(fused.costs().embedding_us, link(5, 200.0 / 2).ring_all_reduce_us(table, 8), 1e-9) << "a ring for each tensor rank";
+  const Small few({2, 8, 1, "tp-pp-dp"});
+  EXPECT_NEAR(few.costs().embedding_us, link(5, 200.0 / 2).ring_all_reduce_us(table, 2), 1e-9) << "of a node's eight ranks two hold the table";
+  const Small beside({1, 8, 1, "pp-tp-dp"});
+  EXPECT_NEAR(beside.costs().embedding_us, link(3, 1800).ring_all_reduce_us(2 * table, 2), 1e-9) << "all stages in a node";
+}
+
+TEST(ClusterModel, WithOneStageThereIsNothingToFuse) {
+  Small two({1, 1, 4}), fused = two;
+  fused.execution.fused_embedding = true;
+  EXPECT_GT(two.costs().table_us[0], 0);
+  EXPECT_EQ(two.costs().table_us, fused.costs().table_us);
+  EXPECT_EQ(fused.costs().embedding_us, 0);
 }
 
 TEST(StepFiles, RefuseWhatTheyDoNotKnowByFileAndKey) {
