@@ -1,15 +1,18 @@
 #include "experiments/run/side_by_side.h"
 
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,14 +29,39 @@ namespace {
 /// Ways a worker ends beside 0 and a signal.
 constexpr int ended_by_request = 3, ended_by_failures = 4, ended_by_error = 5;
 
+/// Which cells a worker has begun, in memory that all of them share. A lease alone would not do: it ends with its worker, and a cell that failed would
+/// be run again by the next one that comes to it.
+class Begun {
+ public:
+  explicit Begun(std::size_t cells) : size_(std::max<std::size_t>(cells, 1) * sizeof(std::atomic<bool>)) {
+    memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw EnvironmentError(std::string("cannot share memory with workers: ") + std::strerror(errno));
+    flags_ = new (memory_) std::atomic<bool>[cells]();
+  }
+  Begun(const Begun&) = delete;
+  Begun& operator=(const Begun&) = delete;
+  ~Begun() { munmap(memory_, size_); }
+
+  /// Whether the caller is the first.
+  bool begin(std::size_t cell) { return !flags_[cell].exchange(true); }
+
+ private:
+  static_assert(std::atomic<bool>::is_always_lock_free, "another process must see it");
+  std::size_t size_;
+  void* memory_ = nullptr;
+  std::atomic<bool>* flags_ = nullptr;
+};
+
 /// The next cells, one by one, until none is free.
-int work(std::span<const PlannedCell> cells, RunOptions options, int number) {
+int work(std::span<const PlannedCell> cells, Begun& begun, RunOptions options, int number) {
   CellLeases leases(options.paths.out, "worker-" + std::to_string(getpid()), "worker " + std::to_string(number) + ", process " + std::to_string(getpid()));
   options.hooks.keep_alive = [&leases] { return leases.renew(); };
-  for (const PlannedCell& cell : cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const PlannedCell& cell = cells[i];
     if (SignalWatch::pending() != 0) return 128 + SignalWatch::pending();
+    if (!begun.begin(i)) continue;  // another worker's, now or before
     const std::vector<std::string> id = {cell.cell_id};
-    if (!leases.take(id).empty()) continue;  // another worker's, now or before
+    if (!leases.take(id).empty()) continue;  // of another runner in this folder
     const std::span<const PlannedCell> one(&cell, 1);
     const RunReport report = run_cells(one, states_of(one, options.paths.out), options);
     if (report.signal != 0) return 128 + report.signal;
@@ -43,7 +71,7 @@ int work(std::span<const PlannedCell> cells, RunOptions options, int number) {
   return 0;
 }
 
-pid_t start_worker(std::span<const PlannedCell> cells, const RunOptions& options, int number) {
+pid_t start_worker(std::span<const PlannedCell> cells, Begun& begun, const RunOptions& options, int number) {
   std::fflush(nullptr);
   const pid_t parent = getpid(), child = fork();
   if (child < 0) throw EnvironmentError(std::string("cannot start a worker: ") + std::strerror(errno));
@@ -52,7 +80,7 @@ pid_t start_worker(std::span<const PlannedCell> cells, const RunOptions& options
   if (getppid() != parent) _exit(128 + SIGTERM);
   int status = ended_by_error;
   try {
-    status = work(cells, options, number);
+    status = work(cells, begun, options, number);
   } catch (const std::exception& error) {
     log_error("worker " + std::to_string(number) + ": " + error.what());
   }
@@ -74,8 +102,9 @@ RunReport run_side_by_side(std::span<const PlannedCell> cells, const RunOptions&
   RunReport report;
   std::set<pid_t> running;
   const int count = std::min<int>(workers, static_cast<int>(cells.size()));
+  Begun begun(cells.size());
   const SignalWatch signals;  // workers begin with it: a signal between two of their cells is noted
-  for (int i = 0; i < count; ++i) running.insert(start_worker(cells, options, i + 1));
+  for (int i = 0; i < count; ++i) running.insert(start_worker(cells, begun, options, i + 1));
   int passed_on = 0;
   Stopwatch since;
   while (!running.empty()) {

@@ -14,6 +14,7 @@ COLUMNS = (
     "form",
     "protocol",
     "kind",
+    "group",
     "layout",
     "shape",
     "tensor",
@@ -131,7 +132,7 @@ def _point(row):
     }
 
 
-_NAMED = ("family", "traffic", "label", "form", "protocol", "kind", "layout", "shape", "tensor")
+_NAMED = ("family", "traffic", "label", "form", "protocol", "kind", "group", "layout", "shape", "tensor")
 
 
 def _name(row):
@@ -149,6 +150,7 @@ def _brackets(cells, links):
         "form",
         "protocol",
         "kind",
+        "group",
         "layout",
         "shape",
         "tensor",

@@ -85,6 +85,28 @@ TEST_F(SideBySide, CellsThatWaitForEachOtherAllFinish) {
   EXPECT_TRUE(sweep::leased_cells(folder.path()).empty());
 }
 
+TEST_F(SideBySide, ACellThatFailedIsNotRunByTheNextWorker) {
+  const std::vector<CellRequest> requests = {request("first", "go"), request("bad", "", "throw")};
+  sweep::RunOptions options;
+  options.paths = paths();
+  sweep::make_out(options.paths);
+  // The first cell ends when the worker that ran the bad one is gone, its lease with it.
+  std::thread lets_go([&] {
+    const auto workers = [&] {
+      std::error_code gone;
+      int count = 0;
+      for (const auto& entry : std::filesystem::directory_iterator(folder / "leases", gone)) count += entry.path().filename().string().starts_with("worker-");
+      return count;
+    };
+    while (!results::is_finished(results::record_path(folder.path(), planned(requests)[1].cell_id)) || workers() != 1) sleep_until_ns(now_ns() + 5'000'000);
+    folder.write("started-go", "");
+  });
+  (void)sweep::run_side_by_side(planned(requests), options, 2);
+  lets_go.join();
+  EXPECT_EQ(ran(), (std::vector<std::string>{"bad", "first"})) << "each once";
+  EXPECT_EQ(status_of(requests[1]), results::Status::failed);
+}
+
 TEST_F(SideBySide, ClaimsRunUntimedCellsOfOneThreadThisWayAndBadOnesOnce) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "SKIPPED: one core runs one cell at a time";
   CellRunner cells(paths(), sweep::IfCodeChanged::error);

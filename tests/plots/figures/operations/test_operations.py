@@ -197,6 +197,32 @@ class ClosedForms(unittest.TestCase):
         close(drawing)
         self.assertEqual(brackets, {"T1": (1.0, 4.0, 1), "T2": (0.0, 0.1, 1), "T3": (4.0, float("inf"), 1)})
 
+    def test_other_numbers_of_replicas_are_other_cells(self):
+        cells = []
+        for dp, speedups in ((2, (3, 0.8)), (4, (4, 2))):
+            for (link, rate), speedup in zip((("netns:100mbit", 0.1), ("netns:1gbit", 1.0)), speedups):
+                cells.append(
+                    made.row(
+                        traffic="dp_gradient",
+                        method="P1",
+                        codec="powersgd:rank=4",
+                        protocol="reduce",
+                        link=link,
+                        link_gbps=rate,
+                        dp=dp,
+                        batch=8,
+                        seq=128,
+                        speedup=speedup,
+                        break_even_gbps=0.5 if dp == 2 else 3.0,
+                        ratio=2.0,
+                        relative_l2=0.5,
+                    )
+                )
+        drawing = draw("break_even", load(cells), laid_out=False)
+        brackets = {r["group"]: (r["bracket_low_gbps"], r["bracket_high_gbps"]) for r in drawing.rows if r["what"] == "bracket"}
+        close(drawing)
+        self.assertEqual(brackets, {2: (0.1, 1.0), 4: (1.0, float("inf"))})
+
 
 class Kinds(unittest.TestCase):
     def test_emulated_points_are_hollow_and_in_the_legend(self):
