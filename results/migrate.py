@@ -4,9 +4,11 @@
     results/migrate.py OLD.h5 NEW.h5 [--claims OLD_CLAIMS.json NEW_CLAIMS.json]
 
 No number changes. A cell's id is the SHA-256 of its parameters, so it changes where a parameter has another name: the old id is
-computed from the recorded command first and must be the one in the file, else nothing is written (exit status 6). OLD and NEW may be one file.
+computed from the recorded command first and must be the one in the file, else nothing is written. OLD and NEW may be one file.
+Exit status: 0 done; 2 usage; 3 a file that is missing, or cannot be read or written; 6 a file that cannot be converted, or a full disk.
 """
 import argparse
+import errno
 import hashlib
 import json
 import os
@@ -167,19 +169,22 @@ def file_type(dtype, kind):
 def migrate(old, new):
     """Writes `new` from `old`; returns the map of cell ids."""
     migration, tables = Migration(), {}
-    with h5py.File(old, "r") as file:
-        version = int(file.attrs.get("schema_version", 0))
-        if version != FROM:
-            raise Refused(f"{old} has schema version {version}; this converts version {FROM} to {TO}")
-        attributes = dict(file.attrs)
-        commands = migration.learn(file["cells"][:])
-        for name, dataset in file.items():
-            tables[name] = (
-                migration.table(dataset[:], commands if name == "cells" else None),
-                {"chunks": dataset.chunks, "compression": dataset.compression, "compression_opts": dataset.compression_opts, "shuffle": dataset.shuffle},
-                dict(dataset.attrs),
-                text_kind(dataset),
-            )
+    try:
+        with h5py.File(old, "r") as file:
+            version = int(file.attrs.get("schema_version", 0))
+            if version != FROM:
+                raise Refused(f"{old} has schema version {version}; this converts version {FROM} to {TO}")
+            attributes = dict(file.attrs)
+            commands = migration.learn(file["cells"][:])
+            for name, dataset in file.items():
+                tables[name] = (
+                    migration.table(dataset[:], commands if name == "cells" else None),
+                    {"chunks": dataset.chunks, "compression": dataset.compression, "compression_opts": dataset.compression_opts, "shuffle": dataset.shuffle},
+                    dict(dataset.attrs),
+                    text_kind(dataset),
+                )
+    except OSError as error:  # of the HDF5 library, whose text is about its inside: main() has opened the file before
+        raise Refused(f"{old} is damaged or no HDF5 file") from error
     temporary = new + ".tmp"
     with h5py.File(temporary, "w") as file:
         for key, value in attributes.items():
@@ -211,12 +216,19 @@ def main():
     parser.add_argument("--claims", nargs=2, metavar=("OLD", "NEW"))
     options = parser.parse_args()
     try:
+        for path in [options.old] + (options.claims or [])[:1]:  # before anything is written
+            with open(path, "rb"):
+                pass
         ids = migrate(options.old, options.new)
         if options.claims:
             migrate_claims(*options.claims, ids)
-    except (Refused, OSError) as error:
+    except Refused as error:
         print(f"migrate.py: {error}", file=sys.stderr)
         return 6
+    except OSError as error:
+        # Errors of the HDF5 library name no file; what it still opens here is NEW.
+        print(f"migrate.py: {os.strerror(error.errno) if error.errno else error}: {error.filename or options.new}", file=sys.stderr)
+        return 6 if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else 3
     print(f"{options.new}: {len(ids)} cell ids, {sum(a != b for a, b in ids.items())} of them new")
     return 0
 

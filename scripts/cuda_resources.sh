@@ -1,16 +1,33 @@
 #!/usr/bin/env bash
-# Registers, shared memory, stack and spills of every CUDA kernel, per architecture, held to limits. Exit: 0 fine, 1 a kernel spills,
-# uses the stack or exceeds its limit of registers, 77 no CUDA compiler.
-#   scripts/cuda_resources.sh [BUILD]      reads what the build of the module in BUILD recorded; without BUILD it compiles
+# Registers, shared memory, stack and spills of every CUDA kernel, per architecture, held to limits (usage below).
 # 64 registers: two thousand threads, all that fit a multiprocessor, find room (of 65536 registers on every architecture built for).
 # Kernels that keep a tile in registers on purpose are named below with a limit of their own; the last name that fits counts.
 set -euo pipefail
+self=${0##*/}
+usage() {
+  cat <<USAGE
+usage: $self [--help] [BUILD]
+
+Prints registers, shared memory, stack and spills of every CUDA kernel: of those that the build of the module in the folder BUILD recorded
+(scripts/record_cuda_resources.sh); without BUILD it compiles them.
+
+Exit status: 0 fine; 1 a kernel spills, uses the stack or exceeds its limit of registers; 2 wrong usage; 3 BUILD is missing or holds no
+recordings; 77 no CUDA compiler.
+USAGE
+}
+case ${1-} in
+  --help | -h) usage; exit 0 ;;
+  -*) echo "$self: unknown option '$1'" >&2; usage >&2; exit 2 ;;
+esac
+[ $# -le 1 ] || { usage >&2; exit 2; }
 limits='attention_forward=168 attention_forward_bf16<128>=255 attention_backward=255 default=64'
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-if [ $# -gt 0 ] && [ -n "$(find "$1" -name '*.cu.o.resources' -print -quit 2> /dev/null)" ]; then
-  find "$1" -name '*.cu.o.resources' | sort | xargs cat > "$folder/log"
+if [ $# -gt 0 ]; then
+  [ -d "$1" ] || { echo "$self: there is no folder '$1'" >&2; exit 3; }
+  find "$1" -name '*.cu.o.resources' -print0 | sort -z | xargs -0 -r cat -- > "$folder/log"
+  [ -s "$folder/log" ] || { echo "$self: no recordings (*.cu.o.resources) below '$1': build the CUDA module there, or leave the folder out to compile" >&2; exit 3; }
 else
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   [ -x "$nvcc" ] || { echo "no CUDA compiler (nvcc): nothing to look at"; exit 77; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Kills processes of a sweep, a race and a run of claims by SIGKILL, at random moments, and starts the same command again, until it has done so N times.
 
-    scripts/kill_campaign.py [--kills 200] [--seed 1] [--of sweep,race,claims] [--bin build/bin] [--out FOLDER]
+    scripts/kill_campaign.py [--kills 200] [--seed 1] [--of sweep,race,claims] [--bin build/bin] [--limit 10] [--markdown]
 
 What is killed is the program itself, mpirun or a rank, each kind with the same chance. Held after every kill and at the end of every run:
   - nothing finished is lost, nothing is measured twice: the record of a cell that was OK stays as it is, to the byte;
-  - what the killed process belonged to has ended within 10 s: all of it, where the program itself was killed, else its launch;
+  - what the killed process belonged to has ended within 10 s (`--limit`): all of it, where the program itself was killed, else its launch;
   - the same command completes: exit status 0 and the cells of a run that nobody disturbed;
   - in the end no process is left.
 Prints a table and exits with 0, or with 1 and what was broken. The same seed gives the same choices; when they fall depends on the machine. `--markdown` prints the table for docs."""

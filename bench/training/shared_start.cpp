@@ -13,8 +13,8 @@ bool of_a_rule(const TrainOption& option) { return option.key.starts_with("compr
 
 }  // namespace
 
-std::string shared_start_path(const TrainConfig& config, const std::string& program) {
-  std::string decides = "program " + program + "\ntext " + config.text + "\nsteps " + std::to_string(config.shared_start) + "\n";
+std::string shared_start_path(const TrainConfig& config, const std::string& program, const std::string& data_hash) {
+  std::string decides = "program " + program + "\ndata " + data_hash + "\nsteps " + std::to_string(config.shared_start) + "\n";
   for (const TrainOption& option : train_options())
     if (option.on_resume != OnResume::free && !of_a_rule(option)) decides += option.flag + " " + option.get(config) + "\n";
   if (!config.from.empty()) decides += "from " + pretrained_content(config.model_kind, config.from) + "\n";  // a path says nothing of what lies there

@@ -7,8 +7,9 @@
 
 namespace thinwire::bench {
 
-/// FOLDER/<hash>.h5 for `config.shared_start`, where the hash covers every setting that decides the state after those steps, and the program. Compress rules
-/// do not, since none acts before (TrainConfig::check), nor does what a checkpoint calls free: steps, validations, files.
-std::string shared_start_path(const TrainConfig& config, const std::string& program);
+/// FOLDER/<hash>.h5 for `config.shared_start`, where the hash covers every setting that decides the state after those steps, the program, and what the
+/// data are (`data_hash`, DataSource::hash), wherever they lie. Compress rules it does not cover, since none acts before (TrainConfig::check), nor what a
+/// checkpoint calls free: steps, validations, files.
+std::string shared_start_path(const TrainConfig& config, const std::string& program, const std::string& data_hash);
 
 }  // namespace thinwire::bench

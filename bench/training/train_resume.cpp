@@ -67,8 +67,10 @@ std::string TrainResume::load(Communicator& world, ParallelTrainer& trainer, con
   if (found == 0) return "";
   if (found == 2) return steps_ + " is missing or damaged; the cell starts anew";
   ResumeReport resumed;
+  TrainConfig goes_on = config;
+  goes_on.reset_codec_state = goes_on.reset_replica_state = false;  // asked for at the beginning, and done then
   try {
-    resumed = load_checkpoint(world, trainer, config, checkpoint_);
+    resumed = load_checkpoint(world, trainer, goes_on, checkpoint_);
   } catch (const Error& error) {  // on all ranks alike, and the trainer is as it was
     return std::string("the saved state cannot be used, the cell starts anew: ") + error.what();
   }

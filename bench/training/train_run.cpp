@@ -94,6 +94,19 @@ class Training {
     if (world_.rank() == 0) warn_about_idle_rules(config_);
   }
 
+  /// UsageError for data that end a run at its first validation, after all steps if there is no other.
+  void check_validation(const DataSource& data) const {
+    const auto check = [&](const std::string& what, const Dataset* samples) {
+      try {
+        if (samples != nullptr) (void)samples->batch(0, 0, 1, config_.seq);
+      } catch (const UsageError& error) {
+        throw UsageError("--data " + config_.data + ", " + what + ": " + error.what());
+      }
+    };
+    check("the part that is left out for validation", data.validation.get());
+    for (const JudgedSet& set : data.judged) check(set.name, set.samples.get());
+  }
+
   /// What fails on all ranks alike: a launch makes a row of it (guarded), else one rank tells it.
   void alike(const std::function<void()>& body) { context_.launched ? body() : complain_once(world_, body); }
 
@@ -105,6 +118,7 @@ class Training {
       if (const std::string& wanted = config_.data_sha256; !wanted.empty() && data.hash != wanted)
         throw UsageError("--data " + config_.data + " of --text " + config_.text + " is of SHA-256 " + data.hash + ", not the one that --data-sha256 " + wanted + " names");
     });
+    if (config_.compute == ComputeMode::real) alike([&] { check_validation(data); });
     corpus_hash_ = data.hash;
     unigram_entropy_ = data.unigram_entropy, bigram_entropy_ = data.bigram_entropy;
     data_remark_ = data.remark;
@@ -176,7 +190,7 @@ class Training {
 
   /// The state after `config_.shared_start` steps, from its file or trained for it. The steps themselves are nobody's: they are not recorded.
   void begin_with_shared_steps() {
-    const std::string path = shared_start_path(config_, results::code_of(results::hash_of_binary("/proc/self/exe")));
+    const std::string path = shared_start_path(config_, results::code_of(results::hash_of_binary("/proc/self/exe")), corpus_hash_);
     TrainConfig fresh = config_;
     fresh.reset_codec_state = true;  // the file may be from a run under other rules, none of which has begun
     std::int32_t there = 0;
@@ -195,7 +209,12 @@ class Training {
     run_in_agreement(world_, [&] {
       if (world_.rank() == 0) results::make_folder(config_.shared_start_folder);
     });
-    save_checkpoint(files_, *trainer_, config_, path);
+    // Runs that begin at once all come here: each writes a file of its own, and the last one's name wins.
+    const std::string own = path + "." + results::hashed_hostname() + "-" + std::to_string(getpid());
+    save_checkpoint(files_, *trainer_, config_, own);
+    run_in_agreement(world_, [&] {
+      if (world_.rank() == 0) std::filesystem::rename(own, path);
+    });
     note("kept " + std::to_string(config_.shared_start) + " shared steps in " + path);
   }
 

@@ -96,9 +96,6 @@ Task gather_reduce(Operation::State& op) {
   Workspace& w = *op.work;
   const bool root = op.peer == c.rank();
   const auto root_index = static_cast<std::size_t>(op.peer);
-  if (c.wrapped() && c.traits().feedback == FeedbackSource::reduced) {
-    throw UsageError(op.describe() + ": a wrapper needs the reduced tensor on every rank; use all_reduce");
-  }
   if (std::ranges::any_of(c.stack.wrappers, [](const auto& wrapper) { return wrapper->remembers_results(); }))
     throw UsageError(op.describe() + ": a wrapper goes on from the last result, which this leaves at the root alone; use all_reduce");
   const ConstTensorView x = local_input(op);

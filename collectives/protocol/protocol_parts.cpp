@@ -32,7 +32,9 @@ ConstTensorView local_input(Operation::State& op) {
 }
 
 bool wants_own_decoded(const ChannelState& channel) {
-  return channel.traits().feedback == FeedbackSource::own_decoded &&
+  // A payload has a decoded form of its own, whatever the codec's rounds have.
+  const bool has_one = channel.protocol != Protocol::rounds || channel.traits().feedback == FeedbackSource::own_decoded;
+  return has_one &&
          std::any_of(channel.stack.wrappers.begin(), channel.stack.wrappers.end(),
                      [](const auto& wrapper) { return wrapper->needs_own_decoded(); });
 }

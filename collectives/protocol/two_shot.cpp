@@ -94,11 +94,6 @@ ConstTensorView own_view(const ChannelState& c, const Workspace& w) {
 Task gather_reduce_scatter(Operation::State& op) {
   ChannelState& c = op.channel;
   Workspace& w = *op.work;
-  if (c.wrapped() && c.traits().feedback == FeedbackSource::reduced) {
-    throw UsageError(
-        op.describe() +
-        ": a wrapper needs the whole reduced tensor on every rank; use protocol rounds, or all_reduce");
-  }
   const ConstTensorView x = local_input(op);
   co_await exchange_pieces(op, x, op.out);
   op.report.algorithm = "direct all_to_all of pieces";

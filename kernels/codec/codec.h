@@ -57,6 +57,7 @@ struct CodecTraits {
   std::vector<ReduceOp> operators;  ///< what those reductions need
   BackwardRule backward = BackwardRule::straight_through;  ///< capability Backward, but for straight_through
   FeedbackSource feedback = FeedbackSource::own_decoded;
+  bool loss_is_own = true;  ///< what a sum loses is the sum of what its messages lose: else nobody knows what to feed back
   bool by_sample = false;   ///< remembers samples: a training message consists of whole ones, which its key names
   std::int64_t most_samples = 0;  ///< of a tensor, that it remembers (by_sample)
   bool by_token = false;    ///< goes by token ids: the key of a message names one for each of its rows
@@ -84,7 +85,7 @@ std::string text_of(const CodecTraits& traits);
 /// A codec instance serves one channel: one message at a time. Tensors lie on the codec's device and are seen as
 /// a matrix [rows, columns] (Shape::rows/columns: tokens x channels). Scratch memory grows only, so a steady
 /// state allocates nothing. Inputs with NaN or infinity throw NotRepresentable ("tensor ... has NaN at ...")
-/// where the codec's maths would hide them, and so do values beyond what travels (but where a paper's codec saturates: `tah`); payloads from the wire are never trusted: CorruptData.
+/// where the codec's maths would hide them, and so do values beyond what travels (but where a paper's codec saturates: `tah`, `nvfp4:levels=1`); payloads from the wire are never trusted: CorruptData.
 class Codec {
  public:
   virtual ~Codec() = default;

@@ -166,6 +166,9 @@ CodecStack make_codec(const CodecExpression& expression, Form form, std::optiona
   for (const auto& part : expression.wrappers) {
     const WrapperInfo& wrapper = wrapper_info(part.name);
     const Parameters parameters = in_run(part, wrapper.parameters, run_seed);
+    if (wrapper.remembers_loss && !stack.codec->traits().loss_is_own)
+      throw UsageError("codec '" + expression.canonical() + "': what a sum loses here is not what its messages lose, so +" + part.name +
+                       " would feed back something else; leave it out, or send sign:scale=none+" + part.name + " by protocol two_shot");
     if (wrapper.make) {
       stack.wrappers.push_back(wrapper.make(parameters, stack.codec->traits()));
       continue;

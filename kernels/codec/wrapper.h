@@ -33,7 +33,7 @@ class Wrapper {
   virtual void deliver(TensorView /*reduced*/, const MessageKey&) {}
   /// Whether `deliver` needs every result of a tensor, so that none may be left on one rank alone.
   virtual bool remembers_results() const { return false; }
-  /// After a reduction: `local` as encoded; `own_decoded` (FeedbackSource::own_decoded) or an empty view;
+  /// After a reduction: `local` as encoded; `own_decoded`, or an empty view where that has no form (rounds of a codec whose FeedbackSource is `reduced`);
   /// `reduced_mean` = what was delivered, as the mean over ranks.
   virtual void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean,
                             const MessageKey& key) = 0;

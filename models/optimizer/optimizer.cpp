@@ -65,7 +65,7 @@ void Optimizer<T>::apply(double learning_rate, double scale) {
   ++steps_;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const OptimizerPart<T>& part = parts_[i];
-    nn::adamw_step<T>(options_, part.parameter->decays ? options_.weight_decay : 0.0, learning_rate, steps_, scale, first_[i].elements(),
+    nn::adamw_step<T>(options_, part.parameter->decays ? options_.weight_decay : 0.0, learning_rate, steps_ - moments_begin_, scale, first_[i].elements(),
                       gradient_of(part), static_cast<T*>(part.weights.data()), data_of<T>(first_[i]), data_of<T>(second_[i]));
   }
 }

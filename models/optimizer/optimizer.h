@@ -39,8 +39,9 @@ class Optimizer {
   void check_finite() const;
 
   std::int64_t steps_taken() const { return steps_; }
-  /// Of a run that goes on: the next update is number `steps`, from 0.
-  void set_steps_taken(std::int64_t steps) { steps_ = steps; }
+  /// Of a run that goes on: the next update is number `steps`, from 0. Moments were zero before update number `moments_begin`: the bias correction
+  /// counts from there.
+  void set_steps_taken(std::int64_t steps, std::int64_t moments_begin = 0) { steps_ = steps, moments_begin_ = moments_begin; }
   const std::vector<OptimizerPart<T>>& parts() const { return parts_; }
   /// Moments of part i, of its weights' shape.
   Tensor& first_moment(std::size_t i) { return first_[i]; }
@@ -50,7 +51,7 @@ class Optimizer {
   std::vector<OptimizerPart<T>> parts_;
   nn::AdamW options_;
   std::vector<Tensor> first_, second_;
-  std::int64_t steps_ = 0;
+  std::int64_t steps_ = 0, moments_begin_ = 0;
 };
 
 }  // namespace thinwire

@@ -80,11 +80,13 @@ class Trainer3d final : public ParallelTrainer {
   }
 
   std::int64_t steps_taken() const override { return steps_taken_; }
-  void state_loaded(std::int64_t steps) override {
+  std::map<std::string, double> update_numbers() const override { return update_->numbers(); }
+  void set_update_numbers(const std::map<std::string, double>& numbers) override { update_->set_numbers(numbers); }
+  void state_loaded(std::int64_t steps, bool replicas_anew) override {
     const PlacementScope here(where());
     steps_taken_ = steps;
     store_->loaded(steps);
-    update_->loaded(steps);
+    update_->loaded(steps, replicas_anew);
     if (grid_) grid_->weights_changed(steps);
     synchronize_placement();
   }

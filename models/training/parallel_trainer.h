@@ -56,8 +56,11 @@ class ParallelTrainer {
   // For checkpoints (models/training/checkpoint/checkpoint.h).
   /// Everything that the weights and the optimizer of this rank consist of.
   virtual std::vector<StateSlot> state_slots() = 0;
-  /// The slots hold the state after `steps` steps. Collective over `world`.
-  virtual void state_loaded(std::int64_t steps) = 0;
+  /// The slots hold the state after `steps` steps. `replicas_anew`: but for those that each replica has of its own, which begin again. Collective over `world`.
+  virtual void state_loaded(std::int64_t steps, bool replicas_anew) = 0;
+  /// What the update keeps besides slots (UpdatePolicy::numbers), equal on all ranks; to be given back before state_loaded().
+  virtual std::map<std::string, double> update_numbers() const = 0;
+  virtual void set_update_numbers(const std::map<std::string, double>& numbers) = 0;
   /// SHA-256 of the text that it trains on.
   virtual const std::string& corpus_hash() const = 0;
   /// State of every coded channel of this rank, by a name that is unique on the rank and equal after a restart on the same layout.

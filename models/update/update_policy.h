@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -61,8 +62,12 @@ class UpdatePolicy : public UnitReductions {
   virtual std::vector<StateSlot> state() = 0;
   /// The store's slots as a checkpoint shall hold them: where replicas train apart, the weights of one are not the run's.
   virtual std::vector<StateSlot> weights(std::vector<StateSlot> of_store) { return of_store; }
-  /// A checkpoint filled the slots with the state after `steps` steps.
-  virtual void loaded(std::int64_t /*steps*/) {}
+  /// What a checkpoint keeps besides the slots, equal on all ranks; a number that has its first value may be left out.
+  virtual std::map<std::string, double> numbers() const { return {}; }
+  /// Of a checkpoint, before loaded(): those that are missing have their first value.
+  virtual void set_numbers(const std::map<std::string, double>& /*numbers*/) {}
+  /// A checkpoint filled the slots with the state after `steps` steps. `anew`: but for slots that each replica has of its own, which begin again.
+  virtual void loaded(std::int64_t /*steps*/, bool /*anew*/) {}
   /// Numbers about the updates since the last call, for a validation to tell beside the loss; equal on all ranks.
   struct Told {
     std::string name;

@@ -164,6 +164,12 @@ def _options():
         raise EnvironmentFailure(
             f"{options.claims} holds no claims.json; `claims run --out {options.claims}` writes one"
         )
+    # What was asked for by name must be there: a report without it looks like one of a run that had none. What is looked for by default may be absent.
+    if options.race and not os.path.exists(os.path.join(options.race, "race.json")):
+        raise EnvironmentFailure(f"{options.race} holds no race.json; `race run COURSE --out {options.race}` writes one")
+    for path in options.reference:
+        if path and not os.path.exists(path):
+            raise EnvironmentFailure(f"--reference {path}: there is no such file; give a claims.json, or '' for none")
     return options
 
 

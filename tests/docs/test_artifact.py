@@ -1,7 +1,8 @@
 # labels: docs
 # timeout: 120
-# needs: sweep
+# needs: sweep, claims
 """Figures that ARTIFACT.md names exist, and its commands select what they say."""
+import json
 import os
 import re
 import shlex
@@ -62,6 +63,22 @@ class Artifact(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
         for program in set(re.findall(r"build/bin/(\w+)", TEXT)):
             self.assertTrue(os.path.exists(os.path.join(BIN, program)), program)
+
+    def test_every_id_of_a_claim_is_one_that_the_program_lists_and_that_its_folder_judged(self):
+        done = subprocess.run([os.path.join(BIN, "claims"), "list", "--json"], capture_output=True, text=True, timeout=60, check=True)
+        listed = {claim["id"] for claim in json.loads(done.stdout)["claims"] if claim["built"]}
+        self.assertEqual({word for word in re.findall(r"\b\w+\.[CM]\d+\w?\b", TEXT)} - listed, set())
+        (table,) = re.findall(r"^\| folder \| claims \|.*\n\|[-|]+\n((?:\|.*\n)+)", TEXT, re.M)
+        self.assertGreaterEqual(len(table.splitlines()), 10)
+        for row in table.splitlines():
+            folder, claims = re.match(r"\| `(\w+)` \| (.*?) \|", row).groups()
+            with open(os.path.join(ROOT, "results", "reference", "cpu-2-cores", folder, "claims.json"), encoding="utf-8") as stream:
+                judged = {claim["id"] for claim in json.load(stream)["claims"]}
+            for word in " ".join(re.findall(r"`([^`]+)`", claims)).split():
+                self.assertRegex(word, r"^\w+(\.[CM]\d+\w?)?$", row)
+                chosen = {i for i in listed if i == word or i.startswith(word + ".")}  # an id, or a whole page
+                self.assertTrue(chosen, f"{folder}: `claims run {word}` is refused")
+                self.assertTrue(chosen & judged, f"{folder}: {word} was not judged there")
 
     def test_named_tests_exist(self):
         for name in re.findall(r"ctest --test-dir build -R ([\w.]+)", TEXT):

@@ -67,7 +67,7 @@ reset; echo /usr/lib/x/openblas-pthread/libopenblas.so.0 >"$work/blas"
 setup; expect_status 0; expect_output "update-alternatives --set"
 
 property "unknown options end with 2 and the usage, before anything is done"
-for script in run_all.sh run_tests.sh scripts/setup.sh scripts/fuzz.sh scripts/tsan.sh; do
+for script in run_all.sh run_tests.sh scripts/setup.sh scripts/fuzz.sh scripts/tsan.sh scripts/cuda_resources.sh scripts/kill_campaign.py; do
   run "$root/$script" --no-such-option; expect_status 2; expect_output "--no-such-option"; expect_output "usage: "
   run "$root/$script" --help; expect_status 0; expect_output "usage: "
 done
@@ -77,6 +77,26 @@ run "$root/run_all.sh" --profile; expect_status 2; expect_output "needs a value"
 run "$root/run_tests.sh" --jobs 0; expect_status 2; expect_output "--jobs"
 run "$root/scripts/fuzz.sh" --seconds never; expect_status 2; expect_output "--seconds"
 run "$root/scripts/kill_campaign.py" --of nothing; expect_status 2; expect_output "sweep, race, claims"
+
+property "the usage of kill_campaign.py names the options that it takes"
+run "$root/scripts/kill_campaign.py" --help
+expect_equal "$(grep -F 'scripts/kill_campaign.py [' <<<"$output" | grep -oE -- '--[a-z-]+' | sort)" "$(sed '1,/^option/d' <<<"$output" | grep -oE '^  --[a-z-]+' | tr -d ' ' | sort)" "options"
+
+property "cuda_resources.sh reads what a build recorded, in folders with spaces too, and holds kernels to their limits"
+recorded() { # REGISTERS: what ptxas says of a kernel
+  printf "ptxas info    : Compiling entry function '_Z5adderPf' for 'sm_90'\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used %s registers, 128 bytes smem\n" "$1"
+}
+mkdir -p "$work/a build/x y"
+recorded 40 >"$work/a build/x y/adder.cu.o.resources"
+run "$root/scripts/cuda_resources.sh" "$work/a build"; expect_status 0; expect_output "1 kernels: no spills"; expect_output " 40 of  64 registers   128 B shared adder"
+recorded 65 >"$work/a build/another.cu.o.resources"
+run "$root/scripts/cuda_resources.sh" "$work/a build"; expect_status 1; expect_output "over the limit of 64"; expect_output "2 kernels: FAILED"
+
+property "cuda_resources.sh compiles nothing for a folder that is missing or has no recordings"
+mkdir "$work/empty"
+run "$root/scripts/cuda_resources.sh" "$work/nowhere"; expect_status 3; expect_output "$work/nowhere"
+run "$root/scripts/cuda_resources.sh" "$work/empty"; expect_status 3; expect_output "$work/empty"
+run "$root/scripts/cuda_resources.sh" "$work/empty" "$work/empty"; expect_status 2
 
 property "libFuzzer is fetched on request alone"
 reset; echo libclang-rt-14-dev >"$work/missing"

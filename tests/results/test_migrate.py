@@ -73,6 +73,26 @@ class Migrate(unittest.TestCase):
         self.assertEqual(done.returncode, 6)
         self.assertIn("schema version 2", done.stderr)
 
+    def test_a_file_that_is_missing_is_named_and_nothing_is_written(self):
+        nowhere = os.path.join(os.path.dirname(self.old), "nowhere", "claims.json")
+        done = self.migrate()
+        self.assertEqual((done.returncode, done.stderr), (3, f"migrate.py: No such file or directory: {self.old}\n"))
+        write_old(self.old, [(OLD_ID, "bench_activation", "tp_forward", "netns:100mbit", 4, OLD_COMMAND)])
+        done = self.migrate("--claims", nowhere, nowhere)
+        self.assertEqual((done.returncode, done.stderr), (3, f"migrate.py: No such file or directory: {nowhere}\n"))
+        self.assertFalse(os.path.exists(self.new))
+        self.new = os.path.join(os.path.dirname(nowhere), "new.h5")
+        done = self.migrate()
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(self.new, done.stderr)
+
+    def test_a_file_that_is_no_hdf5_is_corrupt_and_named(self):
+        with open(self.old, "w", encoding="utf-8") as file:
+            file.write("text")
+        done = self.migrate()
+        self.assertEqual((done.returncode, done.stderr), (6, f"migrate.py: {self.old} is damaged or no HDF5 file\n"))
+        self.assertFalse(os.path.exists(self.new))
+
     def test_ids_in_verdicts_follow(self):
         write_old(self.old, [(OLD_ID, "bench_activation", "tp_forward", "netns:100mbit", 4, OLD_COMMAND)])
         claims = os.path.join(os.path.dirname(self.old), "claims.json")

@@ -17,11 +17,9 @@ namespace {
 
 class Ef21 final : public Wrapper, public KeepsElements {
  public:
-  explicit Ef21(FeedbackSource source) : source_(source) {}
-
   double bytes_per_element_sent() const override { return sizeof(float); }
   double bytes_per_element_delivered() const override { return sizeof(float); }
-  bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
+  bool needs_own_decoded() const override { return true; }
   bool remembers_results() const override { return true; }
 
   void start_from(ConstTensorView held, const MessageKey& key, bool own) override {
@@ -41,7 +39,7 @@ class Ef21 final : public Wrapper, public KeepsElements {
   }
   void deliver(TensorView reduced, const MessageKey& key) override { add_and_show(sums_, reduced, key); }
   void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean, const MessageKey& key) override {
-    if (source_ == FeedbackSource::own_decoded)
+    if (own_decoded.elements() > 0)
       add_to(sent_, own_decoded.reshaped(local.shape()), key);
     else if (key.pass == Pass::train)
       copy_values(sent_.at(key, local.shape()).tensor.view(), reduced_mean.reshaped(local.shape()));
@@ -69,7 +67,6 @@ class Ef21 final : public Wrapper, public KeepsElements {
     copy_values(decoded, memory.find(key, decoded.shape())->view());
   }
 
-  FeedbackSource source_;
   TensorMemory sent_{"ef21", "sent"}, received_{"ef21", "received"}, sums_{"ef21", "sum"};
 };
 
@@ -79,7 +76,7 @@ const bool registered = register_wrapper(
      .source = "Richtarik, Sokolov, Fatkhullin, NeurIPS 2021 (arXiv 2106.05203)",
      .wire = "what the codec sends of the change",
      .remembers_loss = true,
-     .make = [](const Parameters&, const CodecTraits& traits) -> std::unique_ptr<Wrapper> { return std::make_unique<Ef21>(traits.feedback); }});
+     .make = [](const Parameters&, const CodecTraits&) -> std::unique_ptr<Wrapper> { return std::make_unique<Ef21>(); }});
 
 }  // namespace
 }  // namespace thinwire

@@ -1,6 +1,6 @@
 // Error feedback `ef`: Seide et al. 2014; Karimireddy et al., "Error Feedback Fixes SignSGD" (ICML 2019).
 //   x += beta * e;   message = C(x);   e = x - decoded(message)
-// For codecs whose own contribution has no decoded form of its own (PowerSGD) e = x - reduced mean: local input
+// In rounds of a codec whose own contribution has no decoded form (PowerSGD) e = x - reduced mean: local input
 // minus *global* result (docs/papers/gradient_compression.md, "PowerSGD"). With beta = 1 nothing is lost: over any
 // number of steps, applied + stored = received (summed over ranks). The stored part stays bounded only where the codec
 // sooner or later sends every direction; a fixed projection (a fitted auto-encoder) never sends what it drops.
@@ -15,22 +15,21 @@ namespace {
 template <class Memory>  // Residuals, PackedResiduals
 class ErrorFeedback final : public Wrapper, public KeepsElements {
  public:
-  ErrorFeedback(Memory residuals, float beta, FeedbackSource source) : beta_(beta), source_(source), residuals_(std::move(residuals)) {}
+  ErrorFeedback(Memory residuals, float beta) : beta_(beta), residuals_(std::move(residuals)) {}
 
   double bytes_per_element_sent() const override { return residuals_.bytes_per_element(); }
-  bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
+  bool needs_own_decoded() const override { return true; }
   void before_encode(TensorView x, const MessageKey& key) override { residuals_.add_to(x, beta_, key); }
   void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) override { residuals_.store(x, own_decoded, key); }
   void after_decode(TensorView, const MessageKey&) override {}
   void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean, const MessageKey& key) override {
-    residuals_.store(local, source_ == FeedbackSource::own_decoded ? own_decoded : reduced_mean, key);
+    residuals_.store(local, own_decoded.elements() > 0 ? own_decoded : reduced_mean, key);
   }
   void save_state(StateWriter& to) const override { residuals_.save(to); }
   void load_state(StateReader& from) override { residuals_.load(from); }
 
  private:
   float beta_;
-  FeedbackSource source_;
   Memory residuals_;
 };
 
@@ -42,8 +41,8 @@ const bool registered = register_wrapper(
      .parameters = {{"beta", ParameterSpec::Kind::real, "1", 0, 1, {}, "share of the residual that is kept; below 1 the lost part is forgotten"},
                     store_parameter("type of the residual in memory; bf16 and int8 are rounded stochastically")},
      .remembers_loss = true,
-     .make = [](const Parameters& p, const CodecTraits& traits) -> std::unique_ptr<Wrapper> {
-       return with_residuals<ErrorFeedback>("ef", p, PackedResiduals::Rounding::stochastic, static_cast<float>(p.real("beta")), traits.feedback);
+     .make = [](const Parameters& p, const CodecTraits&) -> std::unique_ptr<Wrapper> {
+       return with_residuals<ErrorFeedback>("ef", p, PackedResiduals::Rounding::stochastic, static_cast<float>(p.real("beta")));
      }});
 
 }  // namespace

@@ -2,7 +2,7 @@
 // DeepSpeed.
 //   h = x + e;   message = C(h);   e <- beta * e + (1 - beta) * (h - decoded(message)),   and e = 0 after every `reset` messages of a tensor
 // Unlike with error feedback not all that is lost comes back: what a step loses adds (1 - beta) of itself to the next ones, and each of those keeps beta. beta = 0
-// without resets is `ef`. Where the own contribution has no decoded form (PowerSGD), the mean that was delivered takes its place. DeepSpeed counts the resets over
+// without resets is `ef`. Where the own contribution has no decoded form (rounds of PowerSGD), the mean that was delivered takes its place. DeepSpeed counts the resets over
 // all tensors together, so that most are never reset; here each tensor counts its own.
 #include <cstring>
 #include <map>
@@ -17,10 +17,10 @@ namespace {
 template <class Memory>  // Residuals, PackedResiduals
 class LoCo final : public Wrapper, public KeepsElements {
  public:
-  LoCo(Memory errors, float beta, std::int64_t reset, FeedbackSource source) : beta_(beta), reset_(reset), source_(source), errors_(std::move(errors)) {}
+  LoCo(Memory errors, float beta, std::int64_t reset) : beta_(beta), reset_(reset), errors_(std::move(errors)) {}
 
   double bytes_per_element_sent() const override { return errors_.bytes_per_element(); }
-  bool needs_own_decoded() const override { return source_ == FeedbackSource::own_decoded; }
+  bool needs_own_decoded() const override { return true; }
   void before_encode(TensorView x, const MessageKey& key) override { errors_.add_to(x, 1.0f, key); }
   void after_encode(ConstTensorView x, ConstTensorView own_decoded, const MessageKey& key) override {
     if (key.pass != Pass::train) return;
@@ -33,7 +33,7 @@ class LoCo final : public Wrapper, public KeepsElements {
   }
   void after_decode(TensorView, const MessageKey&) override {}
   void after_reduce(ConstTensorView local, ConstTensorView own_decoded, ConstTensorView reduced_mean, const MessageKey& key) override {
-    after_encode(local, source_ == FeedbackSource::own_decoded ? own_decoded : reduced_mean, key);
+    after_encode(local, own_decoded.elements() > 0 ? own_decoded : reduced_mean, key);
   }
 
   void save_state(StateWriter& to) const override {
@@ -54,7 +54,6 @@ class LoCo final : public Wrapper, public KeepsElements {
  private:
   float beta_;
   std::int64_t reset_;
-  FeedbackSource source_;
   Memory errors_;
   std::map<std::uint64_t, std::int64_t> messages_;  ///< since the last reset, by key.state_key()
 };
@@ -68,8 +67,8 @@ const bool registered = register_wrapper(
                     {"reset", ParameterSpec::Kind::integer, "1024", 0, 1e9, {}, "messages of a tensor after which its error is forgotten; 0: never"},
                     store_parameter("type of the errors in memory, rounded to the nearest")},
      .remembers_loss = true,
-     .make = [](const Parameters& p, const CodecTraits& traits) -> std::unique_ptr<Wrapper> {
-       return with_residuals<LoCo>("loco", p, PackedResiduals::Rounding::nearest, static_cast<float>(p.real("beta")), p.integer("reset"), traits.feedback);
+     .make = [](const Parameters& p, const CodecTraits&) -> std::unique_ptr<Wrapper> {
+       return with_residuals<LoCo>("loco", p, PackedResiduals::Rounding::nearest, static_cast<float>(p.real("beta")), p.integer("reset"));
      }});
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 
+#include <nlohmann/json.hpp>
+
 #include "core/joined.h"
 #include "core/process/log.h"
 #include "core/sha256.h"
@@ -129,6 +131,20 @@ void send_bytes(Communicator& world, const std::vector<std::byte>& bytes, int to
   if (size > 0) world.send(bytes.data(), size, to, state_tag)->wait();
 }
 
+constexpr const char* update_numbers = "update_numbers";
+
+/// As text; empty where the file keeps none.
+std::string update_numbers_of(const h5::File& file) { return file.has_attribute("", update_numbers) ? file.text_attribute("", update_numbers) : ""; }
+
+/// Rank 0's text.
+std::string told_to_all(Communicator& world, std::string text) {
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  world.broadcast(&length, sizeof length, 0)->wait();
+  text.resize(static_cast<std::size_t>(length));
+  if (length > 0) world.broadcast(text.data(), length, 0)->wait();
+  return text;
+}
+
 /// Rank 0: whether the file fits this run, and what becomes of its codec state. Throws what load_checkpoint promises.
 ResumeReport judge(const h5::Group& file, const TrainConfig& config, const std::string& corpus_hash, const std::string& path) {
   const SettingDifferences d = compare_settings(file, config, corpus_hash);
@@ -142,7 +158,7 @@ ResumeReport judge(const h5::Group& file, const TrainConfig& config, const std::
   bool compresses = d.compresses_there;
   for (const auto& [traffic, rule] : config.compress) compresses = compresses || rule.active();
   if (!compresses) return report;
-  report.codec_state = d.layout.empty() ? CodecStateUse::continued : CodecStateUse::reset;
+  report.codec_state = d.layout.empty() && !config.reset_codec_state ? CodecStateUse::continued : CodecStateUse::reset;
   if (!d.layout.empty() && !config.reset_codec_state)
     throw UsageError(path + ": what its codecs remember belongs to another layout or other rules: " + joined(d.layout, "; ") +
                      ". Give the same values, or --codec-state reset to start the codecs anew.");
@@ -190,6 +206,7 @@ void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainC
         file.set_attribute("", "kind", kind);
         file.set_attribute("", "checkpoint_version", checkpoint_version);
         file.set_attribute("", "steps_taken", trainer.steps_taken());
+        if (const auto numbers = trainer.update_numbers(); !numbers.empty()) file.set_attribute("", update_numbers, nlohmann::json(numbers).dump());
         write_settings(file, config, trainer.corpus_hash());
         for (int r = 0; r < world.size(); ++r) write_states(file, r, of_rank[static_cast<std::size_t>(r)]);
         while (next != catalogue.datasets().end()) {
@@ -213,6 +230,7 @@ std::string checkpoint_content(const std::string& path) {
     hash.update(bytes);
   };
   hash.update("steps " + std::to_string(file.int_attribute("", "steps_taken")) + ", text " + file.text_attribute("", "corpus_sha256") + "\n");
+  if (const std::string numbers = update_numbers_of(file); !numbers.empty()) hash.update("update " + numbers + "\n");
   for (const std::string& name : contents_of(file).datasets) {
     const Tensor values = file.read(name);
     add(name + " " + std::string(name_of(values.dtype())) + " " + values.shape().to_string(), {static_cast<const std::byte*>(values.view().data()), values.bytes()});
@@ -238,11 +256,8 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
   report.codec_state = static_cast<CodecStateUse>(facts[1]);
 
   // What the file holds, told to all: it decides what each asks for.
-  std::string names = file ? contents_of(*file).text() : std::string();
-  std::int64_t length = static_cast<std::int64_t>(names.size());
-  world.broadcast(&length, sizeof length, 0)->wait();
-  names.resize(static_cast<std::size_t>(length));
-  if (length > 0) world.broadcast(names.data(), length, 0)->wait();
+  const std::string names = told_to_all(world, file ? contents_of(*file).text() : "");
+  const std::string numbers = told_to_all(world, file ? update_numbers_of(*file) : "");
 
   std::vector<Piece> own;
   run_in_agreement(world, [&] { own = pieces_to_load(trainer, CheckpointContents::parse(names), config.reset_replica_state); });
@@ -281,7 +296,8 @@ ResumeReport load_checkpoint(Communicator& world, ParallelTrainer& trainer, cons
     if (!report.remarks.empty()) log_warning(path + ": the run goes on with other settings than it was saved with: " + joined(report.remarks, "; "));
   }
   world.barrier();
-  trainer.state_loaded(report.steps);
+  trainer.set_update_numbers(numbers.empty() ? std::map<std::string, double>() : nlohmann::json::parse(numbers).get<std::map<std::string, double>>());
+  trainer.state_loaded(report.steps, config.reset_replica_state);
   return report;
 }
 

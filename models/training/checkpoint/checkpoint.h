@@ -4,7 +4,7 @@
 //   /per_replica/<r>/<kind>/<name>  likewise what replicas hold apart
 //   /config                         every setting of the run as text, by its flag
 //   /codec_state/rank<r>/<i>        what the codecs of rank r remember, by channel
-//   attributes                      steps taken, hash of the text
+//   attributes                      steps taken, hash of the text; update_numbers: what the update keeps besides slots, as JSON
 // The position in the data and all random numbers are functions of (seed, step, sample): the number of steps says where they are.
 #pragma once
 
@@ -23,14 +23,14 @@ inline constexpr const char* checkpoint_kind = "thinwire-checkpoint";  ///< of i
 /// right to write).
 void save_checkpoint(Communicator& world, ParallelTrainer& trainer, const TrainConfig& config, const std::string& path);
 
-/// SHA-256 (hex) of the state that a checkpoint holds: number of steps, text, every dataset and codec state. Equal states have equal hashes, whatever the
+/// SHA-256 (hex) of the state that a checkpoint holds: number of steps, text, what the update keeps, every dataset and codec state. Equal states have equal hashes, whatever the
 /// file is called and whenever it was written. One process reads the whole file. Errors as of load_checkpoint.
 std::string checkpoint_content(const std::string& path);
 
 enum class CodecStateUse {
   none,       ///< neither run compresses anything
   continued,  ///< same layout and rules: goes on bit-equal
-  reset,      ///< starts anew, as config.reset_codec_state allows
+  reset,      ///< starts anew, as config.reset_codec_state asks
 };
 
 struct ResumeReport {

@@ -89,13 +89,13 @@ std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, const CheckpointCont
     if (slot.owner == Owner::per_replica) {
       const auto found = file.replicas.find(slot.name);
       const int there = found == file.replicas.end() ? 0 : found->second;
-      if (there == slot.replicas) add_piece(pieces, replica_folder(slot), slot);
-      if (there == slot.replicas) continue;
       if (reset_replica_state) {
         const auto shared = std::ranges::find_if(slot.sources, [&](const std::string& source) { return file.datasets.contains(source + "/" + slot.layout.name()); });
         if (shared != slot.sources.end()) add_piece(pieces, *shared, slot);
         continue;
       }
+      if (there == slot.replicas) add_piece(pieces, replica_folder(slot), slot);
+      if (there == slot.replicas) continue;
       throw UsageError(slot.name + " is state that each replica has of its own: the checkpoint has it of " + std::to_string(there) + " replicas, this run has " +
                        std::to_string(slot.replicas) + ". Give as many, or --replica-state reset to start it anew.");
     }

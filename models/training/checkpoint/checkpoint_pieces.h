@@ -34,8 +34,8 @@ bool has_shape(const std::vector<std::int64_t>& extents, const Shape& wanted);
 /// The pieces that this rank contributes to a checkpoint: each element of each dataset comes from exactly one rank. Padding
 /// (ParameterLayout::used) belongs to no dataset.
 std::vector<Piece> pieces_to_save(ParallelTrainer& trainer);
-/// The pieces that this rank needs: replicas and copies, too. UsageError for state that replicas hold apart where the file has it of another
-/// number of replicas, unless `reset_replica_state`: then those slots begin as what replicas share (StateSlot::sources), or are left as they are.
+/// The pieces that this rank needs: replicas and copies, too. `reset_replica_state`: slots that each replica has of its own begin as what replicas
+/// share (StateSlot::sources), or are left as they are. Else UsageError where the file has them of another number of replicas.
 std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, const CheckpointContents& file, bool reset_replica_state);
 
 /// The pieces of all ranks as rank 0 sees them: by dataset, in the order in which they travel.

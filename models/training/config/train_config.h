@@ -83,8 +83,8 @@ struct TrainConfig {
   std::string resume_sha256;        ///< what checkpoint_content() must say of it; empty: anything (cells of a sweep: refused)
   std::int64_t shared_start = 0;    ///< steps without compression that runs under other rules share; 0: none
   std::string shared_start_folder = "shared_starts";  ///< where the states after them lie
-  bool reset_codec_state = false;   ///< start codecs anew where the checkpoint's state cannot be used
-  bool reset_replica_state = false; ///< likewise what an optimizer keeps replica by replica, under another number of them
+  bool reset_codec_state = false;   ///< start codecs anew at a resume
+  bool reset_replica_state = false; ///< likewise what an optimizer keeps replica by replica
 
   /// `omit` as classes. UsageError naming a word that is no class of this list or may not be left out (control).
   std::set<TrafficClass> omitted() const;

@@ -276,8 +276,22 @@ std::vector<StateSlot> OuterLoop<T>::state() {
 }
 
 template <typename T>
-void OuterLoop<T>::loaded(std::int64_t steps) {
-  inner_->loaded(steps);
+std::map<std::string, double> OuterLoop<T>::numbers() const {
+  std::map<std::string, double> all = inner_->numbers();
+  if (!std::isnan(alignment_)) all["outer_alignment"] = alignment_;
+  return all;
+}
+
+template <typename T>
+void OuterLoop<T>::set_numbers(const std::map<std::string, double>& numbers) {
+  inner_->set_numbers(numbers);
+  const auto aligned = numbers.find("outer_alignment");
+  alignment_ = aligned == numbers.end() ? std::numeric_limits<double>::quiet_NaN() : aligned->second;
+}
+
+template <typename T>
+void OuterLoop<T>::loaded(std::int64_t steps, bool anew) {
+  inner_->loaded(steps, anew);
   step_ = steps - 1;
   const int fragment = schedule_.under_way(steps);
   if (fragment < 0) return;

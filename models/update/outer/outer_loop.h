@@ -56,7 +56,9 @@ class OuterLoop : public UpdatePolicy<T> {
   bool end_evaluation() override { return begin_evaluation(); }
   std::vector<StateSlot> state() override;
   std::vector<StateSlot> weights(std::vector<StateSlot> of_store) override;
-  void loaded(std::int64_t steps) override;
+  std::map<std::string, double> numbers() const override;
+  void set_numbers(const std::map<std::string, double>& numbers) override;
+  void loaded(std::int64_t steps, bool anew) override;
   std::vector<typename UpdatePolicy<T>::Told> told() override;
 
  private:

@@ -18,7 +18,7 @@ class AdamW final : public EveryStep<T> {
   void check_finite() const override { optimizer_.check_finite(); }
   void finish_step(const StepContext& step) override {
     this->clock_.run("optimizer", -1, -1, [&] {
-      optimizer_.set_steps_taken(step.step);
+      optimizer_.set_steps_taken(step.step, this->moments_begin_);
       optimizer_.apply(step.learning_rate, step.gradient_scale);
     });
   }

@@ -85,7 +85,7 @@ class Dion final : public EveryStep<T> {
 
   void finish_step(const StepContext& step) override {
     this->clock_.run("optimizer", -1, -1, [&] {
-      adamw_.set_steps_taken(step.step);
+      adamw_.set_steps_taken(step.step, this->moments_begin_);
       adamw_.apply(step.learning_rate, 1.0);
       for_each(left_, false, [&](std::size_t i, Matrix& m, T* y) {
         m.low.add(static_cast<const T*>(of_.matrices[i].gradient.data()));

@@ -1,6 +1,8 @@
 // The frame of policies whose gradients all ranks of a replica average in every step.
 #pragma once
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "core/error.h"
@@ -23,6 +25,17 @@ class EveryStep : public UpdatePolicy<T> {
     this->waited_us += std::exchange(sync_.waited_us, 0);
   }
   NormScope clip_scope() const override { return mean_gradient_scope_; }
+  std::map<std::string, double> numbers() const override {
+    if (moments_begin_ == 0) return {};
+    return {{"moments_begin", static_cast<double>(moments_begin_)}};
+  }
+  void set_numbers(const std::map<std::string, double>& numbers) override {
+    const auto begin = numbers.find("moments_begin");
+    moments_begin_ = begin == numbers.end() ? 0 : static_cast<std::int64_t>(begin->second);
+  }
+  void loaded(std::int64_t steps, bool anew) override {
+    if (anew) moments_begin_ = steps;
+  }
 
  protected:
   /// `averaged`: whether a part is; empty: all are.
@@ -39,7 +52,8 @@ class EveryStep : public UpdatePolicy<T> {
   const bool first_stage_;
   const double decay_;
   const NormScope mean_gradient_scope_;
-  std::int64_t step_ = 0;  ///< the one that was begun last
+  std::int64_t step_ = 0;           ///< the one that was begun last
+  std::int64_t moments_begin_ = 0;  ///< the step before which moments were zero
   GradientSync<T> sync_;
 };
 

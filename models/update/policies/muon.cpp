@@ -40,7 +40,7 @@ class Muon final : public EveryStep<T> {
 
   void finish_step(const StepContext& step) override {
     this->clock_.run("optimizer", -1, -1, [&] {
-      adamw_.set_steps_taken(step.step);
+      adamw_.set_steps_taken(step.step, this->moments_begin_);
       adamw_.apply(step.learning_rate, step.gradient_scale);
     });
     for (std::size_t i = 0; i < sums_.size(); ++i) move(i, step);

@@ -64,7 +64,7 @@ class OnebitAdam final : public EveryStep<T> {
   void finish_step(const StepContext& step) override {
     if (!frozen()) {
       this->clock_.run("optimizer", -1, -1, [&] {
-        optimizer_.set_steps_taken(step.step);
+        optimizer_.set_steps_taken(step.step, this->moments_begin_);
         optimizer_.apply(step.learning_rate, step.gradient_scale);
       });
       return;

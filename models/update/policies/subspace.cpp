@@ -78,7 +78,9 @@ class Subspace final : public UpdatePolicy<T> {
   bool end_evaluation() override { return inner_->end_evaluation(); }
   std::vector<StateSlot> state() override { return inner_->state(); }
   std::vector<StateSlot> weights(std::vector<StateSlot> of_store) override { return inner_->weights(std::move(of_store)); }
-  void loaded(std::int64_t steps) override { inner_->loaded(steps); }
+  std::map<std::string, double> numbers() const override { return inner_->numbers(); }
+  void set_numbers(const std::map<std::string, double>& numbers) override { inner_->set_numbers(numbers); }
+  void loaded(std::int64_t steps, bool anew) override { inner_->loaded(steps, anew); }
   std::vector<typename UpdatePolicy<T>::Told> told() override { return inner_->told(); }
 
  private:
@@ -138,7 +140,7 @@ void check(const TrainConfig& c) {
   const std::int64_t k = width_of(update.options, c.model.hidden), free = update.options.integer("free");
   if (k > c.model.hidden)
     throw UsageError("--optimizer " + c.optimizer + ": a subspace of " + std::to_string(k) + " dimensions is larger than the model's " + std::to_string(c.model.hidden) + "; use k <= hidden, or fraction <= 1");
-  if (update.options.integer("k") > 0 && c.optimizer.find("fraction=") != std::string::npos) throw UsageError("--optimizer " + c.optimizer + ": k and fraction say the same; give one of them");
+  if (update.options.integer("k") > 0 && update.options.given("fraction")) throw UsageError("--optimizer " + c.optimizer + ": k and fraction say the same; give one of them");
   if (c.device != DeviceKind::host) refuse("--device cuda", "weights are projected on the host only; use --device host");
   if (c.tensor_parallel != "1d") refuse("--tensor-parallel " + c.tensor_parallel, "a grid cuts the rows that are projected; use --tensor-parallel 1d");
   if (c.zero_stage > 0) refuse("--zero-stage " + std::to_string(c.zero_stage), "it is for weights that every rank of a stage holds whole; use --zero-stage 0");

@@ -54,7 +54,9 @@ const std::vector<Case>& cases() {
       for (const testing::CodecCase& setting : testing::codec_cases(true)) {
         if (parse_codec(setting.codec).codec.name != info->name || setting.form != Form::fair) continue;
         const CodecTraits traits = make_codec(setting.codec).codec->traits();
-        if (ways.emplace(traits.gather, traits.rounds).second && ways.size() > 1) add(setting.codec, Form::fair), add(setting.codec + "+ef", Form::fair);
+        if (!ways.emplace(traits.gather, traits.rounds).second || ways.size() == 1) continue;
+        add(setting.codec, Form::fair);
+        if (traits.loss_is_own) add(setting.codec + "+ef", Form::fair);
       }
     }
     return made;

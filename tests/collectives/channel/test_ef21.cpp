@@ -56,7 +56,8 @@ struct Case {
 };
 const Case cases[] = {{"group:bits=4,group=32+ef21", Protocol::gather},   {"group:bits=4,group=32+hadamard:block=16+ef21", Protocol::two_shot},
                       {"group:bits=4,group=32+ef21", Protocol::two_shot}, {"randomk:fraction=0.4,values=f32+ef21", Protocol::rounds},
-                      {"topk:fraction=0.4,values=f32+ef21", Protocol::gather}, {"powersgd:rank=3,wire=f32,min_ratio=1+ef21", Protocol::rounds}};
+                      {"topk:fraction=0.4,values=f32+ef21", Protocol::gather}, {"powersgd:rank=3,wire=f32,min_ratio=1+ef21", Protocol::rounds},
+                      {"powersgd:rank=3,wire=f32+ef21", Protocol::gather}, {"powersgd:rank=3,wire=f32+ef21", Protocol::two_shot}};
 
 TEST(Ef21, SumsCloseInOnTheExactSum) {
   const Floats x = input(world().rank()), expected = exact_sum();

@@ -110,6 +110,19 @@ TEST(SampledTopK, DensityFallsWhileTrainingWarmsUp) {
     EXPECT_EQ(count_of(sent), targets[static_cast<std::size_t>(std::min<std::int64_t>(5, step / 4))]) << step;
   }
   EXPECT_EQ(send("sampled_topk:ramp_steps=20", x, 20).bytes, send("sampled_topk", x, 20).bytes);
+  // A validation goes by the steps behind it: the number of its round says nothing.
+  const Shape shape{1, static_cast<std::int64_t>(x.size())};
+  for (const std::int64_t trained : {0, 9, 5000}) {
+    MessageKey key;
+    key.tensor = hash_name("payload");
+    key.pass = Pass::evaluate, key.trained_steps = trained;
+    CodecStack stack = make_codec("sampled_topk:ramp_steps=20,values=f32,sample=1");
+    std::vector<std::byte> payload(stack.codec->max_payload_bytes(shape));
+    payload.resize(stack.codec->encode(ConstTensorView(x.data(), shape), key, payload));
+    EXPECT_EQ(payload.size(), send("sampled_topk:ramp_steps=20,values=f32,sample=1", x, trained).bytes.size()) << trained;
+    std::vector<float> back(x.size());
+    EXPECT_NO_THROW(stack.codec->decode(payload, key, TensorView(back.data(), shape)));
+  }
   EXPECT_EQ(count_of(send("sampled_topk:fraction=0.25,ramp_steps=2,ramp_stages=1,values=f32,sample=1", x, 1)), 50002) << "half, the root of a quarter";
   testing::expect_damage_is_refused_or_harmless("sampled_topk:fraction=0.02,ramp_steps=20", std::vector<float>(x.begin(), x.begin() + 5000), Shape{50, 100}, 7);
 }

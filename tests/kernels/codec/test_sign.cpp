@@ -207,6 +207,7 @@ TEST(SignVote, CountsAreAsNarrowAsTheRanksAllow) {
 
 TEST(SignVote, IsNoSumOfPayloads) {
   EXPECT_FALSE(make_codec("sign:vote=majority").codec->traits().gather);
+  for (const char* wrapper : {"ef", "loco", "ef21"}) EXPECT_THROW(make_codec(std::string("sign:vote=majority+") + wrapper), UsageError) << wrapper;
   EXPECT_EQ(make_codec("sign").codec->as<Rounds>(), nullptr);
 }
 

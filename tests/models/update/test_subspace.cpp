@@ -213,6 +213,7 @@ TEST(SubspaceNetwork, WhatWouldLeaveTheSubspaceIsRefused) {
   says("name that first", [](TrainConfig& c) { c.optimizer = "subspace:k=4"; });
   EXPECT_EQ(refusal([](TrainConfig& c) { c.mesh = {1, 2, 2}, c.optimizer = "adamw+subspace:k=4,free=2"; }), "");
   EXPECT_EQ(refusal([](TrainConfig& c) { c.mesh = {1, 1, 4}, c.optimizer = "onebit_adam:freeze=2+subspace:k=4"; }), "") << "replicas stay together, so that any optimizer goes";
+  EXPECT_EQ(refusal([](TrainConfig& c) { c.mesh = {1, 1, 4}, c.optimizer = "onebit_adam:freeze_fraction=0.5+subspace:k=4"; }), "") << "another option's name ends in `fraction`";
 }
 
 }  // namespace

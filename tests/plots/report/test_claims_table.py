@@ -92,11 +92,14 @@ class Programs(unittest.TestCase):
         for status, pattern, arguments in (
             (2, "--collected FILE, --claims DIR or --race DIR", ()),
             (3, "holds no claims.json", ("--claims", out)),
+            (3, f"{out}/nowhere holds no race.json", ("--race", f"{out}/nowhere")),
+            (3, f"--reference {out}/nowhere.json: there is no such file", ("--claims", made.write(scratch_folder(), []), "--reference", "", f"{out}/nowhere.json")),
             (2, "drawn from a collected file", ("--claims", made.write(scratch_folder(), []), "--only", "links")),
         ):
             done = run("report.py", "--out", out, *arguments)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertRegex(done.stderr, pattern)
+            self.assertEqual(os.listdir(out), [])
         folder = scratch_folder()
         with open(os.path.join(folder, "claims.json"), "w", encoding="utf-8") as stream:
             stream.write('{"schema": 3, "claims": [{"id": "x"}]}')

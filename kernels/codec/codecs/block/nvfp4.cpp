@@ -2,7 +2,8 @@
 // NVFP4"; arithmetic as of torchao's prototype/mx_formats, in f32):
 //   g = amax of the tensor / 2688 (= 448 * 6);  s = e4m3(clamp((a / 6) / g, 2^-6, 448)), a the block's largest magnitude
 //   y = x * ((1 / g) / s), rounded half to even, clamped to +-6;  decoded = code * (s * g)
-// levels=1: g = 1, not sent. Ours: g is at least 2^-100, so that 1 / g is finite; of a tensor of zeros g is 0.
+// levels=1: g = 1, not sent; then a block whose largest magnitude is beyond 2688 saturates there, and numbers below 2^-8 become 0 (a quarter of the least code,
+// 0.5, times the least scale). Ours: g is at least 2^-100, so that 1 / g is finite; of a tensor of zeros g is 0.
 // Payload: g (f32, levels=2), scale bytes of all blocks, codes, first element in the low half of a byte.
 #include <algorithm>
 #include <array>
@@ -128,7 +129,7 @@ const bool registered =
                     .summary = "floats of 4 bits (e2m1), an e4m3 scale for 16 neighbours, an f32 scale for the tensor",
                     .source = "NVIDIA's NVFP4; arithmetic of torchao prototype/mx_formats",
                     .wire = "f32 scale of the tensor (levels=2), a scale byte for each 16 elements, then codes, first in the low half of a byte",
-                    .parameters = {{.name = "levels", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 2, .help = "2: block and tensor have scales; 1: blocks alone"}},
+                    .parameters = {{.name = "levels", .kind = ParameterSpec::Kind::integer, .default_value = "2", .minimum = 1, .maximum = 2, .help = "2: block and tensor have scales; 1: blocks alone, and values beyond 2688 saturate"}},
                     .make = [](const Parameters& p, Form) { return std::make_unique<Nvfp4>(p.integer("levels") == 2); },
                     .check = check_formula});
 const bool cuda = register_cuda("nvfp4", [](const Parameters& p, Form, std::unique_ptr<Codec> host) {

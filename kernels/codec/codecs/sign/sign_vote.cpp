@@ -38,6 +38,7 @@ DType type_of_votes(int world) {
 
 SignVote::SignVote(const SignOptions& options) : Sign(options) {
   traits_.gather = false;
+  traits_.loss_is_own = false;  // the majority is no sum of what the ranks sent
   traits_.rounds = options.scale == SignScale::none ? 1 : 2;
   traits_.rounds_per_shard = traits_.rounds == 1;
   traits_.operators = {ReduceOp::sum};

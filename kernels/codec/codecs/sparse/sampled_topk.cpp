@@ -45,7 +45,8 @@ class SampledTopK final : public Codec {
 
  protected:
   std::size_t write_payload(ConstTensorView x, const MessageKey& key, std::span<std::byte> payload) override {
-    selection_.select_sampled(x, target(x.shape(), key.step), options_.sampling, key);
+    // The number of an evaluation's round says nothing of how far training has come.
+    selection_.select_sampled(x, target(x.shape(), key.pass == Pass::evaluate ? key.trained_steps : key.step), options_.sampling, key);
     const std::int64_t kept = selection_.kept();
     TW_ASSERT(payload.size() >= bytes(x.shape(), kept));
     std::memcpy(payload.data(), &kept, sizeof kept);
@@ -75,7 +76,7 @@ class SampledTopK final : public Codec {
     const Shape& shape = out.shape();
     std::int64_t kept = 0;
     if (payload.size() >= sizeof kept) std::memcpy(&kept, payload.data(), sizeof kept);
-    if (kept < 0 || kept > target(shape, key.step)) throw CorruptData("sampled_topk: " + text_of(key) + " is said to keep " + std::to_string(kept) + " elements: the payload is damaged");
+    if (kept < 0 || kept > target(shape, 0)) throw CorruptData("sampled_topk: " + text_of(key) + " is said to keep " + std::to_string(kept) + " elements: the payload is damaged");
     check_payload_size(payload.size(), bytes(shape, kept), "sampled_topk", shape, key);
     const auto list = payload.subspan(sizeof kept);
     reader_.open(options_.index, shape.elements(), kept, list.subspan(value_bytes(kept)), key);

@@ -146,6 +146,9 @@ TEST(Resume, ForgottenCodecStateIsSeen) {
   reset.micro_batch = 1, reset.form = Form::fair, reset.reset_codec_state = true;
   reset.compress[TrafficClass::dp_gradient].warmup_steps = 1;  // another rule: the state is not used
   EXPECT_NE(difference(straight(c, 6), interrupted(c, 3, 3, path, reset)), "");
+  reset = c;
+  reset.reset_codec_state = true;  // asked for under the same rules
+  EXPECT_NE(difference(straight(c, 6), interrupted(c, 3, 3, path, reset)), "");
 }
 
 }  // namespace

@@ -88,6 +88,32 @@ TEST(Alignment, LeavesTheRunAsItIsAlsoWhenResumed) {
   EXPECT_EQ(difference(interrupted(aligned, corpus(), 3, 3, scratch_file(), aligned), straight(plain, corpus(), 6)), "");
 }
 
+TEST(Alignment, IsToldOnceAlsoWhereARunIsSavedBeforeItsValidation) {
+  if (world().size() != 4) GTEST_SKIP() << "for 4 ranks";
+  const TrainConfig c = config_of("diloco:inner_steps=3,alignment=true", DType::f32);
+  const std::string path = scratch_file();
+  double expected = 0;
+  {
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    for (int s = 0; s < 4; ++s) trainer->step();
+    save_checkpoint(world(), *trainer, c, path);  // after the exchange, before the validation
+    expected = told(*trainer);
+    EXPECT_FALSE(std::isnan(expected));
+  }
+  for (const bool again : {false, true}) {
+    const auto trainer = ParallelTrainer::make(world(), c, corpus());
+    load_checkpoint(world(), *trainer, c, path);
+    if (again)
+      EXPECT_TRUE(std::isnan(told(*trainer)));
+    else
+      EXPECT_EQ(told(*trainer), expected);
+    world().barrier();
+    save_checkpoint(world(), *trainer, c, path);  // now it was told
+  }
+  world().barrier();
+  if (world().rank() == 0) std::filesystem::remove(path);
+}
+
 TEST(Alignment, IsRefusedWhereAReplicaIsNotOneRank) {
   for (const MeshShape& mesh : {MeshShape{2, 1, 2}, MeshShape{1, 1, 4}}) {
     TrainConfig c = config_of("diloco:inner_steps=2,alignment=true");

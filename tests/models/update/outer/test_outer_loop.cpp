@@ -4,6 +4,7 @@
 // Outer loops: local SGD and DiLoCo are what they are by hand, on every split; degenerate cases are dense
 // training; replicas are equal bits after every outer step; a run goes on bit-equal from the middle of a
 // round; bytes are the closed form's, and what no rule covers is one message; SparseLoCo is a rule.
+#include "core/statistics.h"
 #include "tests/models/training/messages.h"
 #include "tests/models/training/resume_run.h"
 #include "tests/models/update/outer/by_hand.h"
@@ -310,6 +311,49 @@ TEST(OuterLoop, OtherReplicasAreRefusedOrBeginAtTheGlobalWeights) {
   EXPECT_TRUE(std::isfinite(trainer->step().loss));
   world().barrier();
   if (world().rank() == 0) std::filesystem::remove(path);
+}
+
+// Adam's first step moves every weight by the learning rate, whatever the gradient. Counted from the run's beginning its bias would be corrected as if
+// there were moments already, and steps would be several times too long.
+TEST(OuterLoop, MomentsThatBeginAnewAreCorrectedFromThere) {
+  const std::string path = scratch_file();
+  TrainConfig four = config_of({1, 1, 4}, "adamw+diloco:inner_steps=3", DType::f32);
+  four.trainer.adamw.beta2 = 0.999, four.trainer.adamw.weight_decay = 0, four.trainer.adamw.epsilon = 1e-14, four.trainer.max_norm = 1e9;
+  four.trainer.schedule = {3e-3, 3e-3, 0, 8};
+  TrainConfig two = four;
+  two.mesh.dp_replicas = 2;
+  two.reset_replica_state = true;
+  for (TrainConfig* c : {&two, &four}) {  // with as many replicas, too, if it is asked for
+    {
+      const auto trainer = ParallelTrainer::make(world(), four, corpus());
+      for (int s = 0; s < 6; ++s) trainer->step();
+      save_checkpoint(world(), *trainer, four, path);
+    }
+    c->reset_replica_state = true;
+    const auto trainer = ParallelTrainer::make(world(), *c, corpus());
+    load_checkpoint(world(), *trainer, *c, path);
+    const auto before = values_of(*trainer, "local_weights");
+    trainer->step();
+    const auto after = values_of(*trainer, "local_weights");
+    std::vector<double> moved;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (const double d = std::abs(static_cast<double>(after[i]) - static_cast<double>(before[i])); d > 1e-6) moved.push_back(d / 3e-3);
+    ASSERT_GT(moved.size(), 500u);
+    EXPECT_NEAR(*std::max_element(moved.begin(), moved.end()), 1, 2e-3);
+    EXPECT_NEAR(median(moved), 1, 2e-3);
+    // What is saved now goes on bit-equal: the number of the step that moments begin at is part of it.
+    TrainConfig goes_on = *c;
+    goes_on.reset_replica_state = false;
+    save_checkpoint(world(), *trainer, goes_on, path);
+    trainer->step();
+    const auto resumed = ParallelTrainer::make(world(), goes_on, corpus());
+    load_checkpoint(world(), *resumed, goes_on, path);
+    resumed->step();
+    EXPECT_EQ(values_of(*resumed, "local_weights"), values_of(*trainer, "local_weights"));
+    c->reset_replica_state = false;
+    world().barrier();
+    if (world().rank() == 0) std::filesystem::remove(path);
+  }
 }
 
 // Loss and norm are told for the record alone, and a timed step has none: on a link of a long latency it would be mostly that.
