@@ -1,6 +1,7 @@
 #include "results/link_kind.h"
 
 #include <algorithm>
+#include <regex>
 
 namespace thinwire::results {
 namespace {
@@ -27,6 +28,14 @@ std::string link_forms() {
   std::string all;
   for (const LinkKind& kind : table_of_kinds) all += (all.empty() ? "" : &kind == std::end(table_of_kinds) - 1 ? " and " : ", ") + std::string(kind.form);
   return all;
+}
+
+std::string wrong_with_link(const std::string& link) {
+  if (kind_of_link(link) == nullptr) return "unknown link `" + link + "`: " + link_forms() + " exist";
+  // As experiments/lab/launch.sh takes it.
+  static const std::regex rated("netns:(0|[1-9][0-9]{0,5})(\\.[0-9]{1,6})?(mbit|gbit)");
+  if (link.starts_with("netns:") && !std::regex_match(link, rated)) return "link `" + link + "` has no rate: netns:RATE with RATE as Nmbit or Ngbit, 1mbit or more";
+  return "";
 }
 
 }  // namespace thinwire::results

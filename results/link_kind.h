@@ -22,5 +22,7 @@ std::span<const LinkKind> link_kinds();
 const LinkKind* kind_of_link(std::string_view link);
 /// The forms of all kinds, for messages.
 std::string link_forms();
+/// What is wrong with a link before anybody builds it, for a message; empty: nothing that can be told here.
+std::string wrong_with_link(const std::string& link);
 
 }  // namespace thinwire::results

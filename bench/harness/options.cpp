@@ -80,7 +80,7 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   bool list = false;
   app.add_option("--cells", line.cells_file, "launch file of a sweep (JSON) instead of one cell from options")->group("Run");
   app.add_option("--out", line.out, "result folder: records and journal go there (none: nothing is recorded)")->group("Run");
-  app.add_option("--link", line.link, "name of the link that the launcher made, for the record (default shm)")->group("Run");
+  app.add_option("--link", line.link, "what the ranks talk over (default shm): emulated:RATE[,latency=...] is made here; netns:RATE (experiments/lab/launch.sh) and fabric (the network between nodes) are the launcher's, and only named here")->group("Run");
   app.add_option(std::string("--") + results::product_library_parameter, line.product_library,
                  "which library multiplies f32 matrices, openblas or onednn[:kernels=NAME,CLASS=LIBRARY,...]; part of the cell's identity (default: what the file named by THINWIRE_MACHINE says, else OpenBLAS as it comes)")
       ->group("Run");

@@ -38,7 +38,8 @@ std::string rank_map(const std::vector<std::string>& hosts) {
 
 bool kernel_carries(const std::string& link) {
   const results::LinkKind* kind = results::kind_of_link(link);
-  return kind == nullptr || kind->by_kernel;  // a name that a user gives to a link of their own
+  if (kind == nullptr) throw UsageError("--link " + link + " is no link: " + results::link_forms() + " exist; the network between your own nodes is fabric");
+  return kind->by_kernel;
 }
 
 }  // namespace
@@ -46,9 +47,10 @@ bool kernel_carries(const std::string& link) {
 Recorder::Recorder(RecorderOptions options, Communicator& world) : options_(std::move(options)), world_(world) {
   if (options_.launch.empty()) options_.launch = made_up_launch(options_.program);
   rank_map_ = rank_map(gather_texts(world_, results::hashed_hostname()));
+  const bool by_kernel = kernel_carries(options_.link);
   if (!options_.out.empty()) {
     journal_path_ = options_.out + "/journal/" + file_name_of(options_.launch) + ".jsonl";
-    meter_.emplace(world_.host_side(), kernel_carries(options_.link), options_.read_cpu);
+    meter_.emplace(world_.host_side(), by_kernel, options_.read_cpu);
   }
   if (world_.rank() == 0) {
     if (!journal_path_.empty()) journal_ = std::make_unique<results::Journal>(journal_path_);

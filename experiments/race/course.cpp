@@ -4,9 +4,11 @@
 #include <cmath>
 #include <set>
 
+#include "collectives/link/emulated_network.h"
 #include "core/error.h"
 #include "experiments/study/study_values.h"
 #include "results/files/files.h"
+#include "results/link_kind.h"
 
 namespace thinwire::race {
 namespace {
@@ -51,7 +53,16 @@ class CourseReader {
     for (const results::ParameterValue& value : values(race, "rates")) c.rates.push_back(number(value, *race.get("rates"), "rates"));
     if (!std::is_sorted(c.rates.begin(), c.rates.end(), std::less_equal<>())) throw UsageError(at(path_, *race.get("rates")) + ": rates must rise, each one once");
     c.seeds = seeds(race, c.tuning_seed);
-    for (const results::ParameterValue& value : values(race, "links")) c.links.push_back(results::to_text(value));
+    for (const results::ParameterValue& value : values(race, "links")) {
+      c.links.push_back(results::to_text(value));
+      // Timed cells come last, hours after the first training: what cannot be built is told now.
+      try {
+        if (const std::string wrong = results::wrong_with_link(c.links.back()); !wrong.empty()) throw UsageError(wrong);
+        if (EmulatedLink::is_emulated(c.links.back())) (void)EmulatedLink::parse(c.links.back());
+      } catch (const UsageError& error) {
+        throw UsageError(at(path_, *race.get("links")) + ": " + error.what());
+      }
+    }
     c.loss = shape("loss", "step_seconds", stated_of_losses), c.time = shape("time", "cell_seconds", stated);
     read_entrants(c);
     if (c.entrants.empty()) throw UsageError(path_ + ": no [[entrant]]; the first one is the baseline, usually {name = \"dense\"}");

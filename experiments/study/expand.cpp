@@ -83,7 +83,7 @@ std::string link_of(const Grid& grid, Parameters& parameters) {
     link = parameters.text("link");
     parameters.erase("link");
   }
-  if (results::kind_of_link(link) == nullptr) throw UsageError(grid.where + ": unknown link `" + link + "`: " + results::link_forms() + " exist");
+  if (const std::string wrong = results::wrong_with_link(link); !wrong.empty()) throw UsageError(grid.where + ": " + wrong);
   return link;
 }
 

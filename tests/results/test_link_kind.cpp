@@ -18,6 +18,11 @@ TEST(LinkKinds, OtherNamesAreOfNone) {
   for (const char* link : {"", "netns", "emulated", "shm:fast", "netns2:1gbit", "infiniband", ":", "none:"}) EXPECT_EQ(kind_of_link(link), nullptr) << link;
 }
 
+TEST(LinkKinds, WhatNobodyCanBuildIsToldBeforeAnythingRuns) {
+  for (const char* link : {"shm", "none", "fabric", "netns:100mbit", "netns:2.5gbit", "emulated:anything"}) EXPECT_EQ(wrong_with_link(link), "") << link;
+  for (const char* link : {"100mbit", "netns", "netns:", "netns:foo", "netns:1gb", "netns:-1gbit", "netns:01gbit", "netns:1gbit,latency=1ms"}) EXPECT_NE(wrong_with_link(link), "") << link;
+}
+
 TEST(LinkKinds, EveryKindIsFoundByItsOwnNameAndNamedInMessages) {
   for (const LinkKind& kind : link_kinds()) {
     EXPECT_EQ(kind_of_link(std::string(kind.name) + (kind.named ? ":x" : "")), &kind);

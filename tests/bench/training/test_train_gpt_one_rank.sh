@@ -121,6 +121,33 @@ for folder in ("dense_first", "coded"):
         assert list(file["training_curve"][:]["step"]) == [3, 4, 5], folder
 PY
 
+property "runs that begin at once may share a start, and another text is another start"
+rm -rf shared_starts
+cp "$work/text.txt" "$work/shared.txt"
+together=("$program" --hidden 32 --layers 2 --heads 2 --seq 32 --micro-batch 2 --global-batch 4 --eval-sequences 4 --text "$work/shared.txt" --warmup 1 --steps 4 --shared-start 2)
+"${together[@]}" --eval-interval 1 >"$work/beside.txt" 2>&1 &
+beside=$!
+run "${together[@]}"
+expect_status 0
+wait "$beside" || fail "the run beside it failed: $(cat "$work/beside.txt")"
+expect_equal "$(ls shared_starts | wc -l)" 1 "files that are kept"
+echo "one line more" >>"$work/shared.txt"
+run "${together[@]}"
+expect_status 0
+expect_equal "$(ls shared_starts | wc -l)" 2 "states that are kept after another text"
+
+property "data that no validation can be made of are refused before the first step"
+head -c 2000 "$work/text.txt" >"$work/short.txt"
+run "$program" --hidden 32 --layers 2 --heads 2 --seq 256 --micro-batch 1 --global-batch 4 --eval-sequences 4 --text "$work/short.txt" --warmup 1 --steps 3 --checkpoint "$work/short.h5"
+expect_status 2
+expect_output "the part that is left out for validation"
+[[ $output == *"step 1"* ]] && fail "it trained first"
+
+property "a link that does not exist is refused by every program"
+run "$program" "${small[@]}" --steps 1 --link 100mbit
+expect_status 2
+expect_output "--link 100mbit is no link"
+
 property "a validation loss that is not finite ends the run, and nothing of it is saved"
 run "$program" --hidden 32 --layers 2 --heads 2 --seq 32 --micro-batch 2 --global-batch 4 --eval-sequences 4 --text "$work/text.txt" --steps 1 --warmup 0 --optimizer sgd:momentum=0 --learning-rate 1e20 \
   --clip 1e30 --checkpoint "$work/wild.h5"

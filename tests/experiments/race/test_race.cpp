@@ -35,7 +35,7 @@ validate_every = 10
 rates = [0.01, 0.03, 0.1]
 tuning_seed = 9
 seeds = [1, 2, 3]
-links = ["fast", "slow"]
+links = ["netns:1gbit", "emulated:20mbit"]
 [loss]
 parameters = {hidden = 8}
 [time]
@@ -45,7 +45,9 @@ parameters = {pp = 4}
 
 Course course_with(const std::string& entrants) {
   const TemporaryFolder folder;
-  return read_course(folder.write("course.toml", head + entrants));
+  Course c = read_course(folder.write("course.toml", head + entrants));
+  c.links = {"fast", "slow"};
+  return c;
 }
 
 // A training in numbers: the loss falls from 5 towards `floor` as steps x speed over the run's length do, the faster the nearer its rate is to `best`.
@@ -430,6 +432,9 @@ TEST(Course, MistakesNameFileAndLine) {
   refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 9]"), "tuning_seed");
   refused(replaced("seeds = [1, 2, 3]", "seeds = [1, 1]"), "twice");
   refused(replaced("longest = 4", "longest = 0"), "whole number");
+  refused(replaced("netns:1gbit", "1gbit"), "unknown link `1gbit`");
+  refused(replaced("netns:1gbit", "netns:fast"), "has no rate");
+  refused(replaced("emulated:20mbit", "emulated:20mbit,latencyy=1ms"), "latencyy");
   refused(replaced("longest = 4", "pair_windows = 1"), "`pair_windows` is true or false");
   refused(replaced("parameters = {hidden = 8}", "parameters = {steps = 8}"), "stated by the race");
   refused(replaced("parameters = {hidden = 8}", "parameters = {min-lr = 0}"), "stated by the race");
