@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "core/dtype.h"
@@ -55,5 +56,14 @@ constexpr BFloat16 to_bfloat16(float value) {
 
 /// Nearest binary16 value of x, as f32.
 constexpr float round_to_half(float x) { return to_float(to_half(x)); }
+
+/// A step of codes that travels as f16. In f16's subnormal range (below 2^-14) the next number away from zero, not the nearest: a shorter step would cut off the ends of what
+/// is coded, and one of 0 all of it. Elsewhere the step as it is.
+inline float step_for_half(float step) {
+  const float size = step < 0 ? -step : step;
+  if (!(size < 0x1p-14f)) return step;
+  const float units = std::ceil(size * 0x1p24f) * 0x1p-24f;
+  return step < 0 ? -units : units;
+}
 
 }  // namespace thinwire

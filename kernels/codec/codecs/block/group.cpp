@@ -7,6 +7,7 @@
 //   range=minmax (FBGEMM)       step = (max - min) / (2^B - 1), offset min + 2^(B-1) step, q as full: both ends are codes
 //   q = (x - offset) / step, rounded half to even, or, round=stochastic, up with the probability of its fraction: draws of 16 bits are keyed by message and element
 //   decoded = q * step + offset, with step and offset as they travel; a step of 0 makes zeros, or the offset
+//   scale=f16: a step below 2^-14 is rounded up, to a multiple of 2^-24 (core/half.h, step_for_half), and codes and offset are made with that
 // Payload: of each group step, and offset where there is one (f32, f16 or bf16), then codes as two's complements: 8 bits a byte each; else one stream of bits, first
 // code in the highest; order=low: of two 4-bit codes the first in the low half.
 #include "kernels/codec/codecs/block/group.h"
@@ -48,7 +49,7 @@ float rounded(float value, DType type) { return type == DType::f32 ? value : typ
 struct Scale {
   float step = 0, offset = 0;
 };
-/// Before rounding to the type that travels. least <= largest, both finite.
+/// Before rounding to the type that travels, and before step_for_half. least <= largest, both finite.
 inline Scale scale_of(float least, float largest, GroupRange range, float levels) {
   const float half_range = 0.5f * largest - 0.5f * least;  // halves: their difference does not overflow
   switch (range) {
@@ -66,6 +67,20 @@ inline Scale scale_of(float least, float largest, GroupRange range, float levels
     }
   }
   return {};
+}
+
+/// Of a scale that travels as f16: so few are that small that no loop is made of it.
+inline void fit_half(Scale& scale, float least, GroupRange range, float levels) {
+  const float step = step_for_half(scale.step);
+  if (step == scale.step) return;
+  scale.step = step;
+  if (range == GroupRange::minmax) scale.offset = least + levels / 2 * step;
+}
+/// With the type that travels taken into account, before it is rounded to that.
+inline Scale scale_for(float least, float largest, const GroupOptions& o) {
+  Scale scale = scale_of(least, largest, o.range, o.levels());
+  if (o.scale == DType::f16) fit_half(scale, least, o.range, o.levels());
+  return scale;
 }
 
 // Scales lie in arrays, and loops over blocks have neither calls nor branches: the compiler makes vectors of them. Block by block they took longer than the codes.
@@ -179,7 +194,7 @@ class Group final : public BlockCodec {
   /// Throws what the first block is that does not fit.
   void refuse(const float* least, const float* largest, std::size_t blocks, const MessageKey& key) const {
     for (std::size_t b = 0; b < blocks; ++b) {
-      const Scale scale = scale_of(least[b], largest[b], options_.range, options_.levels());
+      const Scale scale = scale_for(least[b], largest[b], options_);
       const float step = rounded(scale.step, options_.scale), offset = rounded(scale.offset, options_.scale);
       for (const auto& [value, travels] : {std::pair(scale.step, step), std::pair(scale.offset, offset)})
         if (!std::isfinite(travels)) throw NotRepresentable("group: a scale is " + std::to_string(value) + ", beyond what travels; use scale=f32");
@@ -204,6 +219,12 @@ class Group final : public BlockCodec {
     float *const offsets = steps + unit.blocks, *const factors = offsets + unit.blocks, *const least = factors + unit.blocks, *const largest = least + unit.blocks;
     if (!ranges_of(x, unit, least, largest, scratch)) return false;
     scales_of_(least, largest, unit.blocks, options_.levels(), steps, offsets);
+    if (options_.scale == DType::f16)
+      for (std::size_t b = 0; b < unit.blocks; ++b) {
+        Scale scale{steps[b], offsets[b]};
+        fit_half(scale, least[b], options_.range, options_.levels());
+        steps[b] = scale.step, offsets[b] = scale.offset;
+      }
     put(steps, offsets, unit.blocks, largest + unit.blocks, scales);
     if (!fit(steps, offsets, unit.blocks)) refuse(least, largest, unit.blocks, key);
     simd::inverse_steps(steps, unit.blocks, factors);
@@ -284,7 +305,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
     for (std::size_t begin = row; begin < row + columns; begin += group) {
       const std::size_t end = std::min(begin + group, row + columns);
       const auto [least, largest] = std::minmax_element(x.begin() + static_cast<std::ptrdiff_t>(begin), x.begin() + static_cast<std::ptrdiff_t>(end));
-      const Scale scale = scale_of(*least, *largest, o.range, o.levels());
+      const Scale scale = scale_for(*least, *largest, o);
       const double step = rounded(scale.step, o.scale), offset = rounded(scale.offset, o.scale);
       for (std::size_t i = begin; i < end; ++i) {
         const double y = step == 0 ? 0 : std::clamp((x[i] - offset) / step, double{o.low()}, double{o.high()});

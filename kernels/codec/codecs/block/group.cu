@@ -59,6 +59,21 @@ struct GroupFormat {
 
   /// Before rounding to the type that travels; group.cpp has the formulas.
   __device__ Scale wanted(float least, float largest) const {
+    Scale scale = wanted_at_best(least, largest);
+    const float step = options.scale == DType::f16 ? step_for_half_bits(scale.step) : scale.step;
+    if (step == scale.step) return scale;
+    scale.step = step;
+    if (options.range == GroupRange::minmax) scale.offset = add(least, multiply(options.levels() / 2, step));
+    return scale;
+  }
+  /// core/half.h, step_for_half.
+  static __device__ float step_for_half_bits(float step) {
+    const float size = magnitude_of(step);
+    if (!(size < 0x1p-14f)) return step;
+    const float units = multiply(ceilf(multiply(size, 0x1p24f)), 0x1p-24f);
+    return step < 0 ? -units : units;
+  }
+  __device__ Scale wanted_at_best(float least, float largest) const {
     const float levels = options.levels(), most = fmaxf(magnitude_of(least), magnitude_of(largest));
     const float half_range = add(multiply(0.5f, largest), -multiply(0.5f, least));
     switch (options.range) {

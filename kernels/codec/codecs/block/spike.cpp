@@ -2,6 +2,7 @@
 // left (spike reserving of Flash Communication v2; docs/papers/low_bandwidth_pipeline.md, "The algorithms, as they are to be built": the authors' layout is not known,
 // this one is ours). Of a group without its first least and its first largest element:
 //   step = (max - min) / (2^B - 1);  q = (x - min) / step rounded half to even, 0 to 2^B - 1;  decoded = q * step + min, with step and min as they travel
+//   (a step below 2^-14 rounded up: core/half.h, step_for_half)
 // Payload: of each group step, min, least, largest (f16), and the two places in it (a byte each up to 256 elements, else two); then q - 2^(B-1) as two's complements in one
 // stream of bits, first code in the highest. Both places have the code of min.   B + (64 + 16) / group bits per element
 #include <algorithm>
@@ -112,6 +113,7 @@ class Spike final : public BlockCodec {
     const auto levels = static_cast<float>((1 << options_.bits) - 1);
 #pragma omp simd
     for (std::size_t b = 0; b < blocks; ++b) steps[b] = (steps[b] - mins[b]) / levels;
+    for (std::size_t b = 0; b < blocks; ++b) steps[b] = step_for_half(steps[b]);
     round_to_wire(steps, blocks, heads.steps());
     round_to_wire(mins, blocks, heads.mins());
     round_to_wire(least, blocks, heads.least());
@@ -190,7 +192,7 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
         least = first ? x[i] : std::min(least, x[i]), largest = first ? x[i] : std::max(largest, x[i]);
         first = false;
       }
-      const double levels = (1 << o.bits) - 1, min = to_float(to_half(least)), step = to_float(to_half((largest - least) / static_cast<float>(levels)));
+      const double levels = (1 << o.bits) - 1, min = to_float(to_half(least)), step = to_float(to_half(step_for_half((largest - least) / static_cast<float>(levels))));
       std::fill(offsets.begin() + static_cast<std::ptrdiff_t>(begin), offsets.begin() + static_cast<std::ptrdiff_t>(end), min);
       for (std::size_t i = begin; i < end; ++i)
         out[i] = i == low || i == high ? double{to_float(to_half(x[i]))} : min + step * (step == 0 ? 0 : std::nearbyint(std::clamp((x[i] - min) / step, 0.0, levels)));

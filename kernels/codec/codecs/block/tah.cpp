@@ -5,7 +5,8 @@
 //   tile with an outlier max1 >= 2 max2 of its magnitudes: elements 0 and arg max trade places, then y = H_tile x / sqrt(tile) (Sylvester order); a tile that the last
 //                        channels do not fill is never transformed
 //   code                 zero = min y, scale = max((max y - zero) / (2^b - 1), 1e-30);  q = (y - zero) / scale rounded half to even, 0 to 2^b - 1
-//   decoded              q * f16(scale) + f16(zero), transformed and traded back. Beyond f16 both saturate, where the released code overflows.
+//   decoded              q * f16(scale) + f16(zero), transformed and traded back. Beyond f16 both saturate, where the released code overflows;
+//                        a scale below 2^-14 is rounded up before codes are made with it (core/half.h, step_for_half), where the released code divides by one and multiplies by another.
 // Payload: a bit per token, 1 = low; a bit per tile, 1 = transformed; zeros, then scales (f16) of all tiles; log2(tile) bits of arg max of each transformed tile; codes of the
 // tokens in order. Bits lie highest first; each of these begins with a byte, and so does each token's codes. The released code has the same parts in another order.
 //   share * high + (1 - share) * low + 33 / tile + 1 / channels + log2(tile) / tile of the transformed tiles, bits per element
@@ -95,7 +96,7 @@ class Tah final : public Codec {
       std::uint8_t* const apart = scratch.codes.as<std::uint8_t>(width + 8);
       for (std::int64_t t = 0; t < tiles; ++t) {
         const std::int64_t first = t * options_.tile;
-        const float levels = static_cast<float>((1 << bits) - 1), scale = std::max((largest[t] - least[t]) / levels, least_scale);
+        const float levels = static_cast<float>((1 << bits) - 1), wanted = (largest[t] - least[t]) / levels, scale = wanted > least_scale ? step_for_half(wanted) : least_scale;
         code_tile(y + first, std::min(options_.tile, columns - first), least[t], scale, levels, apart + first);
         const std::size_t at = sizeof(Half) * static_cast<std::size_t>(row * tiles + t);
         put_half(least[t], zeros + at);
@@ -303,7 +304,8 @@ std::string check_formula(const CodecStack& stack, ConstTensorView tensor, std::
         y = z;
       };
       if (transforms) std::swap(y[0], y[largest]), transform();
-      const double levels = (1 << bits[r]) - 1, zero = *std::ranges::min_element(y), scale = std::max((*std::ranges::max_element(y) - zero) / levels, 1e-30);
+      const double levels = (1 << bits[r]) - 1, zero = *std::ranges::min_element(y), wanted = (*std::ranges::max_element(y) - zero) / levels,
+                   scale = wanted > 1e-30 ? double{step_for_half(static_cast<float>(wanted))} : 1e-30;
       const auto travels = [](double v) { return double{to_float(to_half(std::clamp(static_cast<float>(v), -65504.0f, 65504.0f)))}; };
       for (double& v : y) v = std::clamp(std::nearbyint((v - zero) / scale), 0.0, levels) * travels(scale) + travels(zero);
       if (transforms) transform(), std::swap(y[0], y[largest]);
