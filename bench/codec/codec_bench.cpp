@@ -259,6 +259,7 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
     const CellParameters& p = cell.parameters;
     const auto measure = [&] {
       const ThreadCount threads(static_cast<int>(p.integer("threads")));
+      (void)stop_rule(p);  // what is wrong with it is no codec's
       const std::vector<std::string> codecs = expressions(p.text("codec"));
       const bool fits = std::ranges::any_of(codecs, [](const std::string& e) { return make_codec(e).codec->traits().needs_fit; });
       const CodecInput input = load_codec_input(p, fits);
@@ -272,10 +273,10 @@ void run_group(BenchContext& context, std::span<const Cell> cells) {
       if (wants_choice(context)) print_choice(context.text, rows, choice_rules(context.run_options));
       if (context.run_options.contains("breakdown") && !context.check_only) print_codec_parts(context.text, p, codecs, input.measured(fits).view());
     };
-    if (context.run_options.contains("all"))
-      measure();  // no other cell waits: what is wrong with the tensor ends the program
-    else
+    if (context.launched)
       guarded(context, cell, measure);
+    else
+      measure();  // no other cell waits: what is wrong with the tensor ends the program
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 const std::vector<BenchOption> common_options = {
     {"seed", "0", "seed of generated inputs and of the cell's random choices"},
     {"repetitions", "0", "measured repetitions; 0: until the noise is small or --max-time"},
-    {"min-time", "0.05", "least seconds of measuring per point"},
+    {"min-time", "0.05", "least seconds of measuring per point, --max-time at most"},
     {"max-time", "2", "most seconds of measuring per point"},
 };
 
@@ -125,6 +125,11 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   }
   for (std::size_t i = 0; i < options.size(); ++i)
     if (parsed[i]->count() > 0) line.values[options[i].name] = options[i].may_be_bare && texts[i].empty() ? "true" : texts[i];
+  // A shorter --max-time alone takes the least time down with it.
+  if (const auto most = line.values.find("max-time"), least = line.values.find("min-time"); program.has_timing_options && most != line.values.end() && least == line.values.end()) {
+    const auto otherwise = std::ranges::find(common_options, "min-time", &BenchOption::name);
+    if (std::strtod(most->second.c_str(), nullptr) < std::strtod(otherwise->default_value.c_str(), nullptr)) line.values["min-time"] = most->second;
+  }
   if (!line.cells_file.empty() && !line.product_library.empty())
     throw UsageError(program.name + ": --" + results::product_library_parameter + " stands beside --cells; a launch file holds the parameters of its cells itself");
   if (!line.cells_file.empty() && !line.values.empty())

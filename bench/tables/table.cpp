@@ -84,10 +84,11 @@ const Columns& device_kernel_columns() {
   return columns;
 }
 
-/// Whole passes: what each is about stands in its operation.
+/// Whole passes, and what is checked of them; nothing that one protocol carries. What each is about stands in its operation.
 const Columns& pass_columns() {
   static const Columns columns = with_status(with_errors({{"operation", "", -40, word(&Row::operation)},
-                                                          {"method, codec", "", -48, [](const Row& row) { return row.method + ", " + row.codec; }},
+                                                          {"method, codec", "", -48, [](const Row& row) { return row.method + (row.method.empty() || row.codec.empty() ? "" : ", ") + row.codec; }},
+                                                          {"seq", "", 7, whole(&Row::seq)},
                                                           {"dense", "(B)", 12, whole(&Row::dense_bytes)},
                                                           {"sent", "(B)", 12, whole(&Row::link_bytes)},
                                                           {"received", "(B)", 12, whole(&Row::received_bytes)},
@@ -119,7 +120,7 @@ const Columns& transfer_columns() {
 const Columns& columns_of(const Row& row) {
   if (!row.device.empty() && row.traffic == "codec") return device_codec_columns();
   if (!row.device.empty() && row.traffic == "kernel") return device_kernel_columns();
-  if (row.program == "bench_tensor_parallel" && !row.operation.empty()) return pass_columns();
+  if (row.protocol.empty() && !row.operation.empty() && row.operation != "encode_decode") return pass_columns();
   return row.operation == "encode_decode" ? codec_columns() : transfer_columns();
 }
 

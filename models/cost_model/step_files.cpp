@@ -111,7 +111,7 @@ class Section {
 
 template <typename Read>
 auto read(const std::string& path, Read&& read_sections) {
-  if (!std::filesystem::exists(path)) throw UsageError(path + ": no such file; docs/step-model.md shows what it holds");
+  if (!std::filesystem::exists(path)) throw EnvironmentError(path + ": no such file; docs/step-model.md shows what it holds");
   try {
     const toml::table file = toml::parse(results::read_file(path), path);
     Section whole(path, "", file);

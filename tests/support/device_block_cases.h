@@ -45,14 +45,14 @@ inline std::vector<CodecCase> block_codec_cases() {
   return cases;
 }
 
-/// Blocks of zeros of both signs, of the smallest numbers, of large ones, of numbers far apart, of equal ones, and of halves of a step.
+/// Blocks of zeros of both signs, of the smallest numbers, of small and large ones, of numbers far apart, of equal ones, and of halves of a step.
 inline std::vector<float> awkward_values(const Shape& shape) {
   const Random random(device_seed, "awkward values");
   std::vector<float> x(static_cast<std::size_t>(shape.elements()));
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float sign = random.below(2 * i, 2) == 0 ? 1.0f : -1.0f;
     const auto normal = static_cast<float>(random.normal(i));
-    switch (i / 128 % 9) {
+    switch (i / 128 % 10) {
       case 0: x[i] = sign * 0.0f; break;
       case 1: x[i] = sign * static_cast<float>(random.below(i, 4)) * 0x1p-149f; break;
       case 2: x[i] = normal * 0x1p-126f; break;
@@ -61,6 +61,7 @@ inline std::vector<float> awkward_values(const Shape& shape) {
       case 5: x[i] = -0.375f; break;
       case 6: x[i] = sign * (static_cast<float>(random.below(i, 15)) + 0.5f) / 8; break;
       case 7: x[i] = i % 128 == 77 ? -1e-30f : sign * 0.0f; break;
+      case 8: x[i] = normal * 0x1p-20f; break;  // steps among f16's subnormal numbers
       default: x[i] = 1e30f + normal * 1e24f; break;
     }
   }
@@ -69,7 +70,7 @@ inline std::vector<float> awkward_values(const Shape& shape) {
 
 /// What the host refuses is reported as beyond the range, and the rest of it is equal without the large numbers.
 inline void expect_awkward_like_host(DeviceUnderTest& device, const CodecCase& c) {
-  const Shape shape{9, 256};
+  const Shape shape{10, 256};
   const std::unique_ptr<Codec> host = codec_here(c, shape);
   if (!host->traits().gather) return;
   const DeviceCodecCase test{c, shape};

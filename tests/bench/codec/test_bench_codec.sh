@@ -26,6 +26,12 @@ expect 2 "FAILED" "$bench" $small --codec autoencoder:width=33
 expect 2 "--batch" "$bench" $small --batch 2.5
 expect 2 "" "$bench" $small --generator nonsense --codec cast
 expect 3 "cannot be read" "$bench" --cells "$out/missing.json"
+# What is missing ends a command of its own; in a launch file it is the cell's to say (below).
+expect 3 "missing.npy" "$bench" $small --codec cast --input "$out/missing.npy"
+expect 3 "missing.h5" "$bench" $small --codec cast --capture "$out/missing.h5"
+# A short time alone takes the least time down with it.
+expect 0 "OK" "$bench" --batch 2 --seq 64 --hidden 32 --threads 1 --generator gaussian --max-time 0.02 --codec cast
+expect 2 "contradict" "$bench" --batch 2 --seq 64 --hidden 32 --threads 1 --generator gaussian --max-time 0.02 --min-time 0.03 --codec cast
 expect 2 "malformed" "$bench" --cells <(echo '{"schema":1')
 expect 0 "OK" "$bench" $small --check --codec "none cast quantize:bits=4 topk:fraction=0.05 randomk:fraction=0.05 autoencoder:width=4 powersgd:rank=2"
 # Goals stand beside what was reached, of a codec that has some.

@@ -288,7 +288,7 @@ TEST(StepFiles, RefuseWhatTheyDoNotKnowByFileAndKey) {
   for (const std::string& bad : {std::string("pp = 2\n"), execution + "schedule = \"2f2b\"\n", execution + "[compress.pp_backward]\ncodec = \"powersgd\"\n",
                                  execution + "[compress.tp_forward]\nrank = 2\n", execution + "[compress.dp_gradient]\nrank = 2\nepilogue_only = true\n", execution + "sends = 1\n"})
     EXPECT_NE(testing::message_of<UsageError>([&] { (void)read_execution(folder.write("bad.toml", bad)); }).find("bad.toml"), std::string::npos) << bad;
-  EXPECT_THROW((void)read_model_shape(folder.path() + "/none.toml"), UsageError);
+  EXPECT_THROW((void)read_model_shape(folder.path() + "/none.toml"), EnvironmentError);
   Execution e = read_execution(shipped("cb-fe-sc"));
   e.compress[TrafficClass::dp_gradient].stages = 5;
   EXPECT_THROW((void)cluster_sizes(read_model_shape(shipped("gpt-2.5b")), e), UsageError) << "five stages of four";
