@@ -339,7 +339,7 @@ MessageKey piece_key(const MessageKey& key, int world, int i);
 /// wrappers.
 ConstTensorView local_input(Operation::State& op);
 /// Whether a hook after the reduction wants this rank's own decoded message.
-bool wants_own_decoded(const ChannelState& channel);
+bool wants_own_decoded(const Operation::State& op);
 /// Hooks after a reduction whose sum (or mean, if the channel averages) lies in `reduced`; empty view: not on
 /// this rank.
 void after_reduce(Operation::State& op, ConstTensorView local, ConstTensorView own, ConstTensorView reduced);

@@ -77,7 +77,7 @@ Task gather_all_reduce(Operation::State& op) {
     return w.comm->all_gather_v(w.payload.data(), bytes, w.received.data(), w.sizes, w.offsets);
   });
   TensorView own;
-  if (wants_own_decoded(c)) {
+  if (wants_own_decoded(op)) {
     w.own_decoded.reshape(x.shape());
     own = w.own_decoded.view();
   }
@@ -113,7 +113,7 @@ Task gather_reduce(Operation::State& op) {
                                 w.offsets);
   });
   TensorView own;
-  if (wants_own_decoded(c) && x.elements() > 0) {
+  if (wants_own_decoded(op) && x.elements() > 0) {
     w.own_decoded.reshape(x.shape());
     own = w.own_decoded.view();
   }

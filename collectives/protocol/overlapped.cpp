@@ -35,7 +35,7 @@ Task overlapped_reduce_scatter(Operation::State& op) {
   Rounds& codec = *c.stack.codec->as<Rounds>();
   const int n = c.size(), me = c.rank(), left = (me - 1 + n) % n, right = (me + 1) % n;
   const ConstTensorView x = local_input(op);
-  const bool wants_own = wants_own_decoded(c);
+  const bool wants_own = wants_own_decoded(op);
   if (wants_own) w.own_decoded.reshape(x.shape());
   const std::int64_t rows = x.shape().rows();
   const auto block_of_step = [&](int s) { return shard_rows(rows, (me - 1 - s + n) % n, n); };

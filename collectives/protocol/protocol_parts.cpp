@@ -31,9 +31,10 @@ ConstTensorView local_input(Operation::State& op) {
   return std::as_const(w.local).view();
 }
 
-bool wants_own_decoded(const ChannelState& channel) {
+bool wants_own_decoded(const Operation::State& op) {
+  const ChannelState& channel = op.channel;
   // A payload has a decoded form of its own, whatever the codec's rounds have.
-  const bool has_one = channel.protocol != Protocol::rounds || channel.traits().feedback == FeedbackSource::own_decoded;
+  const bool has_one = channel.protocol != Protocol::rounds || channel.stack.codec->feedback(op.in.shape(), op.key) == FeedbackSource::own_decoded;
   return has_one &&
          std::any_of(channel.stack.wrappers.begin(), channel.stack.wrappers.end(),
                      [](const auto& wrapper) { return wrapper->needs_own_decoded(); });

@@ -15,7 +15,7 @@ std::int64_t elements_of(const Round& round) {
 ConstTensorView own_of_rounds(Operation::State& op) {
   ChannelState& c = op.channel;
   Workspace& w = *op.work;
-  if (!wants_own_decoded(c)) return {};
+  if (!wants_own_decoded(op)) return {};
   w.own_decoded.reshape(op.in.shape());
   op.compute(CodecPhase::decode, [&] { c.stack.codec->as<Rounds>()->own_decoded(op.key, w.own_decoded.view()); });
   return std::as_const(w.own_decoded).view();
@@ -70,7 +70,7 @@ Task rounds_reduce_scatter(Operation::State& op) {
   Rounds& codec = *c.stack.codec->as<Rounds>();
   const int n = c.size(), me = c.rank(), rounds = c.traits().rounds;
   const ConstTensorView x = local_input(op);
-  const bool wants_own = wants_own_decoded(c);
+  const bool wants_own = wants_own_decoded(op);
   if (wants_own) w.own_decoded.reshape(x.shape());
   const std::int64_t rows = x.shape().rows();
 

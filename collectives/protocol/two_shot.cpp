@@ -61,7 +61,7 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
                                 w.offsets);
   });
 
-  const bool wants_own = wants_own_decoded(c);
+  const bool wants_own = wants_own_decoded(op);
   if (wants_own) w.own_decoded.reshape(x.shape());
   op.compute(CodecPhase::decode, [&] {
     const auto own_piece = [&](int d) {
@@ -85,15 +85,14 @@ Task exchange_pieces(Operation::State& op, ConstTensorView x, TensorView sum) {
   });
 }
 
-ConstTensorView own_view(const ChannelState& c, const Workspace& w) {
-  return wants_own_decoded(c) ? w.own_decoded.view() : ConstTensorView();
+ConstTensorView own_view(const Operation::State& op) {
+  return wants_own_decoded(op) ? ConstTensorView(op.work->own_decoded.view()) : ConstTensorView();
 }
 
 }  // namespace
 
 Task gather_reduce_scatter(Operation::State& op) {
   ChannelState& c = op.channel;
-  Workspace& w = *op.work;
   const ConstTensorView x = local_input(op);
   co_await exchange_pieces(op, x, op.out);
   op.report.algorithm = "direct all_to_all of pieces";
@@ -103,7 +102,7 @@ Task gather_reduce_scatter(Operation::State& op) {
       c.stack.deliver(op.out, op.key);
     });
   }
-  after_reduce(op, x, own_view(c, w), {});
+  after_reduce(op, x, own_view(op), {});
 }
 
 Task two_shot_all_reduce(Operation::State& op) {
@@ -152,7 +151,7 @@ Task two_shot_all_reduce(Operation::State& op) {
     }
     average(op, op.out);
   });
-  after_reduce(op, x, own_view(c, w), op.out);
+  after_reduce(op, x, own_view(op), op.out);
 }
 
 }  // namespace thinwire

@@ -90,6 +90,8 @@ class Codec {
  public:
   virtual ~Codec() = default;
   virtual const CodecTraits& traits() const = 0;
+  /// Where the rounds of this message have a residual's other half: the trait, but for a codec that lets some tensors travel whole.
+  virtual FeedbackSource feedback(const Shape& /*shape*/, const MessageKey& /*key*/) const { return traits().feedback; }
 
   /// Upper bound of the payload of a tensor of this shape, in bytes.
   virtual std::size_t max_payload_bytes(const Shape& shape) const = 0;

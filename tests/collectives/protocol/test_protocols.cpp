@@ -600,6 +600,26 @@ TEST(Protocols, ErrorFeedbackConservesTheInputUnderEveryProtocol) {
   }
 }
 
+// What PowerSGD lets travel whole loses what its type on the wire rounds off: a residual against the mean over ranks would grow with every step, and with it what is sent.
+TEST(Protocols, MatricesThatTravelDenseFeedBackTheirOwnRoundingAlone) {
+  const Shape shape{16, columns};
+  const auto all = inputs(16);
+  const auto reference = sum_of_inputs(all);
+  const auto& in = all[static_cast<std::size_t>(world().rank())];
+  for (const char* wire : {"f32", "f16"}) {
+    Channel channel = make_channel(std::string("powersgd:rank=2,min_ratio=100,wire=") + wire + "+ef", Protocol::rounds);
+    std::vector<float> first, out(in.size());
+    for (int step = 0; step < 300; ++step) {
+      channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("w", step)).wait();
+      if (step == 0) first = out;
+    }
+    EXPECT_LT(relative_l2(std::vector<double>(out.begin(), out.end()), reference), 3e-3) << wire;
+    if (wire == std::string("f32")) {
+      EXPECT_EQ(out, first);
+    }
+  }
+}
+
 TEST(Protocols, ImpossiblePairingsAreRefusedAtConstruction) {
   const auto construct = [](const std::string& codec, Protocol protocol,
                             TrafficClass traffic = TrafficClass::dp_gradient) {

@@ -148,7 +148,15 @@ class PowerSgd final : public Codec, public Rounds, public State, public Product
 
   bool keeps_apart() const override { return true; }
   void use_place(int place) override { held_.use(place); }
-  void own_decoded(const MessageKey&, TensorView) override { TW_ASSERT(false, "a rank's own P and Q decode to nothing: residuals take the reduced tensor"); }
+  /// What travels dense loses the wire's rounding alone. (The authors' reducer keeps residuals of all tensors.)
+  FeedbackSource feedback(const Shape& shape, const MessageKey& key) const override {
+    return options_.form == Form::fair && shape.elements() > 0 && stack_of(shape, key).dense ? FeedbackSource::own_decoded : traits_.feedback;
+  }
+  void own_decoded(const MessageKey& key, TensorView out) override {
+    TW_ASSERT(held_->round.dense, "a rank's own P and Q decode to nothing: residuals take the reduced tensor");
+    const auto values = wire_.read({held_->send_p.data(), wire_.bytes(out.elements())}, "powersgd: a value", key);
+    std::copy(values.begin(), values.end(), out.as<float>().data());
+  }
 
   // The start of the last message, for its recomputation, is not saved: a checkpoint lies between steps.
   void save_state(StateWriter& to) const override {

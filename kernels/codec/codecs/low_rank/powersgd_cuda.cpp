@@ -58,7 +58,14 @@ class CudaPowerSgd final : public CudaCodec, public Rounds, public State {
     keep_start(of, key);
   }
 
-  void own_decoded(const MessageKey&, TensorView) override { TW_ASSERT(false, "a rank's own P and Q decode to nothing: residuals take the reduced tensor"); }
+  FeedbackSource feedback(const Shape& shape, const MessageKey& key) const override {
+    return !released_ && matrices_of(shape, key).dense ? FeedbackSource::own_decoded : traits().feedback;
+  }
+  void own_decoded(const MessageKey& key, TensorView out) override {
+    if (out.elements() == 0) return;
+    TW_ASSERT(matrices_of(out.shape(), key).dense, "a rank's own P and Q decode to nothing: residuals take the reduced tensor");
+    unpack(wires_[0].data(), out.elements(), 1.0f, floats(out), false);
+  }
 
   // As the host's, so that checkpoints of host and device can be exchanged.
   void save_state(StateWriter& to) const override {
