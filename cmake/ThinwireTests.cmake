@@ -2,7 +2,7 @@
 #   // labels: unit            (CTest labels, comma separated; default unit)
 #   // ranks: 1,2,4            (run under mpirun with these rank counts; default: no mpirun)
 #   // timeout: 120            (seconds; default 120)
-#   // needs: bench_codec      (programs that must be built first; their folder is THINWIRE_BIN_DIR)
+#   // needs: bench_codec      (programs that the test starts, from THINWIRE_BIN_DIR: the target NAME builds them with it)
 #   // devices: cuda, emulated, lazy   (one CTest entry for each. cuda, the default: NAME, on what the machine has; else NAME.emulated and
 #                              NAME.lazy: on the emulated device, which works at once or as late as a device may; label emulated for gpu.
 #                              emulated-each, lazy-each: as many devices as ranks)
@@ -28,12 +28,23 @@ function(thinwire_test_header file key default out)
   file(STRINGS ${file} lines REGEX "^(//|#) ${key}:" LIMIT_COUNT 1)
   if(lines)
     string(REGEX REPLACE "^(//|#) ${key}: *" "" value "${lines}")
-    string(REPLACE "," ";" value "${value}")
-    string(REPLACE " " "" value "${value}")
+    string(STRIP "${value}" value)
+    string(REGEX REPLACE "[, ]+" ";" value "${value}")
   else()
     set(value ${default})
   endif()
   set(${out} "${value}" PARENT_SCOPE)
+endfunction()
+
+# thinwire_test_needs(TARGET SOURCE): TARGET is built after the programs that the header of SOURCE names, each of which must exist.
+function(thinwire_test_needs target source)
+  thinwire_test_header(${source} needs "" needs)
+  foreach(program ${needs})
+    if(NOT TARGET ${program})
+      message(FATAL_ERROR "${source} needs ${program}, which is no program")
+    endif()
+    add_dependencies(${target} ${program})
+  endforeach()
 endfunction()
 
 # thinwire_add_test(NAME SOURCE PROCESSORS COMMAND...): an entry per device that the header of SOURCE names.
@@ -265,6 +276,11 @@ if(THINWIRE_FUZZ)
   set_target_properties(fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endif()
 
+foreach(source ${test_sources})
+  thinwire_test_name(${source} name)
+  thinwire_test_needs(${name} ${source})
+endforeach()
+
 set(test_folder ${CMAKE_SOURCE_DIR})
 foreach(script ${test_scripts})
   file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR}/tests ${script})
@@ -274,4 +290,6 @@ foreach(script ${test_scripts})
     set(interpreter /usr/bin/python3)
   endif()
   thinwire_add_test(${name} ${script} 4 ${interpreter} ${script}) # scripts start as many ranks as they like
+  add_custom_target(${name})
+  thinwire_test_needs(${name} ${script})
 endforeach()

@@ -28,30 +28,29 @@ def draw(drawing, claims):
     grounds = {c.title: rows for c in comparisons.by_ground(tables) if (rows := _rows(c.title, c.arms, c.origin))}
     if not grounds:
         return drawing.skipped(claims.why_none(*CLAIMS, what="losses by the layers that are coded"))
-    kinds = [kind for kind in ("where", "how many") if any(r["panel"] == kind for rows in grounds.values() for r in rows)]
-    figure, axes = style.canvas(len(grounds), len(kinds), height=3.2 * len(grounds), legend_rows=1, foot=claim_drawing.origin_note(tables), sharey="row")
+    panels = [(ground, kind, own) for ground, rows in grounds.items() for kind in ("where", "how many") if (own := [r for r in rows if r["panel"] == kind])]
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
+    figure, axes = style.canvas(lines, columns, height=3.2 * lines, legend_rows=1, foot=claim_drawing.origin_note(tables), sharey="row")
     drawing.figure = figure
     looks = {}
-    for line, (ground, rows) in zip(axes, grounds.items()):
+    for panel in axes.flat[len(panels) :]:
+        panel.set_axis_off()
+    for i, ((ground, kind, own), panel) in enumerate(zip(panels, axes.flat)):
+        for method in dict.fromkeys(r["method"] for r in own):
+            tint = looks.setdefault(method, TINTS[len(looks) % len(TINTS)])
+            points = sorted((r for r in own if r["method"] == method), key=lambda r: r["at"])
+            at = [r["at"] for r in points]
+            panel.plot(at, [r["difference"] for r in points], color=tint, marker="o", markersize=5)
+            claim_drawing.whiskers(panel, at, [r["low"] for r in points], [r["high"] for r in points], [tint] * len(at))
+        panel.axhline(0, color=style.INK, linewidth=1, zorder=1)
+        ticks = {r["at"]: r["layers"] if kind == "where" else str(r["at"]) for r in own}
+        panel.set_xticks(list(ticks), list(ticks.values()))
+        panel.set(title=ground.removeprefix(GROUND + ", "), xlabel="layers that are coded" if kind == "where" else "last layers that are coded")
+        if i % columns == 0:
+            panel.set_ylabel("loss above dense (nats per token)")
+    for ground, rows in grounds.items():
         drawing.rows += rows
-        for panel, kind in zip(line, kinds):
-            own = [r for r in rows if r["panel"] == kind]
-            if not own:
-                panel.set_axis_off()
-                continue
-            for method in dict.fromkeys(r["method"] for r in own):
-                tint = looks.setdefault(method, TINTS[len(looks) % len(TINTS)])
-                points = sorted((r for r in own if r["method"] == method), key=lambda r: r["at"])
-                at = [r["at"] for r in points]
-                panel.plot(at, [r["difference"] for r in points], color=tint, marker="o", markersize=5)
-                claim_drawing.whiskers(panel, at, [r["low"] for r in points], [r["high"] for r in points], [tint] * len(at))
-            panel.axhline(0, color=style.INK, linewidth=1, zorder=1)
-            ticks = {r["at"]: r["layers"] if kind == "where" else str(r["at"]) for r in own}
-            panel.set_xticks(list(ticks), list(ticks.values()))
-            panel.set(title=ground.removeprefix(GROUND + ", "), xlabel="layers that are coded" if kind == "where" else "last layers that are coded")
-        first = next(panel for panel in line if panel.axison)
-        first.set_ylabel("loss above dense (nats per token)")
-        first.tick_params(labelleft=True)
         drawing.seen += _seen(ground, rows)
     style.legend(figure, [style.Line2D([], [], label=m, color=t, marker="o", markersize=5) for m, t in looks.items()], 4)
     return claim_drawing.finish(drawing, claims, tables)
