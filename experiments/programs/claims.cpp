@@ -112,6 +112,7 @@ int lock(const Options& options) {
 
 int run(const Options& options) {
   const Profile profile = profile_named(options.profile);
+  const std::vector<const Claim*> asked = chosen(options);  // a mistyped id leaves no folder behind
   CellRunner cells = runner_of(options);
   JudgeContext context(profile, std::filesystem::absolute(options.out), cells);
   const Registry registry = registry_of(cells.paths().bin);
@@ -130,7 +131,7 @@ int run(const Options& options) {
   };
   read_kept();  // a file that cannot be read is said before hours are spent
   std::vector<Judged> now;
-  for (const Claim* claim : chosen(options)) {
+  for (const Claim* claim : asked) {
     if (claim->from > profile) {
       log_info(claim->id + " is judged from the profile " + name_of(claim->from) + " upwards");
       continue;

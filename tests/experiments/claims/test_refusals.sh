@@ -32,6 +32,12 @@ expect_status 3
 expect_output "bench_gradient: no such program"
 expect_equal "$(cat "$work/out/claims.json")" "$before" "claims.json"
 
+property "an id that no claim has: 2, and no folder is left"
+run "$claims" run $arithmetic optimus_cc.C700 --profile quick --out "$work/none"
+expect_status 2
+expect_output "no claim"
+[ ! -e "$work/none" ] || fail "it made $(find "$work/none")"
+
 property "a word that says nothing about another build: 2, of a plan as of a run"
 for command in run plan; do
   run "$claims" $command $measured --profile quick --out "$work/out" --if-code-changed perhaps
