@@ -213,7 +213,10 @@ class Training {
     const std::string own = path + "." + results::hashed_hostname() + "-" + std::to_string(getpid());
     save_checkpoint(files_, *trainer_, config_, own);
     run_in_agreement(world_, [&] {
-      if (world_.rank() == 0) std::filesystem::rename(own, path);
+      if (world_.rank() != 0) return;
+      std::error_code failed;
+      std::filesystem::rename(own, path, failed);
+      if (failed) throw EnvironmentError(own + " cannot be renamed to " + path + ": " + failed.message() + "; choose another --shared-start-folder");
     });
     note("kept " + std::to_string(config_.shared_start) + " shared steps in " + path);
   }
