@@ -69,7 +69,7 @@ inline Scale scale_of(float least, float largest, GroupRange range, float levels
   return {};
 }
 
-/// Of a scale that travels as f16: so few are that small that no loop is made of it.
+/// Of a scale that travels as f16: a step that f16 holds as a subnormal number is made longer, and the offset of minmax, which is counted in steps, follows.
 inline void fit_half(Scale& scale, float least, GroupRange range, float levels) {
   const float step = step_for_half(scale.step);
   if (step == scale.step) return;

@@ -6,7 +6,7 @@
 //                        channels do not fill is never transformed
 //   code                 zero = min y, scale = max((max y - zero) / (2^b - 1), 1e-30);  q = (y - zero) / scale rounded half to even, 0 to 2^b - 1
 //   decoded              q * f16(scale) + f16(zero), transformed and traded back. Beyond f16 both saturate, where the released code overflows;
-//                        a scale below 2^-14 is rounded up before codes are made with it (core/half.h, step_for_half), where the released code divides by one and multiplies by another.
+//                        a scale below 2^-14 is rounded up before codes are made with it (core/half.h, step_for_half), where the released code makes codes with the unrounded one.
 // Payload: a bit per token, 1 = low; a bit per tile, 1 = transformed; zeros, then scales (f16) of all tiles; log2(tile) bits of arg max of each transformed tile; codes of the
 // tokens in order. Bits lie highest first; each of these begins with a byte, and so does each token's codes. The released code has the same parts in another order.
 //   share * high + (1 - share) * low + 33 / tile + 1 / channels + log2(tile) / tile of the transformed tiles, bits per element
