@@ -4,16 +4,16 @@
 // in the same lap. Usage: mpirun -n 2 bench_channel_overhead [LAPS]   (default 201)
 #include <mpi.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "collectives/channel/channel.h"
 #include "core/clock.h"
-#include "core/process/environment.h"
+#include "core/process/command_line.h"
 #include "core/process/main_guard.h"
 
 using namespace thinwire;
@@ -27,17 +27,12 @@ double median(std::vector<double> values) {
 }
 
 int run(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "--help") {
-    if (Environment::launch_rank().value_or(0) == 0)
-      std::puts("usage: mpirun -n RANKS bench_channel_overhead [LAPS]\nWhat a channel without a codec costs against direct MPI calls: medians of LAPS laps (at least 3; default 201), by size.");
-    return 0;
-  }
+  CLI::App app("What a channel without a codec costs against direct MPI calls: medians of laps, by size. Start it by mpirun.", "bench_channel_overhead");
+  long laps = 201;
+  app.add_option("laps", laps, "of each size")->check(CLI::Range(3, 1'000'000))->capture_default_str();
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   MpiEnvironment environment(&argc, &argv);
   const auto world = environment.world();
-  char* end = nullptr;
-  const long laps = argc > 1 ? std::strtol(argv[1], &end, 10) : 201;
-  if (argc > 2 || laps < 3 || (end != nullptr && *end != 0))
-    throw UsageError("usage: bench_channel_overhead [LAPS], at least 3 laps");
   Channel channel(*world, {.traffic = TrafficClass::dp_gradient, .codec = uncompressed, .comm_dtype = DType::f32});
   if (world->rank() == 0)
     std::printf("%d ranks, %ld laps, medians\n%12s %14s %14s %12s %18s %18s\n", world->size(), laps, "bytes", "allreduce us", "iallreduce us",

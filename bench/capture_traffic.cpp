@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/clock.h"
+#include "core/process/command_line.h"
 #include "core/process/log.h"
 #include "core/process/main_guard.h"
 #include "models/capture/capture_configuration.h"
@@ -56,9 +57,7 @@ int run(int argc, char** argv) {
     if (const std::string a = argv[i]; a.rfind("--profile=", 0) == 0) profile = a.substr(10);
   CaptureRunOptions o = capture_preset(profile);
 
-  CLI::App app{
-      "capture_traffic: trains a GPT on one device and stores the traffic that its parallel training would "
-      "send"};
+  CLI::App app("Trains a GPT on one device and stores the traffic that its parallel training would send", "capture_traffic");
   std::string text, shapes;
   bool profile_step = false, keep = false;
   int repetitions = 5;
@@ -113,11 +112,7 @@ int run(int argc, char** argv) {
   app.add_option("--repetitions", repetitions, "timed steps of --profile-step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage);
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (!shapes.empty()) o.plan.shapes = parse_capture_shapes(shapes);
   if (o.out.empty() && !profile_step) throw UsageError("Name the capture file to write: --out FILE.h5");
 

@@ -9,8 +9,9 @@
 #include "bench/doctor/mpi_hello.h"
 #include "bench/doctor/tune_products.h"
 #include "collectives/link/link_calibration.h"
-#include "core/process/environment.h"
 #include "core/error.h"
+#include "core/process/command_line.h"
+#include "core/process/environment.h"
 #include "core/process/main_guard.h"
 
 using namespace thinwire;
@@ -104,7 +105,7 @@ int run(int argc, char** argv) {
   std::error_code no_proc;
   options.context.program = std::filesystem::canonical("/proc/self/exe", no_proc).string();
   if (no_proc) throw EnvironmentError("/proc is not mounted here (a chroot?): mount -t proc proc /proc");
-  CLI::App app("Tries out what the main job needs of this machine. Exit status 0: it can run; 3: something required is missing.");
+  CLI::App app("Tries out what the main job needs of this machine. Exit status 0: it can run; 3: something required is missing.", "doctor");
   app.option_defaults()->always_capture_default();
   app.footer(environment_text());
   app.add_flag("--quick", options.context.quick, "two ranks only, small products");
@@ -119,11 +120,7 @@ int run(int argc, char** argv) {
   app.add_option("--tune", options.tune, "measure which library multiplies f32 matrices fastest here and write the choice into this machine file (docs/measuring.md); with as many threads as OMP_NUM_THREADS says");
   app.add_option("--tune-child", options.tune_child)->group("");  // what --tune starts with the kernels of each contender
   app.add_flag("--mpi-hello", options.mpi_hello)->group("");  // what the mpi check starts under mpirun
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::usage);
-  }
+  if (const auto helped = parse_command_line(app, argc, argv)) return *helped;
   if (options.mpi_hello) return mpi_hello(argc, argv);
   if (!options.tune_child.empty()) return tune_child(options.tune_child, options.context.quick);
   if (!options.tune.empty()) return tune_products(options.tune, options.context, options.json == "-" ? stderr : stdout);

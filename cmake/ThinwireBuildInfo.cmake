@@ -53,4 +53,4 @@ add_custom_target(thinwire_build_info
           -P ${CMAKE_CURRENT_LIST_FILE}
   BYPRODUCTS ${build_info}
   VERBATIM)
-add_dependencies(thinwire_results thinwire_build_info)
+add_dependencies(thinwire_core thinwire_build_info)

@@ -15,9 +15,9 @@
 #include <tuple>
 
 #include "core/joined.h"
+#include "core/process/build_info.h"
 #include "core/process/environment.h"
 #include "core/sha256.h"
-#include "results/build_info.h"
 #include "results/hdf5/hdf5.h"
 
 namespace thinwire::results {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/joined.h"
+#include "core/process/build_info.h"
 #include "core/process/environment.h"
 #include "kernels/codec/registry.h"
 #include "results/files/tuned_products.h"
@@ -38,7 +39,7 @@ std::string rules_of(const WrapperInfo& wrapper) {
 }
 
 std::string nearest_option(const std::string& given, const BenchProgram& program) {
-  std::vector<std::string> names = {"cells", "out", "json", "link", "check", "list", "help", results::product_library_parameter};
+  std::vector<std::string> names = {"cells", "out", "json", "link", "check", "list", "help", "version", results::product_library_parameter};
   for (const BenchOption& option : all_options(program)) names.push_back(option.name);
   for (const RunOption& option : program.run_options) names.push_back(option.name);
   return nearest_name(given, names.data(), names.data() + names.size());
@@ -77,6 +78,7 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
   CommandLine line;
   CLI::App app(program.summary, program.name);
   app.set_help_flag("--help", "this text");
+  app.set_version_flag("--version", version_text(program.name), "version, source commit and compiler");
   bool list = false;
   app.add_option("--cells", line.cells_file, "launch file of a sweep (JSON) instead of one cell from options")->group("Run");
   app.add_option("--out", line.out, "result folder: records and journal go there (none: nothing is recorded)")->group("Run");
@@ -108,6 +110,9 @@ std::optional<CommandLine> parse_command_line(int argc, char** argv, const Bench
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     if (prints) std::fputs(app.help().c_str(), stdout);
+    return std::nullopt;
+  } catch (const CLI::CallForVersion& version) {
+    if (prints) std::printf("%s\n", version.what());
     return std::nullopt;
   } catch (const CLI::ExtrasError& error) {
     std::string name;

@@ -24,7 +24,7 @@ struct CommandLine {
 /// The program's options and those that every bench has beside its own: seed and, where it wants them, repetitions, min-time, max-time.
 std::vector<BenchOption> all_options(const BenchProgram& program);
 
-/// Empty when --help or --list was asked for and answered on stdout. Throws UsageError for everything that the
+/// Empty when --help, --version or --list was asked for and answered on stdout. Throws UsageError for everything that the
 /// parser refuses: unknown options (with the nearest name), missing values, options beside --cells.
 std::optional<CommandLine> parse_command_line(int argc, char** argv, const BenchProgram& program);
 

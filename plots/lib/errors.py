@@ -1,5 +1,6 @@
 """Typed errors with the exit codes of the whole project (core/error.h), and the guard around every main."""
 import errno
+import os
 import sys
 import traceback
 
@@ -26,6 +27,12 @@ class BrokenFigure(PlotError):
     """A file of plots/figures that is no working figure: a defect of the program."""
 
     exit_status = 6
+
+
+def require_asked_for(folder, name, command):
+    """A folder that was asked for by name holds the file `name`, which `command` writes there: what is shown without it looks like a run that had none. What is looked for by default may be absent (`folder` empty)."""
+    if folder and not os.path.exists(os.path.join(folder, name)):
+        raise EnvironmentFailure(f"{folder} holds no {name}; `{command} --out {folder}` writes one")
 
 
 def from_os_error(error, doing):

@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 if __name__ == "__main__":
     sys.path[0] = ROOT  # instead of this folder, whose modules are plots.report.*
 sys.dont_write_bytecode = True
-from plots.lib.errors import EnvironmentFailure, UsageError, from_os_error, guarded_main  # noqa: E402
+from plots.lib.errors import EnvironmentFailure, UsageError, from_os_error, guarded_main, require_asked_for  # noqa: E402
 
 
 def run():
@@ -160,13 +160,8 @@ def _options():
     options = parser.parse_args()
     if not options.collected and not options.claims and not options.race:
         raise UsageError("--collected FILE, --claims DIR or --race DIR is needed: there is nothing to draw")
-    if options.claims and not os.path.exists(os.path.join(options.claims, "claims.json")):
-        raise EnvironmentFailure(
-            f"{options.claims} holds no claims.json; `claims run --out {options.claims}` writes one"
-        )
-    # What was asked for by name must be there: a report without it looks like one of a run that had none. What is looked for by default may be absent.
-    if options.race and not os.path.exists(os.path.join(options.race, "race.json")):
-        raise EnvironmentFailure(f"{options.race} holds no race.json; `race run COURSE --out {options.race}` writes one")
+    require_asked_for(options.claims, "claims.json", "claims run")
+    require_asked_for(options.race, "race.json", "race run COURSE")
     for path in options.reference:
         if path and not os.path.exists(path):
             raise EnvironmentFailure(f"--reference {path}: there is no such file; give a claims.json, or '' for none")

@@ -12,7 +12,7 @@ import textwrap
 if __name__ == "__main__":  # instead of this folder, whose modules are plots.report.*
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
-from plots.lib.errors import EnvironmentFailure, guarded_main  # noqa: E402
+from plots.lib.errors import EnvironmentFailure, guarded_main, require_asked_for  # noqa: E402
 
 
 def run():
@@ -23,6 +23,8 @@ def run():
     parser.add_argument("--race", metavar="DIR", help="folder of race.json that `race run` wrote (default: race/ beside the collected file)")
     parser.add_argument("--claims", metavar="DIR", help="folder of claims.json that `claims run` wrote (default: claims/ beside the collected file)")
     options = parser.parse_args()
+    require_asked_for(options.race, "race.json", "race run COURSE")
+    require_asked_for(options.claims, "claims.json", "claims run")
     try:
         from plots.lib import claims, data, race
     except ImportError as error:

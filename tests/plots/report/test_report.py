@@ -152,6 +152,12 @@ class WholeReport(unittest.TestCase):
         self.assertIn("No race was run here", self.text)
         self.assertTrue(self.summary.stdout.startswith("No race was run here"), self.summary.stdout[:200])
 
+    def test_a_folder_that_was_asked_for_by_name_and_holds_nothing_is_an_error(self):
+        for option, name in (("--race", "race.json"), ("--claims", "claims.json")):
+            done = run("summary.py", "--collected", self.collected, option, "nowhere", fresh=False)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertIn(f"nowhere holds no {name}", done.stderr)
+
     def test_a_race_in_the_collected_file_opens_page_and_terminal(self):
         folder = scratch_folder()
         collected = shutil.copy(self.collected, folder)

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace thinwire::results {
+namespace thinwire {
 
 struct BuildInfo {
   std::string commit;      ///< empty when built outside a git checkout
@@ -13,4 +13,7 @@ struct BuildInfo {
 };
 const BuildInfo& build_info();
 
-}  // namespace thinwire::results
+/// What --version prints of a program, two lines: version, commit and whether the sources had uncommitted changes; compiler and flags.
+std::string version_text(const std::string& program);
+
+}  // namespace thinwire
