@@ -85,13 +85,13 @@ std::string describe_run(const TrainRun& run, const results::TrainingTables& tab
       static_cast<long long>(c.model.heads), static_cast<long long>(c.seq),
       static_cast<long long>(c.global_batch), static_cast<long long>(c.micro_batch));
   if (!tables.curve.empty()) {
-    const char* unit = run.predicts_tokens ? "nats per token" : "per sample";
+    const char* unit = !run.predicts_tokens ? "per sample" : run.adds_losses ? "nats, a sum of losses" : "nats per token";
     text += format("training loss      %.4f %s at step %lld\n", tables.curve.back().loss, unit,
                    static_cast<long long>(tables.curve.back().step));
     if (!run.validation.empty()) {
       const double loss = run.validation.rbegin()->second;
       text += format("validation loss    %.4f %s", loss, unit);
-      if (run.predicts_tokens) text += format(", perplexity %.3f", std::exp(loss));
+      if (run.predicts_tokens && !run.adds_losses) text += format(", perplexity %.3f", std::exp(loss));
       text += (data_remark.empty() ? "" : " (" + data_remark + ")") + "\n";
       if (!run.metrics.empty())
         for (const Evaluation::Metric& metric : run.metrics.rbegin()->second) text += format("validation %-7s %.4f\n", metric.name.c_str(), metric.value);

@@ -347,6 +347,7 @@ class Training {
     run.link = context_.link;
     run.corpus = corpus_hash_;
     run.predicts_tokens = predicts_tokens_;
+    run.adds_losses = adds_to_token_loss(config_.model_kind);
     run.oversubscription = NodeInfo::oversubscription();
     if (config_.device != DeviceKind::host) {
       run.device = device_name({config_.device, 0});

@@ -15,6 +15,7 @@ struct TrainRun {
   TrainConfig config;
   std::string plan, link, corpus;  ///< corpus: hash of the text
   bool predicts_tokens = true;  ///< losses are nats per token, else means over samples
+  bool adds_losses = false;     ///< others are added to those: no perplexity (adds_to_token_loss)
   std::string device;           ///< its name; empty: the host
   double oversubscription = 1;  ///< ranks per core, or per device
   std::vector<std::vector<StepRecord>> ranks;  ///< by rank; equally many steps each

@@ -76,8 +76,10 @@ bool is_bad(results::Status status) {
   return status == results::Status::failed || status == results::Status::timeout || status == results::Status::wrong;
 }
 
+bool says_divergence(const std::string& reason) { return reason.find(diverged_mark) != std::string::npos; }
+
 bool diverged(results::Status worst, const std::string& reason) {
-  return worst == results::Status::failed && reason.find(diverged_mark) != std::string::npos;
+  return worst == results::Status::failed && says_divergence(reason);
 }
 
 bool diverged(const results::CellRecord& record) {
@@ -130,6 +132,7 @@ void CellRunner::measure_missing(std::span<const CellRequest> requests) {
   sweep::RunOptions options;
   options.paths = paths_;
   options.choice.if_code_changed = if_code_changed_;
+  options.is_answer = says_divergence;  // twenty arms that diverge one behind the other are twenty results
   std::vector<sweep::PlannedCell> rest = or_refuse([&] {
     sweep::check_programs(paths_, cells, /*must_exist=*/true);
     sweep::make_out(paths_);

@@ -100,13 +100,13 @@ int lock(const Options& options) {
   const std::string path = shared_file(sweep::default_bin(), registry_file);
   const Registry registry = registry_of(sweep::default_bin());
   if (options.check) {
-    const std::vector<std::string> wrong = unregistered(registry, all_claims());
+    const std::vector<std::string> wrong = unregistered(registry, chosen(options));
     for (const std::string& line : wrong) std::printf("%s\n", line.c_str());
     if (!wrong.empty()) throw UsageError(path + " is not up to date: `claims lock --what TEXT --why TEXT` registers the rules as they are");
     return 0;
   }
   const std::string date = options.date.empty() ? results::timestamp_now().substr(0, 10) : options.date;
-  results::write_file_atomically(path, to_text(updated(registry, all_claims(), date, options.what, options.why)));
+  results::write_file_atomically(path, to_text(updated(registry, chosen(options), date, options.what, options.why)));
   return 0;
 }
 
@@ -194,7 +194,7 @@ int dispatch(int argc, char** argv) {
   CLI::App* plan_command = add_command("plan", "what `run` would measure, and how long such cells took before; starts nothing");
   plan_command->add_option("--times", options.times, "collected files to take the cells' times from");
   plan_command->add_flag("--commands", options.commands, "print the command of each cell instead, to repeat one by hand");
-  CLI::App* lock_command = app.add_subcommand("lock", "register the rules as they are in experiments/claims/registry.lock; a changed rule keeps its history");
+  CLI::App* lock_command = add_command("lock", "register the rules as they are in experiments/claims/registry.lock; a changed rule keeps its history");
   lock_command->add_flag("--check", options.check, "write nothing; an error where a rule is not the registered one");
   lock_command->add_option("--date", options.date, "day of registration (default: today, UTC)");
   lock_command->add_option("--what", options.what, "what was changed in the rules that changed");

@@ -132,7 +132,7 @@ bool Attempt::note_if_finished(const PlannedCell& cell) {
   finished_.insert(cell.cell_id);
   const bool failed = check.status == Status::failed || check.status == Status::timeout;
   if (failed) failed_records_[cell.cell_id] = check.reason;
-  failed ? streak_.failed() : streak_.measured();
+  failed ? streak_.failed(check.reason) : streak_.measured();
   texts_.measured(cell, check.text);
   progress_.cell_ended(cell, !failed && check.status != Status::wrong);
   return true;

@@ -16,7 +16,7 @@ namespace {
 class Runner {
  public:
   Runner(const RunOptions& options, Progress& progress, TextWatch texts)
-      : options_(options), progress_(progress), streak_(options.max_failures), texts_(std::move(texts)) {}
+      : options_(options), progress_(progress), streak_(options.max_failures, options.is_answer), texts_(std::move(texts)) {}
 
   RunReport report;
 
@@ -90,7 +90,7 @@ class Runner {
       if (status != Status::skipped) try_again(attempt, cell, reason);
       return true;
     });
-    if (status != Status::skipped) streak_.failed();
+    if (status != Status::skipped) streak_.failed(reason);
     if (streak_.is_too_long()) report.stopped = true;
   }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "experiments/run/failure_streak.h"
 #include "experiments/run/launcher.h"
 #include "experiments/run/run_hooks.h"
 #include "experiments/study/selection.h"
@@ -18,6 +19,7 @@ struct RunOptions {
   Choice choice;                         ///< which cells run
   int retries = 0;                       ///< a FAILED or TIMEOUT cell gets this many further attempts
   int max_failures = 20;                 ///< stop after this many FAILED or TIMEOUT cells in a row; 0: never
+  IsAnswer is_answer = {};               ///< those that do not count among them; empty: all count
   std::optional<std::uint64_t> shuffle;  ///< seed of a random order; empty: the order of the study
   RunHooks hooks;                        ///< of a runner that is not alone
 };

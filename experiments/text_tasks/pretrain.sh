@@ -52,6 +52,12 @@ until flock --nonblock 9; do
 done
 echo $$ >"$out/lock"
 
+# A model that is there is not taken for one that other options would make; called without any, the script asks for what is there.
+asked="--ranks $ranks --config ${config##*/}${training[*]:+ ${training[*]}}"
+if [ -e "$out/bert" ] && [ -e "$out/pretrained_by" ] && [ ${#training[@]} -gt 0 ] && [ "$(cat "$out/pretrained_by")" != "$asked" ]; then
+  die 2 "$out/bert was pre-trained by $(cat "$out/pretrained_by"), not by $asked; choose another --out"
+fi
+
 # part NAME COMMAND...: COMMAND writes the folder $out/NAME.partial, which becomes $out/NAME.
 part() {
   local name=$1
@@ -79,6 +85,7 @@ if [ ! -e "$out/bert" ]; then
     start=(--resume "$checkpoint")
     echo "$self: goes on after step $done of $steps"
   fi
+  echo "$asked" >"$out/pretrained_by"
   launch=()
   # As a sweep starts its ranks: by root, too, who is the only user of a container, and where there are more of them than cores.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 HDF5_USE_FILE_LOCKING=FALSE

@@ -28,6 +28,7 @@ class TransformedCodec : public Codec, public Transform, public Rounds, public B
   const CodecTraits& traits() const final { return traits_; }
   std::size_t max_payload_bytes(const Shape& shape) const final { return inner_->max_payload_bytes(shape); }
   void check_message(const Shape& shape) const final { inner_->check_message(shape); }
+  FeedbackSource feedback(const Shape& shape, const MessageKey& key) const final { return inner_->feedback(shape, key); }
   double least_bytes_read(const Shape& shape) const final { return inner_->least_bytes_read(shape); }
 
   /// to = H x; `to` may be `x`.

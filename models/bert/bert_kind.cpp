@@ -26,7 +26,8 @@ void save(const std::string& folder, const ModelConfig& config, const std::strin
 const RegisterModel bert({"bert",
                           "BERT: attention in both directions over padded sequences; task=masked, pretraining, classification or regression, norm=post or pre, gelu=erf or tanh, "
                           "types=N, classes=N",
-                          make<float>, make<double>, {}, {hugging_face_sizes, load<float>, load<double>, hugging_face_content, save<float>, save<double>}});
+                          make<float>, make<double>, {}, {hugging_face_sizes, load<float>, load<double>, hugging_face_content, save<float>, save<double>},
+                          [](const std::string& options) { return bert_config({}, options).task == BertTask::pretraining; }});
 
 }  // namespace
 }  // namespace thinwire

@@ -17,6 +17,7 @@ struct PassContext {
   std::uint64_t step = 0;
   std::int64_t first_sample = 0;  ///< number of the first sequence within the step's global batch
   std::int32_t micro = 0;         ///< micro-batch within the replica's share of the step
+  std::uint64_t replica = 0;      ///< whose share: what replicas round by chance is averaged, so they must not round alike (MessageKey::sender)
   Pass why = Pass::train;
   std::int64_t trained_steps = std::numeric_limits<std::int64_t>::max();  ///< MessageKey::trained_steps
   // A slice of a token-sliced pipeline: tokens [first_token, first_token + seq) of sequences of `length` tokens; length 0: whole sequences.
@@ -39,6 +40,7 @@ inline MessageKey message_key(std::string_view tensor, const PassContext& pass) 
   key.slice = pass.slice;
   key.pass = pass.why;
   key.trained_steps = pass.trained_steps;
+  key.sender = pass.replica;
   return key;
 }
 

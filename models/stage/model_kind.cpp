@@ -36,6 +36,11 @@ const ModelKind& model_kind(const std::string& model) {
   throw UsageError("--model " + model + ": there is no model of this name; there is " + joined_keys(registry()));
 }
 
+bool adds_to_token_loss(const std::string& model) {
+  const ModelKind& kind = model_kind(model);
+  return kind.adds_to_token_loss && kind.adds_to_token_loss(options_of(model));
+}
+
 template <typename T>
 std::unique_ptr<Stage<T>> make_stage(const std::string& model, const ModelConfig& config, const ModelPart& part, const StageRuntime<T>& runtime) {
   const ModelKind& kind = model_kind(model);

@@ -55,6 +55,8 @@ struct ModelKind {
   StageMaker<double> make_f64;
   GeometryMaker geometry = {};  ///< null: nobody can say what the model costs without running it
   Pretrained pretrained = {};   ///< null functions: it reads no other program's weights
+  /// Whether with these options other losses are added to the mean over tokens, so that e to the sum is no perplexity; null: none is.
+  std::function<bool(const std::string& options)> adds_to_token_loss = {};
 };
 struct RegisterModel {
   explicit RegisterModel(ModelKind kind);
@@ -63,6 +65,8 @@ struct RegisterModel {
 std::vector<ModelKind> model_kinds();
 /// `model`: NAME[:options]. UsageError listing what there is.
 const ModelKind& model_kind(const std::string& model);
+
+bool adds_to_token_loss(const std::string& model);
 
 /// The part of a model that a pipeline position holds.
 template <typename T>

@@ -2,6 +2,7 @@
 
 #include "kernels/nn/elementwise.h"
 #include "models/training/config/released_form.h"
+#include "models/parallel/pipeline/boundary_key.h"
 #include "models/parallel/tensor/tensor_parallel.h"
 
 namespace thinwire {
@@ -45,8 +46,8 @@ void BoundaryCompression::exchange(int layer, const PassContext& pass, Tensor& g
   message.step = static_cast<std::int64_t>(pass.step);
   TW_ASSERT(message.replica < static_cast<int>(stacks_.size()), "a sample beyond the global batch");
   PassContext named = pass;
-  named.micro = message.micro;
-  const MessageKey key = message_key("boundary" + std::to_string(layer), named);
+  named.micro = message.micro, named.replica = static_cast<std::uint64_t>(message.replica);
+  const MessageKey key = boundary_key(layer, named, {0, named.rows()});
   if (!coverage_.covers(layer, message.sender, key)) return;
 
   CodecStack& stack = stacks_[static_cast<std::size_t>(message.replica)];

@@ -156,7 +156,10 @@ CellRequest cell_of(const FineTuning& tuning, const TuningTask& task, const Rule
 bool register_metric_claim(MetricClaim of, std::source_location where) {
   Rule rule = with_arms({}, {{of.tuning.name, of.tuning.cell}});  // all of them shared
   rule.settings["seed"] = std::to_string(of.tuning.first_seed) + ", " + std::to_string(of.tuning.first_seed + 1) + ", ...: order of the data, dropout and the new head (from scratch: all weights), the same for all arms";
-  rule.settings["from"] = "the pre-trained model of " + study_folder + " (experiments/text_tasks/pretraining.toml), the same for all arms but one, which is drawn by the seed";
+  const std::size_t with_own = of.tuning.pretrained_by.size();
+  rule.settings["from"] = with_own == of.arms.size()
+                              ? "pre-trained models of one text by one recipe (experiments/text_tasks/pretraining.toml) but for what they state; of the last arm the weights are drawn by the seed"
+                              : "the pre-trained model of " + study_folder + " (experiments/text_tasks/pretraining.toml), the same for all arms but one, which is drawn by the seed";
   std::string tasks;
   for (const TuningTask& t : of.tuning.tasks) {
     char chance[32];
@@ -165,7 +168,7 @@ bool register_metric_claim(MetricClaim of, std::source_location where) {
   }
   rule.settings["tasks"] = tasks;
   rule.settings.insert(of.claim.rule.settings.begin(), of.claim.rule.settings.end());
-  if (!of.tuning.pretrained_by.empty()) rule.settings["from"] += "; the others of this text, of the same recipe but for what they state";
+  if (with_own > 0 && with_own < of.arms.size()) rule.settings["from"] += "; the others of this text, of the same recipe but for what they state";
   for (const auto& [arm, options] : of.tuning.pretrained_by) rule.settings["pre-training of " + arm] = "on the same text, by pretrain.sh " + options;
   rule.arms = of.arms;
   rule.arms.push_back(from_scratch());

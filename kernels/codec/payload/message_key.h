@@ -23,8 +23,8 @@ struct MessageKey {
   std::int32_t virtual_stage = 0;
   Pass pass = Pass::train;
   std::int64_t trained_steps = std::numeric_limits<std::int64_t>::max();  ///< of an evaluation: steps of training behind it, where that decides what is coded
-  /// Who encodes, where several ranks encode the same elements to be summed; 0 elsewhere. Only rounding_stream() has it. Channel mixes its rank and step into what a
-  /// caller gives: the number of the group, where several groups make parts of one sum.
+  /// Who encodes, where several ranks encode the same elements to be summed, or what comes of them is averaged (replicas); 0 elsewhere. Only rounding_stream() has it. Where
+  /// a channel sums it mixes its rank and step into what a caller gives: the replica, or the number of the group, where several groups make parts of one sum.
   std::uint64_t sender = 0;
   std::int32_t stack = 1;         ///< matrices of one shape under one another in this tensor: a low-rank codec gives each its own factors
   /// Ids of the samples in this message, in its order, for caches per sample; empty where they are not known. Valid during the call.

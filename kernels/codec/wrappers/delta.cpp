@@ -26,6 +26,7 @@ class Delta final : public Codec, public State {
     const CodecTraits& inner = inner_->traits();
     if (!inner.gather) throw UsageError("delta: the codec inside has no payload of its own, so no change can be sent by it");
     if (inner.needs_fit) throw UsageError("delta: the codec inside is fitted to tensors, and changes of them are others; use one that needs no fit");
+    if (inner_->as<Trainable>() != nullptr) throw UsageError("delta: the weights of the codec inside would learn from activations, and it codes changes of them; use one that does not learn");
     if (inner.by_token) throw UsageError("delta: the codec inside takes off a row what both ends know of its token, and of a change they know nothing; write delta in front of that wrapper");
     traits_.stateful = true;
     traits_.fixed_size = false;

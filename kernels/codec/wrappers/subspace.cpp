@@ -34,6 +34,7 @@ class Subspace final : public Codec, public Transform, public Backward, public S
     const CodecTraits& inner = inner_->traits();
     if (!inner.gather) throw UsageError("subspace: the codec inside has no payload of its own, so no coordinates can be sent by it");
     if (inner.needs_fit) throw UsageError("subspace: the codec inside is fitted to tensors, and coordinates of their rows are others; use one that needs no fit");
+    if (inner_->as<Trainable>() != nullptr) throw UsageError("subspace: the weights of the codec inside would learn from whole rows, and it codes coordinates of them; use one that does not learn");
     if (inner.by_token) throw UsageError("subspace: the codec inside takes something off each token's row as well; use one of them");
     traits_.stateful = inner.stateful;
     traits_.fixed_size = inner.fixed_size;

@@ -57,12 +57,12 @@ void Pipeline<T>::reset_times() {
 
 template <typename T>
 void Pipeline<T>::train(const Schedule& schedule, std::uint64_t step, const std::vector<Batch>& micro_batches, double* loss) {
-  run(schedule, true, {config_.micro_batch, config_.seq, true, step}, micro_batches, loss);
+  run(schedule, true, {.batch = config_.micro_batch, .seq = config_.seq, .step = step, .replica = static_cast<std::uint64_t>(at_.dp)}, micro_batches, loss);
 }
 
 template <typename T>
 void Pipeline<T>::evaluate(const Schedule& schedule, int round, std::int64_t trained_steps, const std::vector<Batch>& micro_batches, double* loss, double* metrics, double* predicted) {
-  PassContext pass{config_.micro_batch, config_.seq, false, static_cast<std::uint64_t>(round)};
+  PassContext pass{.batch = config_.micro_batch, .seq = config_.seq, .train = false, .step = static_cast<std::uint64_t>(round), .replica = static_cast<std::uint64_t>(at_.dp)};
   pass.why = Pass::evaluate, pass.trained_steps = trained_steps;
   metrics_ = metrics, predicted_ = predicted;
   run(schedule, false, pass, micro_batches, loss);

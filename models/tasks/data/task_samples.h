@@ -1,4 +1,4 @@
-// The examples of a task's file as batches for fine-tuning: one text or two as BERT reads them (models/data/text/sequence.h), padded to the length of the batch.
+// The examples of a task's file as batches for fine-tuning: one text or two as BERT reads them (models/data/text/sequence.h), padded to --seq.
 // Ids are made when a batch is: texts are short, and a file of 400,000 rows is not waited for.
 #pragma once
 

@@ -106,6 +106,10 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
                        " sends back another gradient than that of the decoded tensor, which sequence "
                        "parallelism cannot; choose a codec with a straight-through "
                        "gradient (quantize, cast), or --sequence-parallel false");
+    if (traffic == TrafficClass::tp_forward && rule.protocol == Protocol::two_shot && stack.codec->traits().backward != BackwardRule::straight_through &&
+        !(stack.codec->traits().backward == BackwardRule::masked && c.form == Form::released))
+      throw UsageError("protocol two_shot codes a message twice, and codec " + rule.codec +
+                       " sends back another gradient than that of the decoded tensor, which is that of one message; use gather or rounds, or a codec with a straight-through gradient");
     if (rule.protocol == Protocol::rounds && stack.codec->traits().rounds == 0)
       throw UsageError(
           "codec " + rule.codec +

@@ -318,6 +318,9 @@ void check_outer_loop(const TrainConfig& c) {
   if (const int replicas = c.mesh.data().replicas; parse_update(c.optimizer).options.flag("alignment") && (replicas == 1 || c.mesh.ranks() != replicas))
     refuse("alignment=true", "it compares what two or more replicas of one rank each have moved, and here " + std::to_string(replicas) + (replicas == 1 ? " replica has " : " replicas have ") +
                                  std::to_string(c.mesh.ranks()) + " ranks; make --dp-replicas the number of ranks, or leave it out");
+  for (const auto& [traffic, rule] : c.compress)
+    if (c.mesh.data().replicas > 1 && rule.active() && make_codec(rule.codec, c.form).codec->as<Trainable>() != nullptr)
+      refuse("compress." + name_of(traffic) + " = " + rule.codec, "the weights of that codec would be others in each replica, and the outer step averages the model's alone; take a codec that does not learn");
   const auto gathered = c.compress.find(TrafficClass::param_all_gather);
   if (gathered == c.compress.end()) return;
   for (const std::string& codec : {gathered->second.codec, gathered->second.inside}) {

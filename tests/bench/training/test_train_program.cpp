@@ -635,6 +635,12 @@ TEST(TrainReport, TheSummarySaysLossPerplexityTimeBytesAndShare) {
   const std::string real = describe_run(run, training_tables(run), remark);
   EXPECT_NE(real.find("perplexity 8.000"), std::string::npos) << real;
   EXPECT_NE(real.find("says nothing about time"), std::string::npos) << real;
+  EXPECT_NE(real.find("nats per token"), std::string::npos) << real;
+  run.adds_losses = adds_to_token_loss("bert:task=pretraining");
+  const std::string summed = describe_run(run, training_tables(run), remark);
+  EXPECT_EQ(summed.find("perplexity"), std::string::npos) << summed;
+  EXPECT_EQ(summed.find("nats per token"), std::string::npos) << summed;
+  for (const char* model : {"gpt", "bert:task=masked", "bert"}) EXPECT_FALSE(adds_to_token_loss(model)) << model;
   EXPECT_NE(real.find("2.0 kB per step"), std::string::npos) << real;
 }
 

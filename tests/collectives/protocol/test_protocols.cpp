@@ -606,15 +606,15 @@ TEST(Protocols, MatricesThatTravelDenseFeedBackTheirOwnRoundingAlone) {
   const auto all = inputs(16);
   const auto reference = sum_of_inputs(all);
   const auto& in = all[static_cast<std::size_t>(world().rank())];
-  for (const char* wire : {"f32", "f16"}) {
-    Channel channel = make_channel(std::string("powersgd:rank=2,min_ratio=100,wire=") + wire + "+ef", Protocol::rounds);
+  for (const std::string wire : {"f32", "f16", "f16+hadamard"}) {
+    Channel channel = make_channel("powersgd:rank=2,min_ratio=100,wire=" + wire + "+ef", Protocol::rounds);
     std::vector<float> first, out(in.size());
     for (int step = 0; step < 300; ++step) {
       channel.all_reduce({in.data(), shape}, {out.data(), shape}, key_of("w", step)).wait();
       if (step == 0) first = out;
     }
     EXPECT_LT(relative_l2(std::vector<double>(out.begin(), out.end()), reference), 3e-3) << wire;
-    if (wire == std::string("f32")) {
+    if (wire == "f32") {
       EXPECT_EQ(out, first);
     }
   }

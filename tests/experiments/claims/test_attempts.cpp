@@ -341,6 +341,25 @@ TEST_F(Verdicts, ATrainingThatDivergedIsUnstableAndNotRunAgain) {
   EXPECT_EQ(used().cell_id.size(), 64u) << "the verdict names its cell";
 }
 
+// A machine that is out of order is not asked for ever, but arms that diverge one behind the other are results: what comes behind them is measured.
+TEST_F(Verdicts, DivergencesInARowDoNotStopTheRun) {
+  constexpr int more_than_may_fail = 21;
+  const auto behind = [&](const std::string& reason) {
+    std::vector<CellRequest> all;
+    for (int i = 0; i < more_than_may_fail; ++i) {
+      all.push_back(request(reason + std::to_string(i), "", false));
+      all.back().parameters.set("act", "throw");
+    }
+    all.push_back(request("behind " + reason, "", false));
+    return all;
+  };
+  EXPECT_EQ(judged(behind(std::string(diverged_mark) + "at step "), "x == 1").outcome.verdict, Verdict::unstable);
+  EXPECT_EQ(measurements(), more_than_may_fail + 1);
+  cells = runner();
+  EXPECT_NE(judged(behind("out of order "), "x == 1").outcome.because.find("too many cells failed in a row"), std::string::npos);
+  EXPECT_EQ(measurements(), more_than_may_fail + 1 + 20);
+}
+
 // The runner writes the record of a training that failed, but it stands and falls with the build that was trained with.
 TEST_F(Verdicts, ATrainingOfAnotherBuildThatDivergedIsTreatedAsOneThatWasMeasured) {
   CellRequest asked = request(std::string(diverged_mark) + "the loss is not finite at step 3", "", false);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "experiments/claims/low_bandwidth_pipeline/cells/raced.h"
 #include "experiments/claims/sharded_compression/cells/sharded_run.h"
@@ -103,31 +104,59 @@ TEST(SubspaceRace, RunsAreStretchedUntilTheyReachTheTarget) {
   EXPECT_EQ(value_of(never.outcome, "ssn_missing"), 5);
 }
 
-// The tuning seed arrives within two horizons, seed 4 does not: it takes more steps than these, and nobody knows how many.
-TEST(SubspaceRace, ASeedThatDoesNotArriveCountsAsTheRunOfItsArm) {
-  const Made one = made("low_bandwidth_pipeline.C8", {{ssn, 1.9}}, {{{ssn, 4}, 1.3}});
-  EXPECT_EQ(longest(one, ssn), 2 * race_horizon);
-  EXPECT_EQ(value_of(one.outcome, "ssn_missing"), 1);
-  ASSERT_FALSE(one.outcome.tables.empty());
-  const Table& steps = one.outcome.tables.front();
-  const auto row = std::ranges::find(steps.rows, ssn, &Table::Row::label);
-  ASSERT_NE(row, steps.rows.end());
-  const auto seed_4 = std::ranges::find(steps.columns, "seed 4");
-  ASSERT_NE(seed_4, steps.columns.end());
-  EXPECT_EQ(row->values.at(static_cast<std::size_t>(seed_4 - steps.columns.begin())), 2 * race_horizon);
+double steps_of(const Made& made, const std::string& arm, int seed) {
+  if (made.outcome.tables.empty()) return no_number;
+  const Table& steps = made.outcome.tables.front();
+  const auto row = std::ranges::find(steps.rows, arm, &Table::Row::label);
+  const auto column = std::ranges::find(steps.columns, "seed " + std::to_string(seed));
+  if (row == steps.rows.end() || column == steps.columns.end()) return no_number;
+  return row->values.at(static_cast<std::size_t>(column - steps.columns.begin()));
 }
 
-// Seeds 1 to 5 are the dense arm's first set, 11 to 15 its second.
+int runs_longer_than(const Made& made, const std::string& plan, int steps) {
+  std::set<std::string> seeds;
+  for (const CellRequest& request : made.cells)
+    if (text(request, "plan") == plan && std::stoi(text(request, "steps")) > steps) seeds.insert(text(request, "seed"));
+  return static_cast<int>(seeds.size());
+}
+
+// The tuning seed arrives within two horizons, seed 4 does not: it alone runs again.
+TEST(SubspaceRace, ASeedThatDoesNotArriveRunsAgainTwiceAsLong) {
+  const Made one = made("low_bandwidth_pipeline.C8", {{ssn, 1.9}}, {{{ssn, 4}, 1.3}});
+  EXPECT_EQ(longest(one, ssn), 4 * race_horizon);
+  EXPECT_EQ(runs_longer_than(one, ssn, 2 * race_horizon), 1);
+  EXPECT_EQ(value_of(one.outcome, "ssn_missing"), 0);
+  EXPECT_NEAR(steps_of(one, ssn, 4) / steps_of(one, ssn, 3), 1.3, 0.03);
+  EXPECT_LE(steps_of(one, ssn, 3), 2 * race_horizon);
+}
+
+TEST(SubspaceRace, ASeedThatNeverArrivesCountsAsItsLongestRun) {
+  const Made one = made("low_bandwidth_pipeline.C8", {{ssn, 1.9}}, {{{ssn, 4}, 50}});
+  EXPECT_EQ(value_of(one.outcome, "ssn_missing"), 1);
+  EXPECT_EQ(steps_of(one, ssn, 4), longest_race * race_horizon);
+}
+
+// Seeds 1 to 5 are the dense arm's first set, 11 to 15 its second. One that is a little late is no reason to decide nothing, one that never arrives is.
 TEST(SubspaceRace, WithoutAllDenseSeedsNothingIsDecided) {
   for (const char* id : {"low_bandwidth_pipeline.C8", "low_bandwidth_pipeline.C10"}) {
     EXPECT_EQ(made(id, {{ssn, 3.1}}).outcome.verdict, Verdict::confirmed) << id;
-    const Outcome first = made(id, {{ssn, 3.1}}, {{{"dense", 3}, 1.3}}).outcome, second = made(id, {{ssn, 3.1}}, {{{"dense", 13}, 1.3}}).outcome;
+    const Made late = made(id, {{ssn, 3.1}}, {{{"dense", 3}, 1.2}, {{"dense", 13}, 1.2}});
+    EXPECT_EQ(late.outcome.verdict, Verdict::confirmed) << id << ": " << late.outcome.because;
+    EXPECT_GT(steps_of(late, "dense", 3), race_horizon) << id;
+    EXPECT_EQ(longest(late, "dense"), 2 * race_horizon) << id;
+    const Outcome first = made(id, {{ssn, 3.1}}, {{{"dense", 3}, 50}}).outcome, second = made(id, {{ssn, 3.1}}, {{{"dense", 13}, 50}}).outcome;
     EXPECT_EQ(first.verdict, Verdict::not_decidable) << id << ": " << first.because;
     EXPECT_EQ(value_of(first, "dense_missing"), 1) << id;
     EXPECT_EQ(second.verdict, Verdict::not_decidable) << id << ": " << second.because;
     EXPECT_EQ(value_of(second, "twin_missing"), 1) << id << ": a control that passes by its wide interval is none";
     EXPECT_EQ(value_of(second, "dense_missing"), 0) << id;
   }
+}
+
+// One arm that scatters does not hide what the other one shows.
+TEST(SubspaceRace, EitherQuantiserWinsByItself) {
+  const Made one = made("low_bandwidth_pipeline.C10", {{ssn, 5}, {"4 bits", 1.2}}, {{{"4 bits", 1}, 0.5}, {{"4 bits", 4}, 3}});
+  EXPECT_EQ(one.outcome.verdict, Verdict::confirmed) << one.outcome.because;
 }
 
 TEST(SubspaceRace, TimeIsStepsTimesAWalkedStep) {

@@ -57,6 +57,12 @@ run pretrain "$work/straight"
 expect_status 0
 expect_equal "$(stat -c %y "$work/straight/pretrained.h5" "$work/straight/bert/model.safetensors")" "$before" "time of the files"
 
+property "a model that is there is not taken for one of other options"
+run pretrain "$work/straight" --learning-rate 0.02
+expect_status 2
+expect_output "was pre-trained by --ranks 1 --config recipe.toml, not by --ranks 1 --config recipe.toml --learning-rate 0.02"
+expect_equal "$(stat -c %y "$work/straight/pretrained.h5" "$work/straight/bert/model.safetensors")" "$before" "time of the files"
+
 property "ended behind its last checkpoint, only the folder is left to be written"
 cp -r "$work/straight" "$work/unwritten"
 rm -r "$work/unwritten/bert"

@@ -179,7 +179,7 @@ TEST(Delta, GoesAroundAndInsideATransform) {
 }
 
 TEST(Delta, SaysWhatItCannotDo) {
-  for (const char* refused : {"group+delta+ef", "group+ef+delta", "autoencoder+delta", "group+delta+ef21"}) EXPECT_THROW(make_codec(refused), UsageError) << refused;
+  for (const char* refused : {"group+delta+ef", "group+ef+delta", "autoencoder+delta", "autoencoder:init=xavier+delta", "group+delta+ef21"}) EXPECT_THROW(make_codec(refused), UsageError) << refused;
   Ends ends("group+delta:samples=2");
   EXPECT_THROW(ends.send(tensor(2, 1), {}, 0), UsageError) << "no ids";
   EXPECT_THROW(ends.send(tensor(2, 1), {1, 2, 3, 4, 5}, 0), UsageError) << "twelve rows, five samples";

@@ -295,7 +295,7 @@ TEST(Subspace, DamagedPayloadsAreRefusedOrGiveNumbers) {
 }
 
 TEST(Subspace, SaysWhatItCannotDo) {
-  for (const char* refused : {"autoencoder+subspace", "none+subspace+subspace", "none+subspace:k=4,fraction=0.5", "none+subspace:table=none,deviation=2", "group+subspace+delta"})
+  for (const char* refused : {"autoencoder+subspace", "autoencoder:init=xavier+subspace", "none+subspace+subspace", "none+subspace:k=4,fraction=0.5", "none+subspace:table=none,deviation=2", "group+subspace+delta"})
     EXPECT_THROW(make_codec(refused), UsageError) << refused;
   EXPECT_NO_THROW(make_codec("none+subspace:table=none+subspace")) << "one table";
   EXPECT_TRUE(make_codec("none+subspace").codec->traits().by_token);

@@ -7,6 +7,7 @@
 
 #include "models/data/batches.h"
 #include "models/gpt/trainer.h"
+#include "models/parallel/pipeline/boundary_key.h"
 #include "support/codec_rounds.h"
 #include "tests/models/training/parity_run.h"
 
@@ -57,7 +58,7 @@ TEST(BoundaryCompression, InOneProcessTheLossIsThatOfTheRanks) {
   world();
   for (const MeshShape& mesh : {MeshShape{1, 4, 1}, MeshShape{1, 2, 2}})
     for (const bool epilogue_only : {false, true})
-      for (const char* codec : {"powersgd:rank=2,seed=0+lep", "powersgd:rank=2,seed=0+lep:leftover=drop", "powersgd:rank=2,seed=0", "topk:fraction=0.1+lep"}) {
+      for (const char* codec : {"powersgd:rank=2,seed=0+lep", "powersgd:rank=2,seed=0+lep:leftover=drop", "powersgd:rank=2,seed=0", "topk:fraction=0.1+lep", "group:bits=2,group=32,round=stochastic"}) {
         TrainConfig c = small(mesh, codec, epilogue_only);
         if (mesh.dp > 1 && !epilogue_only) c.steps = 5;
         const std::vector<double> ranks = parallel_curve(world(), c, corpus).loss;
@@ -110,6 +111,16 @@ TEST(BoundaryCompression, RefusesWhatOneProcessCannotRepeat) {
     change(c);
     EXPECT_THROW(BoundaryCompression{c}, UsageError);
   }
+}
+
+// Gradients of replicas are averaged: errors of rounding by chance must not be the same in all of them.
+TEST(BoundaryCompression, ReplicasDrawWhatTheyRoundApartAndTheirMasksTogether) {
+  PassContext pass{.batch = 2, .seq = 4, .step = 3, .micro = 1};
+  const MessageKey first = boundary_key(2, pass, {0, pass.rows()});
+  pass.replica = 1;
+  const MessageKey second = boundary_key(2, pass, {0, pass.rows()});
+  EXPECT_NE(first.rounding_stream(), second.rounding_stream());
+  EXPECT_EQ(first.random_stream(), second.random_stream());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <span>
 
 #include "core/error.h"
@@ -35,26 +36,9 @@ RuleArm stretched(RuleArm arm, int horizons) {
   return arm;
 }
 
-/// What an arm did: of each seed the steps to the target, or, where it did not arrive, those of its run, which are fewer than it takes.
-struct Raced {
-  int horizons = 1;
-  std::vector<double> steps;
-  int missing = 0;
-  std::vector<results::CellRecord> records;
-};
-
-void take(Raced& raced, double target, std::vector<results::CellRecord> records) {
-  for (results::CellRecord& record : records) {
-    const double steps = steps_to(target, record);
-    raced.missing += std::isnan(steps) ? 1 : 0;
-    raced.steps.push_back(std::isnan(steps) ? raced.horizons * race_horizon : steps);
-    raced.records.push_back(std::move(record));
-  }
-}
-
-std::vector<results::CellRecord> run_seeds(JudgeContext& context, const Comparison& comparison, const RuleArm& arm, int first) {
+std::vector<results::CellRecord> run_seeds(JudgeContext& context, const Comparison& comparison, const RuleArm& arm) {
   std::vector<CellRequest> cells;
-  for (int seed = first; seed < first + context.seeds(); ++seed) cells.push_back(cell_of(comparison, arm, seed));
+  for (int seed = 1; seed <= context.seeds(); ++seed) cells.push_back(cell_of(comparison, arm, seed));
   return context.cells.run(cells);
 }
 
@@ -63,6 +47,37 @@ int horizons_of(JudgeContext& context, const Comparison& comparison, const RuleA
   for (int horizons = 1; horizons < longest_race; horizons *= 2)
     if (!std::isnan(steps_to(target, context.cells.run_one(cell_of(comparison, stretched(arm, horizons), seed))))) return horizons;
   return longest_race;
+}
+
+/// What an arm did: of each seed the steps to the target, or, where it did not arrive, those of its longest run, which are fewer than it takes; and that run.
+struct Raced {
+  int horizons;  ///< of the first runs
+  std::vector<double> steps;
+  std::vector<results::CellRecord> records;
+  std::size_t missing = 0;
+};
+
+/// Runs of so many horizons; a seed that does not reach the target runs again, twice as long each time, up to the longest.
+Raced race(JudgeContext& context, const Comparison& comparison, const RuleArm& arm, double target, int first_seed, int horizons) {
+  Raced all{horizons, std::vector<double>(static_cast<std::size_t>(context.seeds())), std::vector<results::CellRecord>(static_cast<std::size_t>(context.seeds()))};
+  std::vector<std::size_t> late(all.steps.size());
+  std::iota(late.begin(), late.end(), 0);
+  for (;; horizons *= 2) {
+    std::vector<CellRequest> cells;
+    for (const std::size_t seed : late) cells.push_back(cell_of(comparison, stretched(arm, horizons), first_seed + static_cast<int>(seed)));
+    std::vector<results::CellRecord> records = context.cells.run(cells);
+    std::vector<std::size_t> still;
+    for (std::size_t i = 0; i < late.size(); ++i) {
+      const double steps = steps_to(target, records[i]);
+      if (std::isnan(steps)) still.push_back(late[i]);
+      all.steps[late[i]] = std::isnan(steps) ? horizons * race_horizon : steps;
+      all.records[late[i]] = std::move(records[i]);
+    }
+    late = std::move(still);
+    if (late.empty() || horizons >= longest_race) break;
+  }
+  all.missing = late.size();
+  return all;
 }
 
 Interval ratio_of(std::span<const double> over, std::span<const double> under, double factor) {
@@ -132,7 +147,8 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
   rule.settings[tuning.option] = text_of(tuning);
   rule.settings["target"] = "mean over the seeds of the dense arm's validation loss after " + std::to_string(target_at) + " of " + std::to_string(race_horizon) +
                             " steps; the first validation at or below it ends a run's race, unsmoothed, its codecs on";
-  rule.settings["steps of other arms"] = "the horizon, or twice, four or eight times that, the first at which the tuning seed reaches the target; a seed that does not reach it counts as its whole run, fewer steps than it takes";
+  rule.settings["steps of a run"] = "the dense arm's the horizon; any other arm's that or twice, four or eight times that, the first at which its tuning seed reaches the target; a seed of any arm that does not reach it "
+                                    "runs again, twice as long each time, up to eight horizons, and counts as its whole run, fewer steps than it takes, where that is not enough either";
   rule.settings["seeds of the second dense set"] = std::to_string(first_seed_of_twin) + ", ...";
   for (const RaceRatio& r : ratios)
     rule.quantities.push_back({r.symbol, "steps to the target of the arm " + r.over + " over those of the arm " + r.under +
@@ -167,18 +183,12 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
       }
     };
     const std::vector<RuleArm> chosen = choose();
-    std::vector<results::CellRecord> first = run_seeds(context, comparison, chosen.front(), 1);
     double target = 0;
-    for (const results::CellRecord& record : first) target += loss_at(target_at, record) / static_cast<double>(first.size());
+    for (const results::CellRecord& record : run_seeds(context, comparison, chosen.front())) target += loss_at(target_at, record) / context.seeds();
+    const Raced twin = race(context, comparison, chosen.front(), target, first_seed_of_twin, 1);
     std::map<std::string, Raced> by_symbol;
-    take(by_symbol[arms.front().symbol], target, std::move(first));
-    Raced twin;
-    take(twin, target, run_seeds(context, comparison, chosen.front(), first_seed_of_twin));
-    for (std::size_t a = 1; a < arms.size(); ++a) {
-      Raced& raced = by_symbol[arms[a].symbol];
-      raced.horizons = horizons_of(context, comparison, chosen[a], target, tuning.seed);
-      take(raced, target, run_seeds(context, comparison, stretched(chosen[a], raced.horizons), 1));
-    }
+    for (std::size_t a = 0; a < arms.size(); ++a)
+      by_symbol.emplace(arms[a].symbol, race(context, comparison, chosen[a], target, 1, a == 0 ? 1 : horizons_of(context, comparison, chosen[a], target, tuning.seed)));
     Finding f;
     const auto arm_of = [&](const std::string& symbol) { return *std::ranges::find(arms, symbol, &RacedArm::symbol); };
     for (const RaceRatio& r : ratios) {
@@ -194,7 +204,7 @@ bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRati
     f.measures.push_back(measure_of("control: steps of other dense seeds", ratio_of(twin.steps, by_symbol.at(arms.front().symbol).steps, 1), 1, "x", "twin"));
     std::vector<std::vector<double>> losses;
     std::vector<std::vector<results::CellRecord>> all = {twin.records};
-    Table table{"steps to the target", {"learning rate", "horizons", "step, contest's link (s)", "step, ordinary cards (s)"}, {}};
+    Table table{"steps to the target", {"learning rate", "horizons at first", "step, contest's link (s)", "step, ordinary cards (s)"}, {}};
     for (int seed = 1; seed <= context.seeds(); ++seed) table.columns.push_back("seed " + std::to_string(seed));
     for (std::size_t a = 0; a < arms.size(); ++a) {
       const Raced& raced = by_symbol.at(arms[a].symbol);

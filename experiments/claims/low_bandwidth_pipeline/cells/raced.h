@@ -41,7 +41,7 @@ struct RaceRatio {
   RaceLink link = RaceLink::meter;
 };
 
-/// Registers a claim on such ratios; rule and statement come with it. The rule may ask for `SYMBOL_missing` of every arm, the number of seeds that did not reach the target within their run (they count as
+/// Registers a claim on such ratios; rule and statement come with it. The rule may ask for `SYMBOL_missing` of every arm, the number of seeds that did not reach the target within the longest run (they count as
 /// arriving at its end: the arm's steps over another's are then a bound from below), for `all`, the 0 of them that are missing where all arrived, and for `twin`, the steps of the dense arm's second set of
 /// seeds over those of its first. The claim is NOT DECIDABLE where a dense seed of either set is missing.
 bool register_race(Claim claim, std::vector<RacedArm> arms, std::vector<RaceRatio> ratios, std::source_location where = std::source_location::current());

@@ -266,6 +266,25 @@ TEST(TrainCheck, AGradientBehindAMaskOrAMapTakesNoCodecThatWouldSeeAMatrixInIt) 
   EXPECT_NE(at({{forward + ".stages", "1"}, {backward + ".stages", "2"}}), "");
 }
 
+TEST(TrainCheck, ASumInTwoShotsTakesOnlyACodecWhoseGradientIsThatOfWhatArrives) {
+  const auto refusal = [](const std::string& codec, TrainValues more = {}) {
+    more.insert({{"tp", "2"}, {"sequence-parallel", "false"}, {"compress.tp_forward", codec}, {"compress.tp_forward.protocol", "two_shot"}});
+    return message_of<UsageError>([&] { make_train_config(more).check(); });
+  };
+  for (const char* codec : {"topk:fraction=0.1", "randomk:fraction=0.1", "autoencoder:fraction=0.25,init=xavier"})
+    EXPECT_NE(refusal(codec).find("protocol two_shot codes a message twice"), std::string::npos) << codec << ": " << refusal(codec);
+  for (const char* codec : {"quantize:bits=8", "group:bits=4", "topk:fraction=0.1+straight_through"}) EXPECT_NO_THROW(make_train_config({{"tp", "2"}, {"sequence-parallel", "false"}, {"compress.tp_forward", codec}, {"compress.tp_forward.protocol", "two_shot"}}).check()) << codec;
+  EXPECT_NO_THROW(make_train_config({{"tp", "2"}, {"sequence-parallel", "false"}, {"form", "released"}, {"compress.tp_forward", "topk:fraction=0.1"}, {"compress.tp_forward.protocol", "two_shot"}}).check()) << "whose gradient is copied";
+}
+
+TEST(TrainCheck, ACodecThatLearnsIsRefusedWhereReplicasMeetSeldom) {
+  const auto values = [](const char* replicas) {
+    return TrainValues{{"pp", "2"}, {"dp", "2"}, {"dp-replicas", replicas}, {"optimizer", "adamw+diloco"}, {"compress.pp_forward", "autoencoder:fraction=0.25,init=xavier"}};
+  };
+  EXPECT_NE(message_of<UsageError>([&] { make_train_config(values("2")).check(); }).find("would be others in each replica"), std::string::npos);
+  EXPECT_NO_THROW(make_train_config(values("1")).check()) << "one replica on two ranks, which average at every step";
+}
+
 TEST(TrainCheck, AWrapperThatLooksAtItsOwnMessageIsRefusedWhereTheDecoderTrainsElsewhere) {
   const auto refusal = [](const std::string& traffic, const std::string& codec) {
     return message_of<UsageError>([&] { make_train_config({{"pp", "2"}, {"tp", "2"}, {traffic, codec}}).check(); });
