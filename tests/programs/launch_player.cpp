@@ -83,7 +83,7 @@ CellRecord record_of(const nlohmann::json& launch, const std::string& id, const 
   row.method = parameters.text("value");
   row.status = name_of(status);
   if (parameters.has("corpus")) row.corpus = parameters.text("corpus");
-  if (status != Status::ok) row.reason = "played";
+  if (status != Status::ok) row.reason = "played " + row.method;
   const auto samples = parameters.has("samples") ? parameters.integer("samples") : 3;
   for (std::int64_t i = 0; i < samples; ++i) record.samples.push_back({id, "", 0, i, 1.0, 2.0, 3.0, 6.0 + static_cast<double>(i), 0});
   record.rows.push_back(row);

@@ -348,7 +348,8 @@ TEST_F(Verdicts, DivergencesInARowDoNotStopTheRun) {
     std::vector<CellRequest> all;
     for (int i = 0; i < more_than_may_fail; ++i) {
       all.push_back(request(reason + std::to_string(i), "", false));
-      all.back().parameters.set("act", "throw");
+      all.back().parameters.set("act", "failed_row");
+      all.back().threads = i + 2;  // a launch of its own
     }
     all.push_back(request("behind " + reason, "", false));
     return all;
