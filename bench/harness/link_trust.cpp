@@ -46,8 +46,8 @@ void LinkTrust::judge(Measured& measured) {
     for (const LinkRate& rate : rates_for(context_.world, context_.link, calibrated_size(row.payload_bytes, context_.link))) {
       measured.links.push_back({context_.link, context_.world.size(), rate.bytes, rate.direction, rate.nominal_gbps, rate.measured_gbps,
                                 rate.trusted ? 1 : 0});
-      // A boundary's messages go one way at a time; collectives load both directions.
-      if ((rate.direction == "one_way") != (row.operation == "send_recv")) continue;
+      // A boundary's messages go one way at a time; collectives, and bench_collective's ring of sends, load both directions.
+      if ((rate.direction == "one_way") != (row.operation == "send_recv" && row.traffic.starts_with("pp_"))) continue;
       row.link_gbps = rate.measured_gbps;
       if (rate.trusted) continue;
       row.status = results::name_of(results::Status::mistrusted);

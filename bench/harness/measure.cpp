@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "collectives/process/node_info.h"
+#include "collectives/process/rank_clock.h"
 #include "collectives/process/waiter.h"
 #include "core/formulas.h"
 #include "core/statistics.h"
@@ -52,10 +53,10 @@ std::int64_t mean_over(std::span<const OperationReport> ranks, int messages, Get
 
 std::vector<OperationReport> lap(Communicator& world, const std::function<OperationReport()>& body) {
   world.barrier();
-  const Stopwatch watch;
+  const std::int64_t start = RankClock::now_ns();
   OperationReport mine = body();
   // Emptying a token bucket just before a timed transfer is not part of the operation.
-  mine.total_us = std::max(0.0, static_cast<double>(watch.elapsed_ns()) * 1e-3 - mine.untimed_us);
+  mine.total_us = std::max(0.0, static_cast<double>(RankClock::now_ns() - start) * 1e-3 - mine.untimed_us);
   std::vector<OperationReport> all(static_cast<std::size_t>(world.size()));
   world.all_gather(&mine, sizeof mine, all.data())->wait();
   for (OperationReport& report : all) report.algorithm = mine.algorithm;  // a pointer means nothing on another rank

@@ -10,6 +10,7 @@
 #include "core/process/environment.h"
 #include "core/process/main_guard.h"
 #include "kernels/codec/registry.h"
+#include "results/cell_command.h"
 #include "results/link_kind.h"
 #include "results/provenance.h"
 #include "results/record.h"
@@ -96,21 +97,6 @@ void Recorder::note(const Cell& cell, const std::string& text) {
   if (journal_) journal_->append({"message", cell.cell_id, text, 0});
 }
 
-std::string Recorder::repro(const results::Parameters& parameters) const {
-  std::vector<std::string> words;
-  if (world_.size() > 1) words = {"mpirun", "-n", std::to_string(world_.size())};
-  words.push_back(options_.program);
-  for (const auto& [name, value] : parameters.values()) {
-    words.push_back("--" + name);
-    words.push_back(results::to_text(value));
-  }
-  if (options_.link != "shm") {
-    words.push_back("--link");
-    words.push_back(options_.link);
-  }
-  return results::shell_command(words);
-}
-
 // Identity columns that the bench left empty, from the cell's parameters.
 void Recorder::complete(const Cell& cell, results::CellRow& row) const {
   const auto text = [&](const char* name, std::string& column) {
@@ -151,7 +137,7 @@ void Recorder::complete(const Cell& cell, results::CellRow& row) const {
   integer("hidden", row.hidden, 0);
   integer("seed", row.seed, 0);
   const auto declared = parameters_.find(cell.cell_id);
-  if (row.repro.empty() && declared != parameters_.end()) row.repro = repro(declared->second);
+  if (row.repro.empty() && declared != parameters_.end()) row.repro = results::command_of_cell(options_.program, world_.size(), options_.link, declared->second);
 }
 
 void Recorder::finish(const Cell& cell, Measured measured) {

@@ -50,7 +50,6 @@ class Recorder {
 
  private:
   void complete(const Cell& cell, results::CellRow& row) const;
-  std::string repro(const results::Parameters& parameters) const;
 
   RecorderOptions options_;
   Communicator& world_;

@@ -8,8 +8,15 @@
 #include "models/training/checkpoint/checkpoint.h"
 #include "results/files/files.h"
 #include "results/kept_state.h"
+#include "results/provenance.h"
 
 namespace thinwire::bench {
+namespace {
+
+/// Steps of two builds are no run of either.
+std::string own_code() { return results::code_of(results::hash_of_binary("/proc/self/exe")); }
+
+}  // namespace
 
 std::string resume_path(const std::string& folder, const std::string& resume) {
   const std::string kept = "kept:";
@@ -30,7 +37,7 @@ void TrainResume::save(Communicator& world, ParallelTrainer& trainer, const Trai
   std::int32_t failed = 0;
   std::string failure;
   if (world.rank() == 0) {
-    nlohmann::json json{{"schema", 1}, {"steps_taken", trainer.steps_taken()}};
+    nlohmann::json json{{"schema", 1}, {"steps_taken", trainer.steps_taken()}, {"code", own_code()}};
     for (std::size_t rank = 0; rank < texts.size(); ++rank) json["ranks"].push_back(earlier(rank) + texts[rank]);
     json["validation"] = nlohmann::json::array();
     for (const auto& [step, loss] : validation) json["validation"].push_back({step, loss});
@@ -59,6 +66,7 @@ std::string TrainResume::load(Communicator& world, ParallelTrainer& trainer, con
     try {
       json = nlohmann::json::parse(results::read_file(steps_));
       found = json.at("schema") == 1 && json.at("ranks").size() == static_cast<std::size_t>(world.size()) ? 1 : 2;
+      if (found == 1 && json.value("code", "") != own_code()) found = 3;
     } catch (const std::exception&) {
       found = 2;
     }
@@ -66,6 +74,7 @@ std::string TrainResume::load(Communicator& world, ParallelTrainer& trainer, con
   world.broadcast(&found, sizeof found, 0)->wait();
   if (found == 0) return "";
   if (found == 2) return steps_ + " is missing or damaged; the cell starts anew";
+  if (found == 3) return checkpoint_ + " was saved by another build of this program, and a record is of one; the cell starts anew";
   ResumeReport resumed;
   TrainConfig goes_on = config;
   goes_on.reset_codec_state = goes_on.reset_replica_state = false;  // asked for at the beginning, and done then

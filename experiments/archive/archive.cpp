@@ -65,13 +65,18 @@ struct Source {
   std::vector<std::string> remarks;
 };
 
+/// What git prints, without what it warns of, which would become part of a tree; nothing where it fails.
+std::optional<std::string> git(const std::string& folder, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"sh", "-c", "exec git \"$@\" 2>/dev/null", "git", "-C", folder};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return output_of(command, 60);
+}
+
 Source source_of(const Origins& origins, const std::string& folder) {
   Source source;
   for (const std::string& commit : origins.commits) {
     // `git archive` of a commit is the same bytes wherever it is made by the same git.
-    const auto tar = output_of({"git", "-C", folder, "archive", "--format=tar",
-                                "--prefix=thinwire-" + commit.substr(0, 12) + "/", commit},
-                               60);
+    const auto tar = git(folder, {"archive", "--format=tar", "--prefix=thinwire-" + commit.substr(0, 12) + "/", commit});
     if (tar)
       source.files["source/thinwire-" + commit.substr(0, 12) + ".tar"] = *tar;
     else
@@ -84,9 +89,7 @@ Source source_of(const Origins& origins, const std::string& folder) {
   const auto diff =
       origins.changes.empty()
           ? std::nullopt
-          : output_of({"git", "-C", folder, "diff", "HEAD", "--", "CMakeLists.txt", "cmake", "core",
-                       "results", "kernels", "collectives", "models", "bench", "experiments"},
-                      60);
+          : git(folder, {"diff", "HEAD", "--", "CMakeLists.txt", "cmake", "core", "results", "kernels", "collectives", "models", "bench", "experiments"});
   for (const std::string& change : origins.changes)
     if (diff && sha256_hex(*diff) == change)
       source.files["source/changes-" + change.substr(0, 12) + ".diff"] = *diff;

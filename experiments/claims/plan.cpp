@@ -8,7 +8,7 @@
 
 #include "core/statistics.h"
 #include "experiments/claims/judge.h"
-#include "results/provenance.h"
+#include "results/cell_command.h"
 
 namespace thinwire::claims {
 namespace {
@@ -148,12 +148,7 @@ std::string commands_of(const std::vector<ClaimPlan>& plans) {
   std::string text;
   for (const ClaimPlan& p : plans) {
     if (!p.work.cells.empty()) text += "# " + p.id + "\n";
-    for (const CellRequest& cell : p.work.cells) {
-      std::vector<std::string> words = {"mpirun", "-n", std::to_string(cell.ranks), cell.program};
-      for (const auto& [name, value] : cell.parameters.values()) words.insert(words.end(), {"--" + name, results::to_text(value)});
-      if (cell.link != "shm") words.insert(words.end(), {"--link", cell.link});
-      text += results::shell_command(words) + "\n";
-    }
+    for (const CellRequest& cell : p.work.cells) text += results::command_of_cell(cell.program, cell.ranks, cell.link, cell.parameters) + "\n";
   }
   return text;
 }

@@ -54,7 +54,9 @@ class CourseReader {
     if (!std::is_sorted(c.rates.begin(), c.rates.end(), std::less_equal<>())) throw UsageError(at(path_, *race.get("rates")) + ": rates must rise, each one once");
     c.seeds = seeds(race, c.tuning_seed);
     for (const results::ParameterValue& value : values(race, "links")) {
-      c.links.push_back(results::to_text(value));
+      const std::string link = results::to_text(value);
+      if (std::ranges::find(c.links, link) != c.links.end()) throw UsageError(at(path_, *race.get("links")) + ": the link " + link + " stands there twice; each window would count as two measurements");
+      c.links.push_back(link);
       // Timed cells come last, hours after the first training: what cannot be built is told now.
       try {
         if (const std::string wrong = results::wrong_with_link(c.links.back()); !wrong.empty()) throw UsageError(wrong);

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/joined.h"
 #include "results/files/files.h"
+#include "results/cell_command.h"
 #include "results/link_kind.h"
 #include "results/provenance.h"
 #include "results/record.h"
@@ -186,15 +187,7 @@ void write_verdict(const RunPaths& paths, const std::string& id, const PlannedCe
   row.status = results::name_of(status);
   row.reason = reason;
   row.repetitions = 0;  // a parameter of this name says what was asked for, not what was done
-  std::vector<std::string> words;
-  if (in_lab(cell.link))
-    words = {"experiments/lab/launch.sh", "--link", cell.link, "--ranks", std::to_string(cell.ranks), "--"};
-  else
-    words = {"mpirun", "-n", std::to_string(cell.ranks)};
-  words.push_back(cell.program);
-  for (const auto& [name, value] : cell.parameters.values())
-    words.insert(words.end(), {"--" + name, results::to_text(value)});
-  row.repro = results::shell_command(words);
+  row.repro = results::command_of_cell(cell.program, cell.ranks, cell.link, cell.parameters);
 
   results::CellRecord record;
   record.cell_id = cell.cell_id;

@@ -68,6 +68,8 @@ class UpdatePolicy : public UnitReductions {
   virtual void set_numbers(const std::map<std::string, double>& /*numbers*/) {}
   /// A checkpoint filled the slots with the state after `steps` steps. `anew`: but for slots that each replica has of its own, which begin again.
   virtual void loaded(std::int64_t /*steps*/, bool /*anew*/) {}
+  /// Of a policy whose moments each replica has of its own (in an outer loop), after loaded(): they begin again behind these steps.
+  virtual void moments_anew(std::int64_t /*steps*/) {}
   /// Numbers about the updates since the last call, for a validation to tell beside the loss; equal on all ranks.
   struct Told {
     std::string name;

@@ -57,6 +57,7 @@ class Collected:
     provenance: Table
     samples: int = 0
     training_attributes: dict = field(default_factory=dict)
+    notes: list = field(default_factory=list)  # what `cells` leaves out
     absent: set = field(default_factory=set)
 
 
@@ -111,12 +112,13 @@ def _load(file, path, sha256):
     all_cells = _derive(tables["cells"])
     on_device = np.array([r["program"] == DEVICES or is_peer(r) for r in all_cells.rows("program")], dtype=bool)
     samples = len(file["samples"]) if "samples" in file else 0
+    cells, notes = _of_one_type(all_cells.where((all_cells["program"] != TRAINER) & (all_cells["program"] != GRIDS) & ~on_device))
     return Collected(
         path=path,
         sha256=sha256,
         attributes=attributes,
         all_cells=all_cells,
-        cells=all_cells.where((all_cells["program"] != TRAINER) & (all_cells["program"] != GRIDS) & ~on_device),
+        cells=cells,
         training_cells=all_cells.where(program=TRAINER),
         grid_cells=all_cells.where(program=GRIDS),
         device_cells=all_cells.where(on_device),
@@ -131,6 +133,7 @@ def _load(file, path, sha256):
         provenance=tables["provenance"],
         samples=samples,
         training_attributes=training_attributes,
+        notes=notes,
         absent=absent,
     )
 
@@ -272,6 +275,25 @@ def _derive(cells):
     cells = cells.with_column("shape", [f"{r['batch']}×{r['seq']}" for r in rows])
     cells = cells.with_column("group", [group_size(r) for r in rows], np.int64)
     return cells.with_column("kind", [link_kind(r["link"], r["compute"]) for r in rows])
+
+
+# Benches whose codecs stand against an uncompressed transfer of some type: one in f32 takes twice as long as one in f16.
+EXCHANGES = ("bench_activation", "bench_gradient", "bench_embedding")
+
+
+def _of_one_type(cells):
+    """(cells, notes): of each of EXCHANGES only the cells of the type on the wire that most of them have. A median over two types is the speed-up of neither."""
+    keep, notes = np.ones(len(cells), dtype=bool), []
+    for program in EXCHANGES:
+        own = cells["program"] == program
+        types = [t for t in dict.fromkeys(cells["dtype"][own]) if t]
+        if len(types) < 2:
+            continue
+        drawn = max(types, key=lambda t: int(np.sum(own & (cells["dtype"] == t))))
+        others = own & (cells["dtype"] != drawn) & (cells["dtype"] != "")
+        keep &= ~others
+        notes.append(f"{int(np.sum(others))} rows of {program} with {' and '.join(t for t in types if t != drawn)} on the wire are in no figure; drawn are those with {drawn}.")
+    return cells.where(keep), notes
 
 
 def _spread_over_classes(cells):

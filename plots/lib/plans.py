@@ -2,6 +2,7 @@
 
 A plan is one way to train the same model: what is compressed and with what. Losses stem from runs whose compute was real, times from
 runs with timed compute; the plan's name joins them."""
+import shlex
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,6 +93,7 @@ class Runs:
 def load(collected):
     """The runs of the setting with the most plans."""
     keep, notes = _one_setting(collected)
+    notes = notes + _failed(collected, keep)
     own = {
         name: (
             table.where([keep is None or cell in keep for cell in table["cell_id"]]) if len(table) else table
@@ -132,6 +134,24 @@ def _one_setting(collected):
     text = ", ".join(f"{name} {value}" for name, value in zip(_SETTING, key))
     return set(chosen["cell_id"]), [
         f"{others} training runs of another model or layout are not drawn; drawn are those with {text}."
+    ]
+
+
+def _failed(collected, keep):
+    """Notes on trainings that failed and left no curve: what is drawn of their plans are the others, if any."""
+    cells = collected.training_cells
+    if not len(cells) or "repro" not in cells:
+        return []
+    lost = {}
+    for row in cells.where(status=("FAILED", "TIMEOUT")).rows("cell_id", "repro"):
+        words_of = shlex.split(row["repro"])
+        if keep is None or row["cell_id"] in keep:
+            lost.setdefault(words_of[words_of.index("--plan") + 1] if "--plan" in words_of else "a plan without a name", set()).add(row["cell_id"])
+    left = set(collected.training_curve.distinct("plan"))
+    return [
+        f"{plan}: {words.count(len(ids), 'training')} failed and left no curve"
+        + ("; what is drawn are its others." if plan in left else "; it never reaches any loss.")
+        for plan, ids in lost.items()
     ]
 
 

@@ -55,6 +55,7 @@ def summary(collected, options):
             " one rank at a time and replayed as timed waits around the real transfer (compute = timed)."
         )
     text.append(_classes(cells))
+    text += [note[:1].upper() + note[1:] for note in collected.notes]
     parts.append(f'<p>{page.text(" ".join(t for t in text if t))}</p>\n')
     rows = []
     for link, rate, count, total, statuses in verdicts.link_counts(collected):

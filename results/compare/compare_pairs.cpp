@@ -27,7 +27,7 @@ std::vector<double> logs_of(const Laps& laps, Metric metric) {
   std::vector<double> logs;
   for (const auto& [repetition, lap] : laps) {
     if (metric != Metric::speedup && lap.first > 0) logs.push_back(std::log(lap.first));
-    // The baseline's lap of the same number ran next to it: what disturbed one disturbed the other.
+    // Of a baseline that cells share, laps are spread among theirs (bench/collective): the pair of one number takes out what lasted, such as a slower clock, not what came and went.
     if (metric == Metric::speedup && lap.first > 0 && lap.second > 0)
       logs.push_back(std::log(lap.first) - std::log(lap.second));
   }

@@ -93,7 +93,7 @@ RowExchange::Ticket RowExchange::reduce(int layer, const MessageKey& key, ConstT
     m.second = channel(*flat_, m).reduce_scatter(whole, rows, key);
   } else {
     MessageKey of_node = key;
-    of_node.sender = static_cast<std::uint64_t>(owners_.at.node);  // nodes' sums are added: their ranks must not round alike
+    of_node.sender = key.sender * static_cast<std::uint64_t>(owners_.axis.nodes) + static_cast<std::uint64_t>(owners_.at.node);  // nodes' sums are added: their ranks must not round alike
     m.first = channel(*inside_, m).reduce_scatter(whole, m.block->view(), of_node);
     first_.push_back(ticket);
   }

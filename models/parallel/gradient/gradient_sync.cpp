@@ -97,7 +97,7 @@ void GradientSync<T>::add(const OwnedPart<T>& part, bool alone, bool stacked, bo
   if (open == nullptr) {
     open = &buckets_.emplace_back();
     const std::string stage = ".stage" + std::to_string(at_.pp);
-    open->name = stacked ? "stack" + shape.to_string() + stage : alone ? p.name() : "bucket" + std::to_string(buckets_.size()) + stage;
+    open->name = stacked ? "stack" + shape.to_string() + (late ? ".late" : "") + stage : alone ? p.name() : "bucket" + std::to_string(buckets_.size()) + stage;
     open->late = late;
     if (part.sharded) open->sharded = &part;
     open->stacked = stacked;
@@ -122,6 +122,8 @@ MessageKey GradientSync<T>::key_of(const std::string& name) const {
   MessageKey key;
   key.tensor = tensor_id(name);
   key.step = step_;
+  // Replicas' gradients are averaged, a tied table's of two stages added: none of them may round like another.
+  key.sender = static_cast<std::uint64_t>(at_.dp / config_.mesh.data().within_replica() * config_.mesh.pp + at_.pp);
   return key;
 }
 

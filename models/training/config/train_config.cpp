@@ -106,6 +106,11 @@ void check_rule(const TrainConfig& c, TrafficClass traffic, const CompressRule& 
                        " sends back another gradient than that of the decoded tensor, which sequence "
                        "parallelism cannot; choose a codec with a straight-through "
                        "gradient (quantize, cast), or --sequence-parallel false");
+    if (traffic == TrafficClass::param_all_gather) {
+      if (!stack.codec->traits().gather) throw UsageError("codec " + rule.codec + " has no payload of its own, and weights are gathered, not summed; choose another");
+      if (rule.protocol != Protocol::automatic && rule.protocol != Protocol::gather)
+        throw UsageError("protocol " + name_of(rule.protocol) + " sums over ranks, but weights are gathered; use automatic");
+    }
     if (traffic == TrafficClass::tp_forward && rule.protocol == Protocol::two_shot && stack.codec->traits().backward != BackwardRule::straight_through &&
         !(stack.codec->traits().backward == BackwardRule::masked && c.form == Form::released))
       throw UsageError("protocol two_shot codes a message twice, and codec " + rule.codec +

@@ -108,7 +108,8 @@ OuterLoop<T>::~OuterLoop() {
 }
 
 // A tied table's copies on two stages stay equal bits only if both arrive as one and the same rule would have
-// it: they travel whole.
+// it: they travel whole, and of three replicas or more as a message of their own: a ring's blocks of a longer
+// one, whose rest differs, would add them in another order on either stage.
 template <typename T>
 bool OuterLoop<T>::codes(std::size_t i) const {
   const OwnedPart<T>& part = parts_[i];
@@ -121,7 +122,7 @@ bool OuterLoop<T>::codes(std::size_t i) const {
 // with the step (warm-up of a rule).
 template <typename T>
 void OuterLoop<T>::lay_out(Fragment& f) {
-  f.whole = 0, f.coded.clear();
+  f.whole = 0, f.coded.clear(), f.apart.clear();
   const auto place = [&](std::size_t i) {
     offsets_[i] = f.whole;
     f.whole += parts_[i].weights.elements();
@@ -133,14 +134,17 @@ void OuterLoop<T>::lay_out(Fragment& f) {
     if (!is_matrix(*parts_[i].parameter)) continue;
     if (codes(i))
       f.coded.push_back(i);
+    else if (parts_[i].tied_table && replicas_ > 2)
+      f.apart.push_back(i);
     else
       place(i);
   }
   std::int64_t end = f.whole;
-  for (const std::size_t i : f.coded) {
-    offsets_[i] = on_line(end);
-    end = offsets_[i] + parts_[i].weights.elements();
-  }
+  for (const std::vector<std::size_t>* own : {&f.coded, &f.apart})
+    for (const std::size_t i : *own) {
+      offsets_[i] = on_line(end);
+      end = offsets_[i] + parts_[i].weights.elements();
+    }
   TW_ASSERT(end <= f.elements);
 }
 
@@ -160,6 +164,10 @@ void OuterLoop<T>::begin(int fragment) {
   for (const std::size_t i : f.coded) {
     const TensorView d(moved(i), dtype_of<T>, parts_[i].weights.shape());
     f.sums.push_back(exchange_->coded()->all_reduce(d, d, key_of(parts_[i].parameter->name(), step_)));
+  }
+  for (const std::size_t i : f.apart) {
+    const TensorView d(moved(i), dtype_of<T>, parts_[i].weights.shape());
+    f.sums.push_back(exchange_->dense().all_reduce(d, d, key_of(parts_[i].parameter->name(), step_)));
   }
   if (f.whole == 0) return;
   const TensorView d(travelling(f), dtype_of<T>, {f.whole});
@@ -292,6 +300,7 @@ void OuterLoop<T>::set_numbers(const std::map<std::string, double>& numbers) {
 template <typename T>
 void OuterLoop<T>::loaded(std::int64_t steps, bool anew) {
   inner_->loaded(steps, anew);
+  if (anew) inner_->moments_anew(steps);
   step_ = steps - 1;
   const int fragment = schedule_.under_way(steps);
   if (fragment < 0) return;

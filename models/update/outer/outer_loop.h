@@ -69,7 +69,7 @@ class OuterLoop : public UpdatePolicy<T> {
     Tensor global;              ///< the global weights
     // Of the exchange that began last: what lies at the start of travelling() travels whole, as one message.
     std::int64_t vectors = 0, whole = 0;  ///< elements of vectors, which stand first, and of all of it
-    std::vector<std::size_t> coded;       ///< matrices that a codec takes, behind it
+    std::vector<std::size_t> coded, apart;  ///< behind it, messages of their own: matrices that a codec takes; tied tables
     std::vector<Operation> sums;
   };
   struct Home {

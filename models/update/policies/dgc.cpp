@@ -140,6 +140,8 @@ void check(const TrainConfig& c) {
     if (wrapper_info(wrapper.name).remembers_loss) refuse(what, "what was not sent is kept by the optimizer already, and +" + wrapper.name + " would add it twice; leave +" + wrapper.name + " out");
   if (stack.codec->traits().feedback != FeedbackSource::own_decoded)
     refuse(what, "a rank must know what of its own message arrived, and this codec has a sum only; take one that sends elements, such as sampled_topk");
+  if (!stack.codec->traits().loss_is_own)
+    refuse(what, "what it delivers is no sum of what the ranks sent, so that nobody knows what of its own message arrived; take one that sends elements, such as sampled_topk");
   if (rule.protocol == Protocol::two_shot) refuse("compress.dp_gradient.protocol = two_shot", "sums are coded again, and what that drops nobody keeps; use automatic or gather");
   if (c.error_interval > 0) refuse("--error-interval " + std::to_string(c.error_interval), "what is sent is taken from what is kept as it leaves, and cannot be sent again; use --error-interval 0");
 }

@@ -33,9 +33,7 @@ class EveryStep : public UpdatePolicy<T> {
     const auto begin = numbers.find("moments_begin");
     moments_begin_ = begin == numbers.end() ? 0 : static_cast<std::int64_t>(begin->second);
   }
-  void loaded(std::int64_t steps, bool anew) override {
-    if (anew) moments_begin_ = steps;
-  }
+  void moments_anew(std::int64_t steps) override { moments_begin_ = steps; }
 
  protected:
   /// `averaged`: whether a part is; empty: all are.

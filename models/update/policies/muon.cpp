@@ -104,6 +104,8 @@ std::vector<ChannelSpec> channels(const TrainConfig& config, ProcessMesh& mesh) 
 
 void check(const TrainConfig& c) {
   require_host(c, "muon");
+  if (const auto rule = c.compress.find(TrafficClass::optimizer); rule != c.compress.end() && rule->second.active() && !make_codec(rule->second.codec, c.form).codec->traits().gather)
+    throw UsageError("compress.optimizer = " + rule->second.codec + " does not go with --optimizer muon: matrices are gathered, not summed, and this codec has no payload of its own; choose another");
   if (c.zero_layout == "flat")
     throw UsageError("--zero-layout flat does not go with --optimizer muon: its shards cut matrices inside rows, and momentum is made orthogonal matrix by matrix; use --zero-layout rows, or --optimizer adamw");
 }

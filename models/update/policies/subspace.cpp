@@ -81,6 +81,7 @@ class Subspace final : public UpdatePolicy<T> {
   std::map<std::string, double> numbers() const override { return inner_->numbers(); }
   void set_numbers(const std::map<std::string, double>& numbers) override { inner_->set_numbers(numbers); }
   void loaded(std::int64_t steps, bool anew) override { inner_->loaded(steps, anew); }
+  void moments_anew(std::int64_t steps) override { inner_->moments_anew(steps); }
   std::vector<typename UpdatePolicy<T>::Told> told() override { return inner_->told(); }
 
  private:

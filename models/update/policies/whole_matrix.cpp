@@ -54,6 +54,7 @@ T* WholeMatrix<T>::gather(std::size_t i, ConstTensorView piece, std::int64_t ste
   key.step = step;
   if (part.sharded) {
     local_.reshape(layout.local(), dtype_of<T>);
+    local_.fill_zero();  // what a codec of changes (+ef21) begins with must be the same on all ranks
     shards_.wait(shards_.gather(part.unit, key, piece, local_.view()), "momentum", waited_us);
     piece = local_.view();
   }

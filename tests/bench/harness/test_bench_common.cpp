@@ -365,7 +365,7 @@ TEST(Recorder, WritesOneVerifiedRecordPerCellAndAJournal) {
     EXPECT_EQ(record.rows[0].method, "topk");
     EXPECT_EQ(record.rows[0].batch, 8);
     EXPECT_EQ(record.rows[0].ranks, comm->size());
-    EXPECT_NE(record.rows[0].repro.find("bench_test --batch 8 --codec topk:fraction=0.10"), std::string::npos) << record.rows[0].repro;
+    EXPECT_EQ(record.rows[0].repro, (comm->size() > 1 ? "mpirun --oversubscribe -n " + std::to_string(comm->size()) + " " : std::string()) + "bench_test --batch 8 --codec topk:fraction=0.10");
     EXPECT_EQ(record.samples.at(0).cell_id, id);
     const auto entries = results::JournalReader(out + "/journal/launch1.jsonl").poll();
     ASSERT_EQ(entries.size(), 4u);

@@ -434,6 +434,7 @@ TEST(Course, MistakesNameFileAndLine) {
   refused(replaced("longest = 4", "longest = 0"), "whole number");
   refused(replaced("netns:1gbit", "1gbit"), "unknown link `1gbit`");
   refused(replaced("netns:1gbit", "netns:fast"), "has no rate");
+  refused(replaced("netns:1gbit", "emulated:20mbit"), "stands there twice");
   refused(replaced("emulated:20mbit", "emulated:20mbit,latencyy=1ms"), "latencyy");
   refused(replaced("longest = 4", "pair_windows = 1"), "`pair_windows` is true or false");
   refused(replaced("parameters = {hidden = 8}", "parameters = {steps = 8}"), "stated by the race");

@@ -190,6 +190,7 @@ TEST(Dgc, RefusesWhatItsMathsDoesNotAllow) {
   refused("--sequence-parallel true", [](TrainConfig& c) { c.mesh = {2, 1, 2}, c.sequence_parallel = true; });
   refused("leave +ef out", [](TrainConfig& c) { c.compress[TrafficClass::dp_gradient].codec = "topk+ef"; });
   refused("such as sampled_topk", [](TrainConfig& c) { c.compress[TrafficClass::dp_gradient].codec = "powersgd"; });
+  refused("no sum of what the ranks sent", [](TrainConfig& c) { c.compress[TrafficClass::dp_gradient].codec = "sign:vote=majority"; });
   refused("use automatic or gather", [](TrainConfig& c) { c.compress[TrafficClass::dp_gradient].protocol = Protocol::two_shot; });
   refused("use --error-interval 0", [](TrainConfig& c) { c.error_interval = 2; });
   refused("--dp-replicas 2", [](TrainConfig& c) { c.mesh.dp_replicas = 2; });

@@ -68,6 +68,15 @@ class Schema(unittest.TestCase):
         with self.assertRaisesRegex(CorruptData, "baseline_us"):
             data.load(path)
 
+    def test_speedups_over_transfers_of_two_types_are_not_pooled(self):
+        rows = [made.row(program="bench_activation", traffic="tp_forward", method="A1", dtype=dtype, seed=seed, cell_id=f"{dtype} {seed}") for dtype, seeds in (("f32", 1), ("f16", 2)) for seed in range(seeds)]
+        rows += [made.row(program="bench_activation", traffic="tp_forward", method="A1", status="FAILED", cell_id="failed"), made.row(program="bench_codec", traffic="codec", dtype="f32", cell_id="alone")]
+        collected = load(rows)
+        self.assertEqual(set(collected.cells["cell_id"]), {"f16 0", "f16 1", "failed", "alone"})
+        self.assertEqual(len(collected.all_cells), 5)
+        self.assertEqual(collected.notes, ["1 rows of bench_activation with f32 on the wire are in no figure; drawn are those with f16."])
+        self.assertEqual(load(rows[1:]).notes, [])
+
     def test_absent_tables_are_empty_and_named(self):
         collected = load([made.row(traffic="codec")], keep_empty=False)
         self.assertEqual(collected.absent, COLUMNS.keys() - {"cells", "provenance"})

@@ -55,6 +55,17 @@ class TrainingRuns(unittest.TestCase):
         self.assertEqual(curve.runs, 3)
         np.testing.assert_allclose(curve.validated()[1], [v + 0.1 for v in one if np.isfinite(v)])
 
+    def test_trainings_that_failed_are_named(self):
+        tables = self.runs(plans=("dense",))
+        cells = [
+            dict(tables["cells"][0], cell_id=f"{plan} {seed}", traffic="", status=status, repro=f"mpirun -n 8 train_gpt --plan '{plan}' --seed {seed}")
+            for plan, seed, status in (("dense", 7, "FAILED"), ("very wild", 1, "FAILED"), ("very wild", 2, "TIMEOUT"), ("skipped", 1, "SKIPPED"))
+        ]
+        notes = plans.load(load(cells, runs=tables)).notes
+        self.assertIn("dense: 1 training failed and left no curve; what is drawn are its others.", notes)
+        self.assertIn("very wild: 2 trainings failed and left no curve; it never reaches any loss.", notes)
+        self.assertEqual(len(notes), 2)
+
     def test_plans_are_told_apart_and_ordered_from_dense_to_all(self):
         found = plans.load(load([], runs=self.runs())).plans
         self.assertEqual([p.name for p in found], list(made.PLANS))

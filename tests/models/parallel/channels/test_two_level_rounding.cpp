@@ -30,8 +30,8 @@ double squares_of_errors(std::span<const float> sum, std::span<const float> x, d
   return squares;
 }
 
-/// Of the whole sum over four ranks, two to a node, that all hold x: the squares of its errors.
-double squares_of_two_steps(const Tensor& x, const std::string& inside, const std::string& across) {
+/// The own rows of the whole sum over four ranks, two to a node, that all hold x, and where they begin.
+std::pair<Tensor, std::int64_t> two_steps(const Tensor& x, const std::string& inside, const std::string& across, std::uint64_t sender = 0) {
   const MeshShape mesh{.dp = world().size(), .dp_nodes = 2};
   const RowOwners owners{mesh.data(), data_coordinates(mesh, world().rank())};
   ChannelSpec whole;
@@ -51,12 +51,31 @@ double squares_of_two_steps(const Tensor& x, const std::string& inside, const st
   const RowBlock own = owners.own(rows);
   Tensor out(Shape{own.count, columns});
   double waited_us = 0;
-  exchange.wait(exchange.reduce(0, MessageKey{.tensor = 5, .step = 3}, x.view(), out.view()), "sum", waited_us);
-  const auto elements = static_cast<std::size_t>(own.count * columns);
-  const double mine = squares_of_errors(out.as<float>(), x.as<float>().subspan(static_cast<std::size_t>(own.first * columns), elements), world().size());
+  exchange.wait(exchange.reduce(0, MessageKey{.tensor = 5, .step = 3, .sender = sender}, x.view(), out.view()), "sum", waited_us);
+  return {std::move(out), own.first};
+}
+
+/// The squares of its errors, of all rows.
+double squares_of_two_steps(const Tensor& x, const std::string& inside, const std::string& across) {
+  const auto [out, first] = two_steps(x, inside, across);
+  const double mine = squares_of_errors(out.as<float>(), x.as<float>().subspan(static_cast<std::size_t>(first * columns), static_cast<std::size_t>(out.elements())), world().size());
   double all = 0;
   world().all_reduce(&mine, &all, 1, DType::f64, ReduceOp::sum)->wait();
   return all;
+}
+
+// What two groups sum is averaged (replicas) or added (a tied table's stages): errors that were the same would stay.
+TEST(TwoLevelRounding, GroupsThatSayWhoTheyAreRoundApart) {
+  const Tensor x = normal();
+  const auto one = two_steps(x, four_bits, "none", 1), other = two_steps(x, four_bits, "none", 2);
+  double squares[2] = {}, together = 0;
+  for (std::int64_t i = 0; i < one.first.elements(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double exact = world().size() * x.as<float>()[at + static_cast<std::size_t>(one.second * columns)];
+    const double a = one.first.as<float>()[at] - exact, b = other.first.as<float>()[at] - exact;
+    squares[0] += a * a, squares[1] += b * b, together += a * b;
+  }
+  EXPECT_LT(std::abs(together), 0.05 * std::sqrt(squares[0] * squares[1]));
 }
 
 TEST(TwoLevelRounding, ErrorsOfEqualInputsAverageOutOverTheRanksOfAllNodes) {

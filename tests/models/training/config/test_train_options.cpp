@@ -277,6 +277,15 @@ TEST(TrainCheck, ASumInTwoShotsTakesOnlyACodecWhoseGradientIsThatOfWhatArrives) 
   EXPECT_NO_THROW(make_train_config({{"tp", "2"}, {"sequence-parallel", "false"}, {"form", "released"}, {"compress.tp_forward", "topk:fraction=0.1"}, {"compress.tp_forward.protocol", "two_shot"}}).check()) << "whose gradient is copied";
 }
 
+TEST(TrainCheck, WhatIsGatheredTakesACodecWithAPayloadOfItsOwn) {
+  const auto refusal = [](TrainValues values) { return message_of<UsageError>([&] { make_train_config(values).check(); }); };
+  const TrainValues weights = {{"dp", "2"}, {"zero-stage", "1"}, {"compress.param_all_gather", "sign:vote=majority"}};
+  EXPECT_NE(refusal(weights).find("weights are gathered, not summed"), std::string::npos) << refusal(weights);
+  EXPECT_NE(refusal({{"dp", "2"}, {"zero-stage", "1"}, {"compress.param_all_gather", "group"}, {"compress.param_all_gather.protocol", "two_shot"}}).find("but weights are gathered"), std::string::npos);
+  EXPECT_NE(refusal({{"dp", "2"}, {"zero-stage", "1"}, {"optimizer", "muon"}, {"compress.optimizer", "sign:vote=majority"}}).find("matrices are gathered, not summed"), std::string::npos);
+  EXPECT_NO_THROW(make_train_config({{"dp", "2"}, {"zero-stage", "1"}, {"compress.param_all_gather", "group"}, {"compress.param_all_gather.protocol", "gather"}}).check());
+}
+
 TEST(TrainCheck, ACodecThatLearnsIsRefusedWhereReplicasMeetSeldom) {
   const auto values = [](const char* replicas) {
     return TrainValues{{"pp", "2"}, {"dp", "2"}, {"dp-replicas", replicas}, {"optimizer", "adamw+diloco"}, {"compress.pp_forward", "autoencoder:fraction=0.25,init=xavier"}};

@@ -356,6 +356,25 @@ TEST(OuterLoop, MomentsThatBeginAnewAreCorrectedFromThere) {
   }
 }
 
+// Moments of one replica are the run's: nothing of them begins again, whatever is asked for.
+TEST(OuterLoop, WithoutAnOuterLoopMomentsGoOn) {
+  const std::string path = scratch_file();
+  TrainConfig c = config_of({1, 1, 4}, "adamw", DType::f32);
+  c.mesh.dp_replicas = 1;
+  const auto trainer = ParallelTrainer::make(world(), c, corpus());
+  for (int s = 0; s < 4; ++s) trainer->step();
+  save_checkpoint(world(), *trainer, c, path);
+  trainer->step();
+  c.reset_replica_state = true;
+  const auto resumed = ParallelTrainer::make(world(), c, corpus());
+  load_checkpoint(world(), *resumed, c, path);
+  EXPECT_TRUE(resumed->update_numbers().empty());
+  resumed->step();
+  EXPECT_EQ(values_of(*resumed, "weights"), values_of(*trainer, "weights"));
+  world().barrier();
+  if (world().rank() == 0) std::filesystem::remove(path);
+}
+
 // Loss and norm are told for the record alone, and a timed step has none: on a link of a long latency it would be mostly that.
 TEST(OuterLoop, ReplicasSendNothingInATimedStepBetweenTheirMeetings) {
   TrainConfig c = config_of({1, 1, 4}, diloco, DType::f32);
