@@ -1,6 +1,6 @@
 // labels: mpi
 // ranks: 4
-// timeout: 120
+// timeout: 300
 // One process that codes the boundary gradients of a whole model loses what a pipeline of ranks loses
 // (docs/papers/optimus_cc.md, "Worked examples" 10), and refuses what it cannot repeat.
 #include "models/training/boundary_compression.h"
