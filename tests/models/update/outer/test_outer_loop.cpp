@@ -8,6 +8,7 @@
 #include "tests/models/training/messages.h"
 #include "tests/models/training/resume_run.h"
 #include "tests/models/update/outer/by_hand.h"
+#include "tests/models/update/outer/one_table.h"
 
 namespace thinwire {
 namespace {
@@ -134,17 +135,8 @@ TEST(OuterLoop, BothEndsOfAPipelineKeepOneTable) {
   TrainConfig c = config_of({1, 2, 2}, diloco, DType::f32);
   c.compress[TrafficClass::outer_gradient].codec = "group:bits=4+ef";
   const auto trainer = ParallelTrainer::make(world(), c, corpus());
-  const auto group = world().split(trainer->mesh().coordinates().dp, world().rank());
   for (int s = 0; s < 6; ++s) trainer->step();
-  int tables = 0;
-  for (const StateSlot& slot : trainer->state_slots()) {
-    if (slot.layout.name() != "embedding.token" || (slot.name != "weights" && slot.name != "local_weights")) continue;
-    ++tables;
-    std::vector<float> first(TensorView(slot.value).as<float>().begin(), TensorView(slot.value).as<float>().end()), own = first;
-    group->broadcast(first.data(), static_cast<std::int64_t>(first.size() * sizeof(float)), 0)->wait();
-    EXPECT_EQ(own, first) << slot.name;
-  }
-  EXPECT_EQ(tables, 2);
+  expect_one_table(*trainer, {"weights", "local_weights"});
 }
 
 struct Bytes {

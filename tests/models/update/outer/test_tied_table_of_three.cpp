@@ -2,7 +2,7 @@
 // ranks: 6
 // timeout: 300
 // Of three replicas the order matters in which their outer gradients are added: a pipeline's two copies of the tied table must be added in one.
-#include "tests/models/training/resume_run.h"
+#include "tests/models/update/outer/one_table.h"
 
 namespace thinwire {
 namespace {
@@ -21,17 +21,8 @@ TEST(OuterLoop, BothEndsOfAPipelineKeepOneTableAmongThreeReplicas) {
   c.optimizer = "adamw+diloco:inner_steps=2";
   c.check();
   const auto trainer = ParallelTrainer::make(world(), c, text);
-  const auto group = world().split(trainer->mesh().coordinates().dp, world().rank());
   for (int s = 0; s < 6; ++s) trainer->step();
-  int tables = 0;
-  for (const StateSlot& slot : trainer->state_slots()) {
-    if (slot.layout.name() != "embedding.token" || (slot.name != "weights" && slot.name != "outer_momentum")) continue;
-    ++tables;
-    std::vector<float> first(TensorView(slot.value).as<float>().begin(), TensorView(slot.value).as<float>().end()), own = first;
-    group->broadcast(first.data(), static_cast<std::int64_t>(first.size() * sizeof(float)), 0)->wait();
-    EXPECT_EQ(own, first) << slot.name;
-  }
-  EXPECT_EQ(tables, 2);
+  expect_one_table(*trainer, {"weights", "outer_momentum"});
 }
 
 }  // namespace
