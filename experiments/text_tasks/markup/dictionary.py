@@ -1,6 +1,6 @@
 """dictd's text files: indented paragraphs without references, numbers and the names of authors.
 
-Paragraphs that GCIDE took from WordNet (the mark below them says so) are left out: the tasks are made from it."""
+What GCIDE took from WordNet is left out: the tasks are made from it. The mark that says so stands below the last paragraph of a sense, often one of synonyms, and speaks for those above it, back to the mark before or to the headword."""
 import re
 
 MARK = re.compile(r"^\s*\[.*\]\s*$")
@@ -11,10 +11,20 @@ BRACES = str.maketrans("", "", "{}")
 
 
 def text_of(text):
-    blocks = []
+    blocks, unmarked = [], []
     for block in re.split(r"\n[ \t]*\n", text):
+        if block[:1].strip():  # a headword: what came before is of another entry
+            blocks += unmarked
+            unmarked = []
+        unmarked.append(block)
         if OF_WORDNET.search(block):
-            continue
-        line = " ".join(line.strip() for line in block.split("\n") if not MARK.match(line)).translate(BRACES)
-        blocks.append(AUTHOR.sub("", NUMBER.sub("", line)))
-    return "\n\n".join(blocks)
+            unmarked = []
+        elif MARK.match(block.rstrip().rpartition("\n")[2]):
+            blocks += unmarked
+            unmarked = []
+    return "\n\n".join(_plain(block) for block in blocks + unmarked)
+
+
+def _plain(block):
+    line = " ".join(line.strip() for line in block.split("\n") if not MARK.match(line)).translate(BRACES)
+    return AUTHOR.sub("", NUMBER.sub("", line))

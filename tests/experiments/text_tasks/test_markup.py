@@ -41,6 +41,11 @@ class Markup(unittest.TestCase):
             text = f"   1. From Webster.\n      [1913 Webster]\n\n   2. From WordNet.\n      {mark}\n\n   3. The word [WordNet] inside a text.\n"
             self.assertEqual(blocks(dictionary.text_of(text)), ["From Webster.", "The word [WordNet] inside a text."], mark)
 
+    def test_a_dictionarys_mark_speaks_for_the_paragraphs_above_it(self):
+        of_wordnet = "   2. Of WordNet.\n\n      An example.\n\n   Syn: other\n        [WordNet 1.5]\n\n"
+        self.assertEqual(blocks(dictionary.text_of("   1. Of Webster.\n      [1913 Webster]\n\n" + of_wordnet + "   3. Unmarked.\n")), ["Of Webster.", "Unmarked."])
+        self.assertEqual(blocks(dictionary.text_of("Word \\Word\\, n.\n   Another entry's.\n\n   Unmarked.\n\nNext \\Next\\, n.\n" + of_wordnet)), ["Word \\Word\\, n. Another entry's.", "Unmarked."])
+
 
 class Prose(unittest.TestCase):
     def kept(self, text):
