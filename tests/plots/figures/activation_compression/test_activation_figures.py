@@ -12,7 +12,7 @@ from make_claims import load, write
 
 # Figures that the claims themselves name.
 OWN = {"activation_losses": "those whose figure is activation_losses", "fine_tuning_drop": "those whose figure is fine_tuning_drop", "fine_tuning_bytes": "those whose figure is fine_tuning_drop"}
-FIGURES = ("activation_losses", "fine_tuning_drop", "fine_tuning_bytes", "activation_places", "activation_changes", "activation_links")
+FIGURES = ("activation_losses", "fine_tuning_drop", "fine_tuning_bytes", "activation_places", "activation_changes", "activation_links", "activation_scaling")
 
 
 class ActivationFigures(unittest.TestCase):
@@ -141,6 +141,19 @@ class ActivationFigures(unittest.TestCase):
         links = self.drawn("activation_links", made.links())
         self.assertEqual(len(links.figure.axes), 4)
         self.assertEqual(len(links.rows), 10 + 4 + 5 + 5)
+
+    def test_growing_models_have_measured_points_and_a_model_beside_them(self):
+        drawing = self.drawn("activation_scaling", made.growing())
+        self.assertEqual([panel.get_title(loc="left") or panel.get_title() for panel in drawing.figure.axes], ["hidden size grows alone", "nodes grow with it"])
+        of = lambda claim, basis: [(r["hidden"], r["nodes"]) for r in drawing.rows if r["claim"].endswith(claim) and r["basis"] == basis]
+        self.assertEqual(of("C8", "measured"), [(h, "") for h in (192, 256, 384, 512, 768)])
+        self.assertEqual(of("C8", "model"), [(h, "") for h in (192, 768, 3072, 12288)])
+        self.assertEqual(of("C9", "model"), [(6144, 1), (12288, 8), (25600, 64)])
+        for row in drawing.rows:
+            self.assertAlmostEqual(row["speedup"], 1 + 20 / row["hidden"], places=9)
+        self.assertIn("measured 1.104 times as fast at hidden 192 and 1.026 at 768", drawing.seen[0])
+        alone = self.drawn("activation_scaling", made.growing()[1:])
+        self.assertEqual((len(alone.figure.axes), {r["claim"] for r in alone.rows}), (1, {"activation_compression.C9"}))
 
     def test_without_the_claims_each_says_what_is_missing(self):
         for name in FIGURES:
