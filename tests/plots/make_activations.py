@@ -21,6 +21,15 @@ def boundaries():
     ]
 
 
+SIZES = {"auto-encoder, width 32": 0.16, "Top-K at 25 %": 0.15, "4 bits": 0.03, "auto-encoder, width 6": 0.35, "Top-K at 4.7 %": 0.39, "PowerSGD, rank 16": 0.17}
+
+
+def sizes():
+    """C1: codes of a quarter, a fifth and a twentieth of [256, 128] values."""
+    rule = "a rule. Settings: global-batch 16, hidden 128, micro-batch 4, seq 64, steps 700. Arms: dense."
+    return made.claim("activation_compression.C1", figure="activation_losses", rule=rule, tables=[losses("activations, equal bytes", SIZES)])
+
+
 def places(layers=4):
     """Windows of a quarter lose 0.03 early and 0.01 late; the last n lose 0.01 each."""
     window = layers // 4
@@ -98,4 +107,4 @@ def growing():
 
 
 def everything():
-    return [*boundaries(), places(), places(8), fine_tuning(), corner(), changes(), *(claim for claim in links() if not claim["id"].endswith(".C8")), *growing()]
+    return [*boundaries(), sizes(), places(), places(8), fine_tuning(), corner(), changes(), *(claim for claim in links() if not claim["id"].endswith(".C8")), *growing()]

@@ -12,7 +12,7 @@ from make_claims import load, write
 
 # Figures that the claims themselves name.
 OWN = {"activation_losses": "those whose figure is activation_losses", "fine_tuning_drop": "those whose figure is fine_tuning_drop", "fine_tuning_bytes": "those whose figure is fine_tuning_drop"}
-FIGURES = ("activation_losses", "fine_tuning_drop", "fine_tuning_bytes", "activation_places", "activation_changes", "activation_links", "activation_scaling")
+FIGURES = ("activation_losses", "fine_tuning_drop", "fine_tuning_bytes", "activation_places", "activation_changes", "activation_links", "activation_scaling", "activation_widths")
 
 
 class ActivationFigures(unittest.TestCase):
@@ -154,6 +154,25 @@ class ActivationFigures(unittest.TestCase):
         self.assertIn("measured 1.104 times as fast at hidden 192 and 1.026 at 768", drawing.seen[0])
         alone = self.drawn("activation_scaling", made.growing()[1:])
         self.assertEqual((len(alone.figure.axes), {r["claim"] for r in alone.rows}), (1, {"activation_compression.C9"}))
+
+    def test_losses_stand_over_the_bytes_of_codes(self):
+        drawing = self.drawn("activation_widths", [made.sizes()])
+        percents = {(r["method"], r["size"]): r["percent"] for r in drawing.rows}
+        self.assertEqual(percents, {("auto-encoder, f16", "32"): 25.0, ("Top-K", "25"): 25.0, ("quantisation", "4"): 25.0, ("auto-encoder, f16", "6"): 4.6875, ("Top-K", "4.7"): 4.7,
+                                    ("PowerSGD, f16", "16"): 18.75})  # fmt: skip
+        for row, lost in zip(drawing.rows, made.SIZES.values()):
+            self.assertAlmostEqual(row["difference"], lost, places=9)
+        self.assertIn("At 25 % of the bytes quantisation loses least", drawing.seen[0])
+
+    def test_codes_of_unknown_tensors_and_in_f32(self):
+        claim = made.sizes()
+        claim["rule"] = "a rule. Settings: hidden 128. Arms: dense."  # not how many rows
+        self.assertEqual({r["method"] for r in self.drawn("activation_widths", [claim]).rows}, {"auto-encoder, f16", "Top-K", "quantisation"})
+        claim = made.sizes()
+        for row in claim["tables"][0]["rows"]:
+            row["label"] = row["label"].replace("width 32", "width 32, f32")
+        found = {r["method"]: r["percent"] for r in self.drawn("activation_widths", [claim]).rows if r["size"] == "32"}
+        self.assertEqual(found, {"auto-encoder, f32": 50.0})
 
     def test_without_the_claims_each_says_what_is_missing(self):
         for name in FIGURES:
