@@ -48,7 +48,7 @@ std::string task_content(JudgeContext& context, const std::string& data) {
 
 std::string no_pretrained_model(const JudgeContext& context, const std::string& folder, const std::string& options) {
   const std::string out = std::filesystem::path(context.out + "/" + folder).parent_path();
-  return "there is " + missing(context, folder) + "; make it (an hour and more): " + (options.empty() ? "scripts/setup.sh --study && " : "") + "experiments/text_tasks/pretrain.sh --out " + out +
+  return "there is " + missing(context, folder) + "; make it (two hours): " + (options.empty() ? "scripts/setup.sh --study && " : "") + "experiments/text_tasks/pretrain.sh --out " + out +
          (options.empty() ? "" : " --text " + context.out + "/" + study_folder + "/corpus " + options);
 }
 

@@ -1,4 +1,4 @@
-// activation_compression.C12: pre-training with coded activations, then fine-tuning without codecs. Each codec has a pre-training of its own (an hour and more), by pretrain.sh beside the study's
+// activation_compression.C12: pre-training with coded activations, then fine-tuning without codecs. Each codec has a pre-training of its own (two hours and more), by pretrain.sh beside the study's
 // model, one for an arm: what another order of its data would do is not seen. The dense arm has one, too, for pretrain.sh leaves layout and precision to its caller, and arms may differ by the codec alone. Layout,
 // layers and ways back are those of C2's arms, what is not coded travels in f32 as there, and all fine-tuning is dense: what an arm loses, it brought along. Of acceptability alone, with seeds of its own: polarity
 // missed the gain that a test needs (C2a).
