@@ -1,6 +1,5 @@
 """What activations lose over the bytes that are spent on them: auto-encoders by width, Top-K by share, quantisation by bits, low rank by rank."""
 import re
-import statistics
 
 from plots.lib import claim_drawing, comparisons, style, words
 from plots.lib import claims as claims_of
@@ -84,4 +83,4 @@ def _seen(where, rows):
         own = sorted((r for r in rows if round(r["percent"]) == percent), key=lambda r: r["difference"])
         if len(own) > 1:
             said.append(f"{where}at {percent} % of the bytes {own[0]['method']} loses least, {words.number(own[0]['difference'])} nats, and {own[-1]['method']} most, {words.number(own[-1]['difference'])}.")
-    return [text[:1].upper() + text[1:] for text in said] or [f"{where}{rows[0]['method']}: {words.number(statistics.fmean(r['difference'] for r in rows))} nats above dense."]
+    return [text[:1].upper() + text[1:] for text in said]
