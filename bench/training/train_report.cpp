@@ -44,11 +44,12 @@ std::string progress_line(std::int64_t done, std::int64_t steps, double loss, do
   return line;
 }
 
-TrainProgress::TrainProgress(bool shows, const TrainConfig& config)
+TrainProgress::TrainProgress(bool shows, const TrainConfig& config, double silence_s)
     : shows_(shows),
       terminal_(shows && isatty(STDERR_FILENO) == 1),
       timed_(config.compute != ComputeMode::real),
       steps_(config.steps),
+      silence_s_(silence_s),
       validation_(results::not_measured) {}
 
 TrainProgress::~TrainProgress() {
@@ -69,6 +70,9 @@ void TrainProgress::show(const StepRecord& step, double validation) {
   if (terminal_) {
     std::fprintf(stderr, "\r%s\033[K", line.c_str());
     wrote_ = true;
+  } else if (since_told_.seconds() >= silence_s_) {
+    log_info(line);
+    since_told_ = Stopwatch();
   } else if (done % 10 == 0 || done == steps_) {
     log_debug(line);
   }

@@ -8,12 +8,11 @@
 
 namespace thinwire::bench {
 
-/// On a terminal one line that renews itself; elsewhere nothing, but every tenth step goes to the debug log
-/// (THINWIRE_LOG=debug).
+/// On a terminal one line that renews itself; elsewhere, in a log file, one a minute, and every tenth step at THINWIRE_LOG=debug.
 class TrainProgress {
  public:
-  /// `shows`: on one rank only.
-  TrainProgress(bool shows, const TrainConfig& config);
+  /// `shows`: on one rank only. `silence_s`: a log file gets a line after so many seconds without one.
+  TrainProgress(bool shows, const TrainConfig& config, double silence_s = 60);
   ~TrainProgress();
   TrainProgress(const TrainProgress&) = delete;
   TrainProgress& operator=(const TrainProgress&) = delete;
@@ -23,7 +22,8 @@ class TrainProgress {
  private:
   bool shows_, terminal_, timed_, wrote_ = false;
   std::int64_t steps_, first_step_ = -1;
-  Stopwatch since_first_;
+  Stopwatch since_first_, since_told_;
+  double silence_s_;
   double validation_;
 };
 

@@ -624,6 +624,20 @@ TEST(TrainReport, TheProgressLineSaysStepLossPaceAndRest) {
   EXPECT_EQ(progress_line(1, 2, 1, std::nan(""), 10, std::nan("")), "step 1 of 2  loss 1.000  10 tokens/s");
 }
 
+TEST(TrainReport, ALogFileIsToldTheStepAfterASilence) {
+  const TrainRun run = example();
+  const auto told = [&](double silence_s) {
+    ::testing::internal::CaptureStderr();
+    TrainProgress progress(true, run.config, silence_s);
+    progress.show(run.ranks[0][0], std::nan(""));
+    progress.show(run.ranks[0][0], std::nan(""));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string line = "step 1 of " + std::to_string(run.config.steps), each = told(0);
+  EXPECT_NE(each.find(line), each.rfind(line)) << "both steps: " << each;
+  EXPECT_EQ(told(1e9), "");
+}
+
 TEST(TrainReport, TheSummarySaysLossPerplexityTimeBytesAndShare) {
   TrainRun run = example();
   const std::string remark = "what the data say";
