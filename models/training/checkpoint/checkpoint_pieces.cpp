@@ -31,7 +31,8 @@ void add_piece(std::vector<Piece>& pieces, const std::string& folder, const Stat
   }
 }
 
-std::string replica_folder(const StateSlot& slot) { return per_replica + std::to_string(slot.replica) + "/" + slot.name; }
+std::string replica_folder(const StateSlot& slot, int replica) { return per_replica + std::to_string(replica) + "/" + slot.name; }
+std::string dataset_of(const std::string& folder, const StateSlot& slot) { return folder + "/" + slot.layout.name(); }
 
 template <typename Copy>
 void for_blocks(const Piece& piece, Copy&& copy) {
@@ -76,7 +77,7 @@ std::vector<Piece> pieces_to_save(ParallelTrainer& trainer) {
         if (at.replica == 0) add_piece(pieces, slot.name, slot);
         break;
       case Owner::per_replica:
-        add_piece(pieces, replica_folder(slot), slot);
+        add_piece(pieces, replica_folder(slot, slot.replica), slot);
         break;
     }
   }
@@ -84,28 +85,34 @@ std::vector<Piece> pieces_to_save(ParallelTrainer& trainer) {
 }
 
 std::vector<Piece> pieces_to_load(ParallelTrainer& trainer, const CheckpointContents& file, bool reset_replica_state) {
+  const auto held_as = [&](const StateSlot& slot, const std::string& folder) { return file.datasets.contains(dataset_of(folder, slot)); };
+  const auto replicas_of = [&](const StateSlot& slot) {
+    const auto found = file.replicas.find(slot.name);
+    return found == file.replicas.end() ? 0 : found->second;
+  };
+  const auto refuse = [](const StateSlot& slot, const std::string& there, const std::string& here) {
+    throw UsageError(slot.name + " is state that each replica has of its own: the checkpoint has it of " + there + ", this run has " + here +
+                     ". Give as many, or --replica-state reset to start it anew.");
+  };
   std::vector<Piece> pieces;
   for (const StateSlot& slot : trainer.state_slots()) {
+    const auto source = std::ranges::find_if(slot.sources, [&](const std::string& folder) { return held_as(slot, folder); });
+    const std::string folder = source == slot.sources.end() ? slot.name : *source;
     if (slot.owner == Owner::per_replica) {
-      const auto found = file.replicas.find(slot.name);
-      const int there = found == file.replicas.end() ? 0 : found->second;
+      const int there = replicas_of(slot);
       if (reset_replica_state) {
-        const auto shared = std::ranges::find_if(slot.sources, [&](const std::string& source) { return file.datasets.contains(source + "/" + slot.layout.name()); });
-        if (shared != slot.sources.end()) add_piece(pieces, *shared, slot);
-        continue;
+        if (source != slot.sources.end()) add_piece(pieces, folder, slot);
+      } else if (there == slot.replicas) {
+        add_piece(pieces, replica_folder(slot, slot.replica), slot);
+      } else {
+        refuse(slot, there == 0 ? "one for all" : std::to_string(there) + " replicas", std::to_string(slot.replicas));
       }
-      if (there == slot.replicas) add_piece(pieces, replica_folder(slot), slot);
-      if (there == slot.replicas) continue;
-      throw UsageError(slot.name + " is state that each replica has of its own: the checkpoint has it of " + std::to_string(there) + " replicas, this run has " +
-                       std::to_string(slot.replicas) + ". Give as many, or --replica-state reset to start it anew.");
+    } else if (!held_as(slot, folder) && held_as(slot, replica_folder(slot, 0))) {
+      // One replica has no others to differ from, so that its policy keeps as the run's what several keep apart.
+      if (!reset_replica_state) refuse(slot, std::to_string(replicas_of(slot)) + " replicas", "one for all");
+    } else {
+      add_piece(pieces, folder, slot);
     }
-    std::string folder = slot.name;
-    for (const std::string& source : slot.sources)
-      if (file.datasets.contains(source + "/" + slot.layout.name())) {
-        folder = source;
-        break;
-      }
-    add_piece(pieces, folder, slot);
   }
   return pieces;
 }

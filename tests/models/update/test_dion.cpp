@@ -41,6 +41,12 @@ std::vector<double> state_of(ParallelTrainer& trainer, const std::string& kind) 
   return all;
 }
 
+double largest(const std::vector<double>& values) {
+  double found = 0;
+  for (const double v : values) found = std::max(found, std::abs(v));
+  return found;
+}
+
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
   double apart = 0, all = 0;
   for (std::size_t i = 0; i < b.size(); ++i) apart += (a[i] - b[i]) * (a[i] - b[i]), all += b[i] * b[i];
@@ -119,6 +125,39 @@ TEST(Dion, GoesOnBitEqualFromACheckpoint) {
     c.dtype = DType::f32;
     EXPECT_EQ(difference(interrupted(c, corpus(), 2, 2, path, c), straight(c, corpus(), 4)), "")
         << describe_mesh(mesh);
+  }
+}
+
+// Alone a replica sends no factors, and its momentum is the run's; that of four is each one's.
+TEST(Dion, MomentumOfReplicasIsNotThatOfOneNorTheReverse) {
+  const std::string path = scratch_file();
+  const TrainConfig four = config_of({1, 1, 4}), one = config_of({4, 1, 1});
+  for (const auto& [from, to] : {std::pair(four, one), std::pair(one, four)}) {
+    {
+      const auto trainer = ParallelTrainer::make(world(), from, corpus());
+      for (int s = 0; s < 2; ++s) trainer->step();
+      EXPECT_GT(largest(state_of(*trainer, "momentum")), 0);
+      save_checkpoint(world(), *trainer, from, path);
+    }
+    TrainConfig goes_on = to;
+    {
+      const auto trainer = ParallelTrainer::make(world(), goes_on, corpus());
+      try {
+        load_checkpoint(world(), *trainer, goes_on, path);
+        ADD_FAILURE() << "momentum of other replicas was taken";
+      } catch (const UsageError& error) {
+        for (const char* part : {"momentum", "4", "one for all", "--replica-state reset"}) EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      }
+      EXPECT_EQ(trainer->steps_taken(), 0);
+    }
+    goes_on.reset_replica_state = true;
+    const auto trainer = ParallelTrainer::make(world(), goes_on, corpus());
+    EXPECT_EQ(load_checkpoint(world(), *trainer, goes_on, path).steps, 2);
+    EXPECT_EQ(largest(state_of(*trainer, "momentum")), 0);
+    EXPECT_TRUE(std::isfinite(trainer->step().loss));
+    EXPECT_GT(largest(state_of(*trainer, "momentum")), 0);
+    world().barrier();
+    if (world().rank() == 0) std::filesystem::remove(path);
   }
 }
 
