@@ -10,6 +10,7 @@
 #include "models/training/checkpoint/checkpoint.h"
 #include "tests/collectives/world.h"
 #include "tests/models/training/parity_cases.h"
+#include "tests/support/temporary_folder.h"
 
 namespace thinwire::testing {
 
@@ -65,6 +66,14 @@ inline Outcome straight(const TrainConfig& c, const Corpus& text, int steps) {
   take(*trainer, steps, o);
   finish(*trainer, o);
   return o;
+}
+
+/// A run of this configuration does not go on from the file: UsageError with each of these parts, and no step is taken for done.
+inline void expect_not_resumed(const TrainConfig& c, const Corpus& text, const std::string& path, std::initializer_list<const char*> parts) {
+  const auto trainer = ParallelTrainer::make(world(), c, text);
+  const std::string why = message_of<UsageError>([&] { load_checkpoint(world(), *trainer, c, path); });
+  for (const char* part : parts) EXPECT_NE(why.find(part), std::string::npos) << why;
+  EXPECT_EQ(trainer->steps_taken(), 0);
 }
 
 /// `before` steps, saved; `after` more by a trainer of the settings `resumed` that goes on from the file.
