@@ -84,9 +84,13 @@ Ending read_input(const Target& target, std::string_view input) {
   return Ending::read;
 }
 
-std::string as_file(const std::string& name, std::string_view input) {
+const std::string& folder_of_files() {
   static const testing::TemporaryFolder folder;
-  const std::filesystem::path path = folder / name;
+  return folder.path();
+}
+
+std::string as_file(const std::string& name, std::string_view input) {
+  const std::filesystem::path path = std::filesystem::path(folder_of_files()) / name;
   std::filesystem::create_directories(path.parent_path());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(input.data(), static_cast<std::streamsize>(input.size()));

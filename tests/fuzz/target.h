@@ -55,7 +55,10 @@ struct Finding : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Writes the input to a file of this name in a folder of this process, which goes with it, and returns its path: for readers that take a path.
+/// Made by the first call, gone when that process ends. Processes that it forks afterwards write to the same one.
+const std::string& folder_of_files();
+
+/// Writes the input to a file of this name in that folder and returns its path: for readers that take a path.
 std::string as_file(const std::string& name, std::string_view input);
 
 /// The first line of an input, without its end, and what follows it.

@@ -153,5 +153,15 @@ TEST(RunInputs, TellsAndKeepsWhatThrowsAndWhatKillsAndReadsTheRest) {
             2u);
 }
 
+TEST(RunInputs, LeaveNoFolderOfAChildBehind) {
+  Target target = wrong_reader();
+  target.read = [](std::string_view input) { throw std::runtime_error("wrote " + as_file("x", input)); };
+  const TemporaryFolder folder;
+  const Report report = run_inputs(
+      target, [](std::uint64_t i) { return i < 2 ? std::optional<std::string>("x") : std::nullopt; }, folder / "keep");
+  ASSERT_EQ(report.findings.size(), 2u);
+  for (const std::string& finding : report.findings) EXPECT_NE(finding.find("wrote " + folder_of_files() + "/x"), std::string::npos) << finding << ", and this process removes " << folder_of_files();
+}
+
 }  // namespace
 }  // namespace thinwire::fuzz
