@@ -36,7 +36,7 @@ function(thinwire_below layer list out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# thinwire_unite(LIST FILES...): replaces in the list those of these files that share a folder by one, named by folder and list, that includes them all. By folders, and not so many at a time
+# thinwire_unite(LIST FILES...): replaces in the list those of these files (all .cpp or all .cu) that share a folder by one, named by folder and list, that includes them all. By folders, and not so many at a time
 # (CMAKE_UNITY_BUILD), so that a new file meets the names of its neighbours alone, and never makes two others meet.
 function(thinwire_unite variable)
   set(folders "")
@@ -53,9 +53,11 @@ function(thinwire_unite variable)
     if(count GREATER 1)
       list(TRANSFORM in_${folder} REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE lines)
       string(JOIN "" lines ${lines})
-      set(output ${CMAKE_BINARY_DIR}/generated/united/${folder}.${variable}.cpp)
+      list(GET in_${folder} 0 first)
+      cmake_path(GET first EXTENSION LAST_ONLY ending)
+      set(output ${CMAKE_BINARY_DIR}/generated/united/${folder}.${variable}${ending})
       file(CONFIGURE OUTPUT ${output} CONTENT "${lines}" @ONLY)
-      if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      if(ending STREQUAL .cpp AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
         # g++ takes what is not in the main file for a header, where a type's private member would be a fault.
         set_property(SOURCE ${output} APPEND PROPERTY COMPILE_OPTIONS -Wno-subobject-linkage)
       endif()

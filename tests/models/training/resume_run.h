@@ -76,6 +76,16 @@ inline void expect_not_resumed(const TrainConfig& c, const Corpus& text, const s
   EXPECT_EQ(trainer->steps_taken(), 0);
 }
 
+/// `after` steps, and what validation and state are then, by a trainer of these settings that goes on from the file, which is removed.
+inline void go_on(const TrainConfig& c, const Corpus& text, int after, const std::string& path, Outcome& to) {
+  const auto trainer = trainer_on(c, text);
+  load_checkpoint(world(), *trainer, c, path);
+  take(*trainer, after, to);
+  finish(*trainer, to);
+  world().barrier();
+  if (world().rank() == 0) std::filesystem::remove(path);
+}
+
 /// `before` steps, saved; `after` more by a trainer of the settings `resumed` that goes on from the file.
 inline Outcome interrupted(const TrainConfig& c, const Corpus& text, int before, int after, const std::string& path, const TrainConfig& resumed) {
   Outcome o;
@@ -84,13 +94,23 @@ inline Outcome interrupted(const TrainConfig& c, const Corpus& text, int before,
     take(*trainer, before, o);
     save_checkpoint(world(), *trainer, c, path);
   }
-  const auto trainer = trainer_on(resumed, text);
-  load_checkpoint(world(), *trainer, resumed, path);
-  take(*trainer, after, o);
-  finish(*trainer, o);
-  world().barrier();
-  if (world().rank() == 0) std::filesystem::remove(path);
+  go_on(resumed, text, after, path, o);
   return o;
+}
+
+/// The difference of `before + after` steps, which save after `before`, and of a trainer that goes on from there: a quarter fewer steps than a run that saves nothing and an interrupted one.
+inline std::string difference_from_the_middle(const TrainConfig& c, const Corpus& text, int before, int after, const std::string& path) {
+  Outcome whole, resumed;
+  {
+    const auto trainer = trainer_on(c, text);
+    take(*trainer, before, whole);
+    save_checkpoint(world(), *trainer, c, path);
+    resumed.losses = whole.losses;
+    take(*trainer, after, whole);
+    finish(*trainer, whole);
+  }
+  go_on(c, text, after, path, resumed);
+  return difference(whole, resumed);
 }
 
 }  // namespace thinwire::testing

@@ -14,7 +14,7 @@ THINWIRE_CUDA_ENTRY(thinwire_cuda_nvfp4_decode, int(const void* payload, BlockCu
 
 namespace {
 
-constexpr float smallest_scale = 0x1p-6f, smallest_head = 0x1p-100f;
+constexpr float least_block_scale = 0x1p-6f, smallest_head = 0x1p-100f;
 constexpr std::uint32_t least_scale_code = 8, largest_scale_code = 126;  // 2^-6 and 448
 
 struct Nvfp4Format : MiniFormat<4> {
@@ -32,7 +32,7 @@ struct Nvfp4Format : MiniFormat<4> {
       if (writes && place.element == 0) store_u32(payload, bits_of(head));
     }
     const float wanted = divide(divide(float_of(found.bits), 6.0f), head == 0 ? 1.0f : head);  // of zeros the head is 0
-    const std::uint32_t code = mini_code_of(fminf(fmaxf(wanted, smallest_scale), of_scales.largest), of_scales);
+    const std::uint32_t code = mini_code_of(fminf(fmaxf(wanted, least_block_scale), of_scales.largest), of_scales);
     if (writes) payload[cut.scale_at(place.scale)] = static_cast<std::uint8_t>(code);
     return divide(head == 0 ? 0.0f : divide(1, head), mini_value_of(code, of_scales));
   }
