@@ -64,7 +64,7 @@ TEST(MemoryEstimate, IsWithinFifteenPercentOfTheAllocatorOnEveryRank) {
     c.comm_dtype = DType::f32;
     c.mesh = one.mesh;
     c.model.hidden = 128, c.model.layers = 8, c.model.max_seq = c.seq = 64, c.model.dropout = 0;
-    c.global_batch = 8;
+    c.global_batch = 16;
     c.bucket_cap_mb = 0.5;
     c.messages_at_once = 1;
     one.change(c);
