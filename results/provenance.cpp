@@ -81,6 +81,7 @@ const std::vector<std::string>& recorded_environment() {
                                                  "OPENBLAS_CORETYPE",
                                                  "ONEDNN_MAX_CPU_ISA",
                                                  "THINWIRE_MACHINE",
+                                                 "THINWIRE_INSTRUCTIONS",
                                                  "THINWIRE_SLOW_BF16",
                                                  "OMPI_MCA_mpi_yield_when_idle",
                                                  "OMPI_MCA_btl",

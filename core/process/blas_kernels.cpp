@@ -40,19 +40,18 @@ void start_anew(char** argv) {
   execv("/proc/self/exe", argv);               // replaced since
 }
 
-}  // namespace
-
-ProcessorFeatures features_of_this_processor() {
-  ProcessorFeatures has;
-#if defined(__x86_64__)
-  has.avx2_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  has.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512cd");
-  has.avx512_bf16 = has.avx512 && __builtin_cpu_supports("avx512bf16");
-  has.avx512_fp16 = has.avx512_bf16 && __builtin_cpu_supports("avx512fp16");
-#endif
-  return has;
+/// Haswell's and Zen's give the same bits.
+void take_avx2_kernels(char** argv) {
+  const std::string chosen = blas_kernels_in_use();
+  const Kernels* known = modern_kernels(chosen);
+  if (chosen.empty() || (known != nullptr && known->needs == &ProcessorFeatures::avx2_fma)) return;
+  if (const auto asked = Environment::get(variable))  // also what ends the second start
+    throw UsageError("THINWIRE_INSTRUCTIONS=avx2, but OpenBLAS has its kernels `" + chosen + "` (" + variable + "=" + *asked + "); unset " + variable);
+  if (setenv(variable, "Haswell", 1) == 0) start_anew(argv);
+  throw EnvironmentError("THINWIRE_INSTRUCTIONS=avx2, but this program cannot be started anew with OpenBLAS's kernels for AVX2; set " + std::string(variable) + "=Haswell");
 }
+
+}  // namespace
 
 std::vector<std::string> tunable_blas_kernels(const ProcessorFeatures& processor) {
   std::vector<std::string> found;
@@ -83,6 +82,7 @@ std::string better_blas_kernels(const std::string& chosen, const ProcessorFeatur
 }
 
 void choose_blas_kernels(char** argv) {
+  if (keeps_to_avx2()) return take_avx2_kernels(argv);
   if (Environment::get(variable)) return;  // also what ends the second start
   const std::string better = better_blas_kernels(blas_kernels_in_use(), features_of_this_processor());
   if (better.empty() || setenv(variable, better.c_str(), 1) != 0) return;

@@ -4,18 +4,15 @@
 #include <string>
 #include <vector>
 
-namespace thinwire {
+#include "core/process/instructions.h"
 
-/// What kernels ask of a processor.
-struct ProcessorFeatures {
-  bool avx2_fma = false, avx512 = false, avx512_bf16 = false, avx512_fp16 = false;  ///< avx512: F, DQ, BW, VL and CD
-};
-ProcessorFeatures features_of_this_processor();
+namespace thinwire {
 
 /// OpenBLAS knows processors by a table as old as the library. One that is missing there gets kernels of 2004 (0.3.21 calls an Emerald Rapids
 /// "Prescott": a training step took 0.78 s instead of 0.21 s). Where that has happened, `OPENBLAS_CORETYPE` is set to the nearest kernels that the
 /// processor can run, and the program starts itself anew: the library has read the variable before main(). A variable that is set is left alone, as is
-/// any other BLAS. To be called first in main(), before MPI. Returns where nothing is to be mended, or cannot be.
+/// any other BLAS. To be called first in main(), before MPI. Returns where nothing is to be mended, or cannot be. A process that keeps to AVX2 gets
+/// kernels for AVX2 in the same way; UsageError where OPENBLAS_CORETYPE asks for others.
 void choose_blas_kernels(char** argv);
 
 /// What the variable is to be for the kernels `chosen` (openblas_get_corename(); empty: another library); empty: they are good enough.

@@ -17,6 +17,7 @@ const std::vector<Environment::Variable>& Environment::documented() {
       {"THINWIRE_LINK", "set by experiments/lab/launch.sh: the link it started the ranks in, e.g. netns:1gbit"},
       {"THINWIRE_LINK_SINK", "set by experiments/lab/launch.sh: address at the switch that drops what reaches it (collectives/link/link_drain.h)"},
       {"THINWIRE_MACHINE", "machine file of `doctor --tune`: the library and kernels that multiply matrices on this machine (default: none, OpenBLAS as it comes)"},
+      {"THINWIRE_INSTRUCTIONS", "avx2: compute as a processor without AVX-512 does, to the last bit (default: with all that the processor has)"},
       {"THINWIRE_SLOW_BF16", "1: products in bf16 where the processor cannot multiply bf16 itself, through oneDNN's conversions; right but slow, for tests"},
       {"THINWIRE_FSYNC", "0: finished files appear without being flushed to disk: whole after a killed process, maybe not after a power loss; for tests"},
       {"THINWIRE_SOURCE_DIR", "the repository, where the program does not lie in a folder below it (doctor)"},

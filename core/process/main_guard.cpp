@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/process/blas_kernels.h"
+#include "core/process/instructions.h"
 #include "core/process/log.h"
 
 namespace thinwire {
@@ -126,11 +127,12 @@ void fail_process(int exit_status, const std::string& message) {
 }
 
 int guarded_main(int argc, char** argv, const std::function<int(int, char**)>& body) {
-  if (argv != nullptr && argv[0] != nullptr) choose_blas_kernels(argv);
   if (!sanitized) install_signal_handlers();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of that write, as a full disk is
   const auto runtime = static_cast<int>(ExitCode::runtime_failure);
   try {
+    limit_instructions();
+    if (argv != nullptr && argv[0] != nullptr) choose_blas_kernels(argv);
     return body(argc, argv);
   } catch (const Error& e) {
     return report(e.exit_status(), e.what());
