@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/device/device.h"
 #include "core/process/environment.h"
+#include "core/process/instructions.h"
 #include "core/error.h"
 #include "kernels/nn/gemm/gemm.h"
 #include "kernels/nn/gemm/product_library.h"
@@ -87,6 +88,9 @@ Finding check_blas(const DoctorContext& context) {
     return {Verdict::note, "products are right but slow: " + number(gflops) + " GFLOP/s in f32",
             "the reference BLAS may be loaded: install libopenblas-openmp-dev, or look whether other programs use the machine"};
 #if defined(__x86_64__)
+  if (keeps_to_avx2() && __builtin_cpu_supports("avx512f"))
+    return {Verdict::note, number(gflops, "%.0f") + " GFLOP/s in f32 by kernels for AVX2: the environment says THINWIRE_INSTRUCTIONS=avx2",
+            "with AVX-512 products take about half the time: unset THINWIRE_INSTRUCTIONS unless losses must repeat those of a processor without it"};
   const std::string pinned = Environment::get("OPENBLAS_CORETYPE").value_or("");
   if ((pinned == "Haswell" || pinned == "Zen") && __builtin_cpu_supports("avx512f"))
     return {Verdict::note, number(gflops, "%.0f") + " GFLOP/s in f32 by kernels for AVX2: the environment says OPENBLAS_CORETYPE=" + pinned,
