@@ -51,7 +51,7 @@ def _agree(arms, others):
 
 def _whose(comparison):
     claims = [t.claim for t in comparison.tables]
-    return words.listing([c.id.split(".")[1] for c in claims], 12) + (", " + claims[0].origin if claims[0].reference else f", {claims[0].profile}")
+    return words.listing([c.id.split(".")[1] for c in claims], 12) + (", reference" if claims[0].reference else f", {claims[0].profile}")  # which reference, the foot says; titles have one line
 
 
 def differences(arms):

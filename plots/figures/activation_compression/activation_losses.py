@@ -45,7 +45,7 @@ def draw(drawing, claims):
         left = min([0.0, *(part for _, parts in own for part in parts)])
         panel.set_xlim(1.3 * left - 0.01, reach)
         panel.set_xticks([t for t in ticks if t >= 1.3 * left - 0.01], [f"{t:g}" for t in ticks if t >= 1.3 * left - 0.01])
-        panel.set(title=f"{ground} (dense: {words.number(statistics.fmean(base.values()))} nats per token; {len(base)} seeds at most, a dot each)", xlabel="loss above the dense arm (nats per token)")
+        panel.set(title=f"{ground} (dense: {words.number(statistics.fmean(base.values()))} nats; {len(base)} seeds at most)", xlabel="loss above the dense arm (nats per token)")
         listed = [f"{arm} {words.number(statistics.fmean(parts))}" for arm, parts in own]
         drawing.seen.append(f"{ground}, nats above {next(iter(arms))}: {words.listing(listed, 16)}.")
     return claim_drawing.finish(drawing, claims, tables)
