@@ -35,7 +35,7 @@ class Avx2(unittest.TestCase):
         for path in glob.glob(os.path.join(out, "cells", "*.h5")):
             with h5py.File(path) as record:
                 row = record["provenance"][0]
-                return done, {name: row[name].decode() for name in ("blas", "environment", "cpu")}
+                return done, {name: row[name].decode() for name in ("blas", "environment")}
         return done, {}
 
     def test_matrices_are_multiplied_by_kernels_for_avx2_and_the_record_says_so(self):
